@@ -1,0 +1,40 @@
+# The door for people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench real-assets look lock
+
+help: ## What there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+.venv/.installed: requirements-dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Espalier needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: .venv/.installed ## A manifest becomes a cluster: created, scaled, upgraded, deleted
+	@$(BIN)/espalier demo
+
+test: check ## Checks and all tests that this machine can carry
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+check: .venv/.installed ## Style, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: .venv/.installed ## Every figure that the README claims, measured here
+	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+real-assets: ## kube-apiserver, kube-controller-manager, kubectl and etcd, into a cache outside the tree (needs Go)
+	@$(PYTHON) assets/build.py
+
+look: .venv/.installed ## Sizes that stick out
+	@$(BIN)/python tests/house/look.py
+
+lock: ## Compile the locked requirements anew (needs uv)
+	uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o requirements.txt
+	uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt

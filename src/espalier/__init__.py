@@ -1,0 +1,1 @@
+"""Espalier: one control plane that creates, upgrades, isolates, backs up and moves Kubernetes clusters."""

@@ -1,0 +1,1 @@
+"""The nouns: typed kinds, their schemas, defaults and validation. Pure; imports nothing of Espalier."""

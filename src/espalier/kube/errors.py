@@ -1,0 +1,158 @@
+"""What can go wrong when talking to an API server, one class for each thing that callers treat differently.
+
+    KubeError
+    ├── Unreachable          no response arrived
+    └── ApiError             the server answered with a Status
+        ├── BadRequest       400
+        ├── Unauthorized     401
+        ├── Forbidden        403
+        ├── NotFound         404
+        ├── AlreadyExists    409, reason AlreadyExists
+        ├── Conflict         409, any other reason
+        ├── Expired          410: the resource version is too old; list anew
+        ├── Invalid          422: a field is wrong
+        ├── TooManyRequests  429
+        └── ServerFailure    5xx
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from espalier.api.meta import Part, Tree
+
+
+class StatusCause(Part):
+    """One violation: which field, which rule, and a sentence."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Part):
+    """What the failed request was about."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[StatusCause] = []
+    retry_after_seconds: int = 0
+
+
+class Status(Part):
+    """`meta/v1 Status`, the body of every failure."""
+
+    api_version: str = "v1"
+    kind: str = "Status"
+    metadata: Tree = {}
+    status: str = "Failure"
+    message: str = ""
+    reason: str = ""
+    details: StatusDetails | None = None
+    code: int = 0
+
+
+class KubeError(Exception):
+    """Base of all failures of this package."""
+
+
+class Unreachable(KubeError):
+    """No response arrived from the API server."""
+
+
+class ApiError(KubeError):
+    """The API server answered with a failure; `status` is its body."""
+
+    code: ClassVar[int] = 0
+    reason: ClassVar[str] = ""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message or status.reason or f"status {status.code}")
+        self.status = status
+
+    @classmethod
+    def of(cls, message: str, details: StatusDetails | None = None) -> ApiError:
+        """A failure of this class, for the side that answers requests."""
+        return cls(Status(message=message, reason=cls.reason, code=cls.code, details=details))
+
+
+class BadRequest(ApiError):
+    """400."""
+
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    """401."""
+
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    """403."""
+
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    """404."""
+
+    code, reason = 404, "NotFound"
+
+
+class AlreadyExists(ApiError):
+    """409: an object of this name is there."""
+
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    """409: somebody else changed the object, or owns the field."""
+
+    code, reason = 409, "Conflict"
+
+
+class Expired(ApiError):
+    """410: the resource version is too old; list anew."""
+
+    code, reason = 410, "Expired"
+
+
+class Invalid(ApiError):
+    """422: a field is wrong; `status.details.causes` names each."""
+
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    """429: come again later."""
+
+    code, reason = 429, "TooManyRequests"
+
+
+class ServerFailure(ApiError):
+    """5xx."""
+
+    code, reason = 500, "InternalError"
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    error.code: error
+    for error in (BadRequest, Unauthorized, Forbidden, NotFound, Conflict, Expired, Invalid, TooManyRequests)
+}
+
+
+def error_of(code: int, body: bytes) -> ApiError:
+    """The typed error for a failed response; a body that is no Status becomes the message."""
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError:
+        status = Status(message=body.decode("utf-8", "replace")[:1000])
+    status.code = code
+    if code == AlreadyExists.code and status.reason == AlreadyExists.reason:
+        return AlreadyExists(status)
+    return _BY_CODE.get(code, ServerFailure if code >= 500 else ApiError)(status)

@@ -1,0 +1,115 @@
+"""Objects as they came over the wire: bytes first, decoded only as far as somebody looks.
+
+A cache of ten thousand objects stays near its wire size because an `Object` holds the bytes and its metadata;
+`decode` gives a typed view, `tree` a plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from espalier.api.meta import Head, ObjectMeta, Part
+from espalier.api.resource import Key
+
+T = TypeVar("T")
+
+Body = Struct | Mapping[str, Any] | bytes | "Object"
+"""What may be written: a typed object, a tree, encoded JSON, or an object that was read."""
+
+_decode_head = msgspec.json.Decoder(Head).decode
+encode_json = msgspec.json.Encoder().encode
+
+
+class Object:
+    """One object of the API. Equal when the bytes are. The values it gives are shared: treat them as read-only."""
+
+    __slots__ = ("head", "raw")
+
+    def __init__(self, raw: bytes, head: Head | None = None) -> None:
+        self.raw = raw
+        self.head: Head = head if head is not None else _decode_head(raw)
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The decoded `metadata`."""
+        return self.head.metadata
+
+    @property
+    def kind(self) -> str:
+        """The kind, as the object says."""
+        return self.head.kind
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.head.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, empty for cluster-scoped objects."""
+        return self.head.metadata.namespace
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.head.metadata.namespace, self.head.metadata.name)
+
+    @property
+    def resource_version(self) -> str:
+        """`metadata.resourceVersion`: opaque, compare for equality only."""
+        return self.head.metadata.resource_version
+
+    def decode(self, type_: type[T]) -> T:
+        """A typed view, made anew at each call. Raises `msgspec.ValidationError` when the bytes do not fit."""
+        return msgspec.json.decode(self.raw, type=type_)
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The whole object as dicts and lists, made anew at each call (so it may be changed)."""
+        return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Object) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.key}@{self.resource_version}>"
+
+
+class ListMeta(Part):
+    """`metadata` of a list; `continue_` is the token of the next page, empty on the last."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+    remaining_item_count: int | None = None
+
+
+class ListHead(Part):
+    """A list whose items stay undecoded."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ListMeta = ListMeta()
+    items: list[Raw] = []
+
+
+class ObjectList(NamedTuple):
+    """Objects of a list (one page or all of them) and the resource version to start a watch from."""
+
+    items: list[Object]
+    resource_version: str
+
+
+def to_bytes(body: Body) -> bytes:
+    """The JSON of anything that may be written."""
+    if isinstance(body, Object):
+        return body.raw
+    if isinstance(body, bytes):
+        return body
+    return encode_json(body)

@@ -1,0 +1,78 @@
+"""Requests and responses of the Kubernetes API as values, and the two seams they cross.
+
+A `Transport` is what a client speaks through. An `Endpoint` is what an API server offers to a transport in the same
+process. HTTP is one shell around each: nothing above this file knows whether a socket was involved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as the authenticator found out."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One API request. `path` has no query; header names are lower case; `timeout` in seconds, None for no limit."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    timeout: float | None = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One API response; header names are lower case. Any status: judging it is the client's work."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Stream(Protocol):
+    """A running watch: one undecoded JSON document (a watch event) per item, ended by the server or by `close`."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def close(self) -> None:
+        """Stop the watch; idempotent."""
+
+
+class Transport(Protocol):
+    """Carries requests to one API server.
+
+    Raises `espalier.kube.errors.Unreachable` when no response arrived (connection refused, TLS, timeout).
+    """
+
+    async def request(self, request: Request) -> Response:
+        """Send one request and read the whole response."""
+
+    async def stream(self, request: Request) -> Stream | Response:
+        """Start a watch; a `Response` when the server refused it."""
+
+    async def close(self) -> None:
+        """Give up connections; idempotent."""
+
+
+class Endpoint(Protocol):
+    """An API server in this process."""
+
+    async def serve(self, request: Request, user: User) -> Response:
+        """Answer a request that is not a watch, after its effects are durable."""
+
+    async def watch(self, request: Request, user: User) -> Stream | Response:
+        """Start a watch; a `Response` when it is refused."""

@@ -1,0 +1,1 @@
+"""What a controller needs to run: caches, queues, controllers, manager, leader election, webhooks, clock, steps."""

@@ -1,0 +1,45 @@
+"""Time as an argument: whoever needs to know what time it is gets a `Clock`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time. Timers belong to the event loop, whose time a simulation controls as well."""
+
+    def now(self) -> datetime:
+        """The wall clock, aware, UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The wall clock, aware, UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """The running loop's time."""
+        return asyncio.get_running_loop().time()
+
+
+class LoopClock:
+    """A wall clock that starts at `epoch` and moves with the running loop's time: a simulated loop moves both."""
+
+    def __init__(self, epoch: datetime) -> None:
+        self._epoch = epoch
+        self._start = asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        """The wall clock, aware, UTC."""
+        return self._epoch + timedelta(seconds=self.monotonic() - self._start)
+
+    def monotonic(self) -> float:
+        """The running loop's time."""
+        return asyncio.get_running_loop().time()

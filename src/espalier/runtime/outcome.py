@@ -1,0 +1,39 @@
+"""The one channel out of a step and out of a reconcile: what happened, in a word for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The step has nothing left to do; the next one may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Waiting is no error. `reason` is CamelCase and stable; `message` says for what.
+
+    An event of something watched brings the key back; `after` (seconds) also does so by a timer, for what no watch tells.
+    """
+
+    reason: str
+    message: str
+    after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The world is as desired; nothing more to do until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something failed. Retried with growing backoff, unless `terminal`: then only a change of the world helps."""
+
+    reason: str
+    message: str
+    terminal: bool = False
+
+
+Outcome = Continue | Wait | Done | Fault
