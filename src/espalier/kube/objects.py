@@ -6,8 +6,8 @@ A cache of ten thousand objects stays near its wire size because an `Object` hol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,11 +17,8 @@ from espalier.api.resource import Key
 
 T = TypeVar("T")
 
-Body = Struct | Mapping[str, Any] | bytes | "Object"
-"""What may be written: a typed object, a tree, encoded JSON, or an object that was read."""
-
 _decode_head = msgspec.json.Decoder(Head).decode
-encode_json = msgspec.json.Encoder().encode
+encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 
 
 class Object:
@@ -80,6 +77,10 @@ class Object:
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.key}@{self.resource_version}>"
+
+
+Body: TypeAlias = Struct | Mapping[str, Any] | bytes | Object
+"""What may be written: a typed object, a tree, encoded JSON, or an object that was read."""
 
 
 class ListMeta(Part):

@@ -1,0 +1,198 @@
+"""Keys and certificates: an authority of one's own, and what it issues to servers and clients.
+
+Keys are ECDSA P-256 (an RSA key costs a hundred times as much). Every certificate carries the extensions that strict
+verifiers demand (RFC 5280: subject and authority key identifiers, key usage, basic constraints).
+
+With `entropy` given, keys, serial numbers and signatures come from it alone, so that a simulated world is the same at
+every run. That is **for simulation only**: whoever knows the seed knows the keys. Without it the system's randomness
+is used.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CLOCK_SKEW = timedelta(minutes=5)
+"""Certificates are valid from this long before they are made: the clocks of two machines differ."""
+
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, both PEM. The key is never part of the printed form."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    @cached_property
+    def x509(self) -> x509.Certificate:
+        """The parsed certificate."""
+        return x509.load_pem_x509_certificate(self.certificate)
+
+    @property
+    def not_after(self) -> datetime:
+        """The end of validity, aware, UTC."""
+        return self.x509.not_valid_after_utc
+
+
+@dataclass(frozen=True)
+class Authority(KeyPair):
+    """A certificate authority: a key pair that signs others."""
+
+    entropy: random.Random | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def create(
+        cls, common_name: str, *, now: datetime, days: float = 3650, entropy: random.Random | None = None
+    ) -> Authority:
+        """A new self-signed authority, valid for `days` from `now`."""
+        key = _new_key(entropy)
+        subject = _subject(common_name)
+        not_after = now + timedelta(days=days)
+        builder = _builder(
+            key.public_key(), subject=subject, issuer=subject, now=now, not_after=not_after, entropy=entropy
+        )
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+        builder = builder.add_extension(_authority_key_identifier(key.public_key()), critical=False)
+        return cls(*_pems(builder, key, key, entropy), entropy=entropy)
+
+    @classmethod
+    def load(cls, certificate: bytes, key: bytes, entropy: random.Random | None = None) -> Authority:
+        """An authority kept earlier. Raises `ValueError` when key and certificate do not belong together."""
+        authority = cls(certificate, key, entropy)
+        if authority._private_key.public_key() != authority.x509.public_key():
+            raise ValueError("the private key does not belong to the certificate of the authority")
+        return authority
+
+    def issue_server(self, common_name: str, *, names: Sequence[str], now: datetime, days: float = 365) -> KeyPair:
+        """A server's key pair. `names` are the DNS names and IP addresses under which it is reached."""
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        return self._issue(_subject(common_name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives, now, days)
+
+    def issue_client(
+        self, common_name: str, *, groups: Sequence[str] = (), now: datetime, days: float = 365
+    ) -> KeyPair:
+        """A client's key pair: Kubernetes takes the common name as user and the organizations as groups."""
+        return self._issue(_subject(common_name, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None, now, days)
+
+    @cached_property
+    def _private_key(self) -> ec.EllipticCurvePrivateKey:
+        key = load_pem_private_key(self.key, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError("the authority's private key is not an elliptic curve key")
+        return key
+
+    def _issue(
+        self,
+        subject: x509.Name,
+        usage: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+        now: datetime,
+        days: float,
+    ) -> KeyPair:
+        key = _new_key(self.entropy)
+        # A chain is valid no longer than its authority; saying so keeps renewal from waiting too long.
+        not_after = min(now + timedelta(days=days), self.not_after)
+        builder = _builder(
+            key.public_key(),
+            subject=subject,
+            issuer=self.x509.subject,
+            now=now,
+            not_after=not_after,
+            entropy=self.entropy,
+        )
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(_authority_key_identifier(self._private_key.public_key()), critical=False)
+        if names is not None:
+            builder = builder.add_extension(names, critical=False)
+        return KeyPair(*_pems(builder, key, self._private_key, self.entropy))
+
+
+def _builder(
+    public_key: ec.EllipticCurvePublicKey,
+    *,
+    subject: x509.Name,
+    issuer: x509.Name,
+    now: datetime,
+    not_after: datetime,
+    entropy: random.Random | None,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number() if entropy is None else entropy.getrandbits(158) + 1)
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(not_after)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def _pems(
+    builder: x509.CertificateBuilder,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    entropy: random.Random | None,
+) -> tuple[bytes, bytes]:
+    certificate = builder.sign(signer, hashes.SHA256(), ecdsa_deterministic=True if entropy is not None else None)
+    return (
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
+    )
+
+
+def _new_key(entropy: random.Random | None) -> ec.EllipticCurvePrivateKey:
+    if entropy is None:
+        return ec.generate_private_key(ec.SECP256R1())
+    return ec.derive_private_key(entropy.randrange(1, _P256_ORDER), ec.SECP256R1())
+
+
+def _subject(common_name: str, groups: Sequence[str] = ()) -> x509.Name:
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _authority_key_identifier(public_key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(public_key)
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,121 @@
+"""An authority issues what strict verifiers accept, and in a simulation the same thing twice."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from espalier.kube.pki import Authority, KeyPair
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority.create("kubernetes", now=NOW)
+
+
+def policy(authority: Authority, at: datetime = NOW) -> PolicyBuilder:
+    return PolicyBuilder().store(Store([authority.x509])).time(at)
+
+
+def test_a_server_is_known_by_its_names_and_addresses(authority: Authority) -> None:
+    server = authority.issue_server("kube-apiserver", names=["localhost", "127.0.0.1", "::1"], now=NOW)
+    for subject in (
+        x509.DNSName("localhost"),
+        x509.IPAddress(ip_address("127.0.0.1")),
+        x509.IPAddress(ip_address("::1")),
+    ):
+        chain = policy(authority).build_server_verifier(subject).verify(server.x509, [])
+        assert chain[-1] == authority.x509
+    with pytest.raises(x509.verification.VerificationError):
+        policy(authority).build_server_verifier(x509.DNSName("elsewhere")).verify(server.x509, [])
+
+
+def test_a_client_carries_user_and_groups(authority: Authority) -> None:
+    client = authority.issue_client("jane", groups=["system:masters", "ops"], now=NOW)
+    usage = client.x509.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    subject = client.x509.subject
+    assert [a.value for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["jane"]
+    assert [a.value for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)] == ["system:masters", "ops"]
+    with pytest.raises(x509.ExtensionNotFound):
+        client.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+
+
+def test_strict_verifiers_accept_both_sides_of_a_handshake(tmp_path: Path) -> None:
+    real_now = datetime.now(UTC)
+    authority = Authority.create("kubernetes", now=real_now)
+    pairs = {
+        ssl.PROTOCOL_TLS_SERVER: authority.issue_server("s", names=["s.test"], now=real_now),
+        ssl.PROTOCOL_TLS_CLIENT: authority.issue_client("jane", now=real_now),
+    }
+    wires = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = []
+    for protocol, pair in pairs.items():
+        file = tmp_path / "pair.pem"
+        file.write_bytes(pair.certificate + pair.key)
+        context = ssl.SSLContext(protocol)
+        context.load_cert_chain(file)
+        context.load_verify_locations(cadata=authority.certificate.decode())
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        server = protocol is ssl.PROTOCOL_TLS_SERVER
+        incoming, outgoing = wires if server else wires[::-1]
+        ends.append(
+            context.wrap_bio(incoming, outgoing, server_side=server, server_hostname=None if server else "s.test")
+        )
+    for end in (*ends[::-1], *ends[::-1], ends[0]):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    peer = ends[0].getpeercert()
+    assert peer is not None
+    assert peer["subject"] == ((("commonName", "jane"),),)
+
+
+def test_a_certificate_outlives_neither_its_days_nor_its_authority(authority: Authority) -> None:
+    assert authority.not_after == NOW + timedelta(days=3650)
+    assert authority.issue_client("a", now=NOW, days=7).not_after == NOW + timedelta(days=7)
+    assert authority.issue_client("a", now=NOW, days=9999).not_after == authority.not_after
+
+
+def test_clocks_may_differ_by_some_minutes(authority: Authority) -> None:
+    server = authority.issue_server("s", names=["s.test"], now=NOW)
+    early = policy(authority, NOW - timedelta(minutes=4)).build_server_verifier(x509.DNSName("s.test"))
+    assert early.verify(server.x509, [])
+
+
+def test_a_kept_authority_goes_on_issuing(authority: Authority) -> None:
+    again = Authority.load(authority.certificate, authority.key)
+    server = again.issue_server("s", names=["s.test"], now=NOW)
+    assert policy(authority).build_server_verifier(x509.DNSName("s.test")).verify(server.x509, [])
+
+
+def test_a_foreign_key_is_refused(authority: Authority) -> None:
+    other = Authority.create("other", now=NOW)
+    with pytest.raises(ValueError, match="does not belong"):
+        Authority.load(authority.certificate, other.key)
+
+
+def test_a_seed_gives_the_same_world_twice_and_the_system_never_does() -> None:
+    def world(entropy: random.Random | None) -> tuple[KeyPair, ...]:
+        authority = Authority.create("kubernetes", now=NOW, entropy=entropy)
+        return authority, authority.issue_server("s", names=["s"], now=NOW), authority.issue_client("c", now=NOW)
+
+    assert world(random.Random(7)) == world(random.Random(7))
+    assert world(random.Random(7)) != world(random.Random(8))
+    assert world(None) != world(None)
+
+
+def test_a_key_is_never_printed(authority: Authority) -> None:
+    assert b"PRIVATE" in authority.key
+    assert "PRIVATE" not in repr(authority)
