@@ -1,18 +1,18 @@
 """What can go wrong when talking to an API server, one class for each thing that callers treat differently.
 
-    KubeError
-    ├── Unreachable          no response arrived
-    └── ApiError             the server answered with a Status
-        ├── BadRequest       400
-        ├── Unauthorized     401
-        ├── Forbidden        403
-        ├── NotFound         404
-        ├── AlreadyExists    409, reason AlreadyExists
-        ├── Conflict         409, any other reason
-        ├── Expired          410: the resource version is too old; list anew
-        ├── Invalid          422: a field is wrong
-        ├── TooManyRequests  429
-        └── ServerFailure    5xx
+KubeError
+├── Unreachable          no response arrived
+└── ApiError             the server answered with a Status
+    ├── BadRequest       400
+    ├── Unauthorized     401
+    ├── Forbidden        403
+    ├── NotFound         404
+    ├── AlreadyExists    409, reason AlreadyExists
+    ├── Conflict         409, any other reason
+    ├── Expired          410: the resource version is too old; list anew
+    ├── Invalid          422: a field is wrong
+    ├── TooManyRequests  429
+    └── ServerFailure    5xx
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class StatusDetails(Part):
     group: str = ""
     kind: str = ""
     uid: str = ""
-    causes: list[StatusCause] = []
+    causes: list[StatusCause] = msgspec.field(default_factory=list)
     retry_after_seconds: int = 0
 
 
-class Status(Part):
-    """`meta/v1 Status`, the body of every failure."""
+class Status(Part, omit_defaults=False):
+    """`meta/v1 Status`, the body of every failure. Encoded whole, for clients know it by its kind."""
 
     api_version: str = "v1"
     kind: str = "Status"
-    metadata: Tree = {}
+    metadata: Tree = msgspec.field(default_factory=dict)
     status: str = "Failure"
     message: str = ""
     reason: str = ""
@@ -61,7 +61,18 @@ class KubeError(Exception):
 
 
 class Unreachable(KubeError):
-    """No response arrived from the API server."""
+    """No response arrived from the API server.
+
+    `sent` tells whether the request may have reached it: a write that failed with `sent=False` was surely not applied.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class NotKubernetes(KubeError):
+    """Something answered, but not as a Kubernetes API server does (a proxy's page, another service's port)."""
 
 
 class ApiError(KubeError):

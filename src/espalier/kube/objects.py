@@ -96,8 +96,8 @@ class ListHead(Part):
 
     api_version: str = ""
     kind: str = ""
-    metadata: ListMeta = ListMeta()
-    items: list[Raw] = []
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[Raw] = msgspec.field(default_factory=list)
 
 
 class ObjectList(NamedTuple):

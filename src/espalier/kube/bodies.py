@@ -1,0 +1,87 @@
+"""Bodies of requests and responses: read as little of them as is needed, and let none leave without its kind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.meta import Head
+from espalier.api.resource import Resource
+from espalier.kube.errors import NotKubernetes
+from espalier.kube.objects import Body, ListHead, Object, ObjectList, to_bytes
+
+_decode_list = msgspec.json.Decoder(ListHead).decode
+_decode_head = msgspec.json.Decoder(Head).decode
+
+
+class Target(NamedTuple):
+    """What a body says it is about."""
+
+    raw: bytes
+    name: str
+    namespace: str
+
+
+def identify(resource: Resource, body: Body) -> Target:
+    """Encode a body and read where it goes; a missing `apiVersion` or `kind` is filled in."""
+    raw = to_bytes(body)
+    head = body.head if isinstance(body, Object) else _decode_head(raw)
+    return Target(_named(raw, head, resource), head.metadata.name, head.metadata.namespace)
+
+
+def decode_object(raw: bytes, resource: Resource | None = None) -> Object:
+    """An object from a response body. Raises `NotKubernetes` when it is none."""
+    try:
+        return _object(raw, resource)
+    except msgspec.MsgspecError as error:
+        raise _not_kubernetes(raw) from error
+
+
+def decode_list(raw: bytes, resource: Resource) -> tuple[ObjectList, str]:
+    """A page and the token of the next, empty on the last. Items are copied out, so that the page can be freed.
+
+    API servers leave `apiVersion` and `kind` out of the items of built-in kinds; they are filled in.
+    """
+    try:
+        page = _decode_list(raw)
+        items = [_object(bytes(item), resource) for item in page.items]
+    except msgspec.MsgspecError as error:
+        raise _not_kubernetes(raw) from error
+    return ObjectList(items, page.metadata.resource_version), page.metadata.continue_
+
+
+def is_status(raw: bytes) -> bool:
+    """Whether a response body is a `Status` and not an object."""
+    try:
+        head = _decode_head(raw)
+    except msgspec.MsgspecError as error:
+        raise _not_kubernetes(raw) from error
+    return head.kind == "Status" and head.api_version == "v1"
+
+
+def _object(raw: bytes, resource: Resource | None) -> Object:
+    item = Object(raw)
+    if resource is not None and not (item.head.kind and item.head.api_version):
+        item.raw = _named(raw, item.head, resource)
+        item.head.kind, item.head.api_version = resource.kind, resource.api_version
+    return item
+
+
+def _named(raw: bytes, head: Head, resource: Resource) -> bytes:
+    fields = b""
+    if not head.api_version:
+        fields += b'"apiVersion":"%s",' % resource.api_version.encode()
+    if not head.kind:
+        fields += b'"kind":"%s",' % resource.kind.encode()
+    if not fields:
+        return raw
+    rest = raw.lstrip()[1:]
+    if rest.lstrip().startswith(b"}"):
+        fields = fields[:-1]
+    return b"{" + fields + rest
+
+
+def _not_kubernetes(raw: bytes) -> NotKubernetes:
+    start = raw[:80].decode("utf-8", "replace")
+    return NotKubernetes(f"the answer is not one of a Kubernetes API server; it begins with: {start!r}")

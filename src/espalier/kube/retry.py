@@ -1,0 +1,47 @@
+"""When a request is worth repeating, and how long to wait before.
+
+The rules are client-go's, a little stricter: a server that names a time to come back (429 and 503 with `Retry-After`,
+see API priority and fairness) has done nothing yet, so any request may be repeated. After a broken connection only
+reads are, and writes of which it is certain that they never left.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from espalier.kube.errors import Unreachable
+from espalier.kube.wire import Request, Response
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_COME_BACK = frozenset({429, 503})
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How patient a client is: attempts in all, and seconds for the first and the longest pause."""
+
+    attempts: int = 5
+    first: float = 0.1
+    longest: float = 30.0
+
+    def after_response(self, attempt: int, response: Response, entropy: random.Random) -> float | None:
+        """Seconds until the next attempt, None when the response is final. `attempt` counts from 1."""
+        if response.status not in _COME_BACK or attempt >= self.attempts:
+            return None
+        named = response.headers.get("retry-after", "")
+        if not named.isdigit():  # the HTTP-date form is not used by API servers
+            return None
+        # Many clients are told the same second; half of it more spreads them.
+        return min(max(float(named), self.first), self.longest) * (1 + entropy.random() / 2)
+
+    def after_failure(
+        self, attempt: int, request: Request, failure: Unreachable, entropy: random.Random
+    ) -> float | None:
+        """Seconds until the next attempt, None when the failure is final."""
+        if attempt >= self.attempts or (failure.sent and request.method not in _SAFE):
+            return None
+        return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + entropy.random() / 2)
+
+
+NO_RETRY = Retry(attempts=1)

@@ -1,0 +1,74 @@
+"""An API server in the same process is reached like one far away."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.kube.scripted import Script
+
+from espalier.kube.errors import Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import Request, Response, Stream, User
+
+WRITE = Request("POST", "/api/v1/namespaces")
+
+
+class Slow:
+    """Applies a request only when let."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.applied = False
+
+    async def serve(self, request: Request, user: User) -> Response:
+        self.begun.set()
+        await self.go.wait()
+        self.applied = True
+        return Response(201)
+
+    async def watch(self, request: Request, user: User) -> Stream | Response:
+        return Response(404)
+
+
+async def test_requests_come_from_the_user() -> None:
+    script = Script(Response(200))
+    await InProcessTransport(script, User("jane")).request(WRITE)
+    assert script.users == [User("jane")]
+
+
+async def test_a_cancelled_caller_does_not_undo_what_was_sent() -> None:
+    server = Slow()
+    transport = InProcessTransport(server)
+    caller = asyncio.create_task(transport.request(WRITE))
+    await server.begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    server.go.set()
+    await transport.close()
+    assert server.applied
+
+
+async def test_a_timeout_leaves_open_whether_the_request_was_applied() -> None:
+    server = Slow()
+    transport = InProcessTransport(server)
+    with pytest.raises(Unreachable, match=r"within 0\.001 seconds") as caught:
+        await transport.request(Request("POST", "/api", timeout=0.001))
+    assert caught.value.sent
+    server.go.set()
+    await transport.close()
+    assert server.applied
+
+
+async def test_nothing_is_sent_after_close() -> None:
+    script = Script()
+    transport = InProcessTransport(script)
+    await transport.close()
+    await transport.close()
+    for send in (transport.request, transport.stream):
+        with pytest.raises(Unreachable) as caught:
+            await send(WRITE)
+        assert not caught.value.sent
+    assert script.requests == []
