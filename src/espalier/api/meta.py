@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 
 class Part(Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Base of every piece of an object: camelCase on the wire, absent when it has its default."""
+
+
+class Observed(Struct, rename="camel", omit_defaults=True, frozen=True):
+    """Base of what controllers report. Shared by those who read it, so it is made anew and never changed in place."""
 
 
 class OwnerReference(Part):
@@ -42,7 +46,7 @@ class ObjectMeta(Part):
 
 
 class Condition(Part):
-    """`metav1.Condition`: one observation about an object, with the reason machines read and the message people read."""
+    """`metav1.Condition`: an observation about an object, with a reason for machines and a message for people."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -57,7 +61,7 @@ class Head(Part):
 
     api_version: str = ""
     kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
 Tree = dict[str, Any]

@@ -1,0 +1,18 @@
+"""Cluster API's kinds (v1beta2), as far as we write or read them. Their CRDs are made only for the laptop world."""
+
+from espalier.api.capi import cluster, docker, kubeadm, machine
+from espalier.api.kinds import KubeObject
+
+KINDS: tuple[type[KubeObject], ...] = (
+    cluster.Cluster,
+    machine.Machine,
+    machine.MachineSet,
+    machine.MachineDeployment,
+    machine.MachineHealthCheck,
+    kubeadm.KubeadmControlPlane,
+    kubeadm.KubeadmConfig,
+    kubeadm.KubeadmConfigTemplate,
+    docker.DockerCluster,
+    docker.DockerMachine,
+    docker.DockerMachineTemplate,
+)

@@ -1,0 +1,142 @@
+"""`cluster.x-k8s.io/v1beta2 Cluster`, and the words that all Cluster API kinds share.
+
+Typed as far as we write or read it; the rest of a foreign object survives because we write by server-side apply.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+
+GROUP = "cluster.x-k8s.io"
+VERSION = "v1beta2"
+
+CONTRACT = {"cluster.x-k8s.io/v1beta2": "v1beta2"}
+"""Label of a CRD: under which versions it serves the v1beta2 contract. Cluster API resolves references by it."""
+
+
+class ContractReference(Part):
+    """Reference to an object of the same namespace; its version is found through the contract label of its CRD."""
+
+    api_group: str
+    kind: str
+    name: str
+
+
+class ReadinessGate(Part):
+    """A condition that also counts for readiness."""
+
+    condition_type: str
+    polarity: str = ""
+
+
+class VersionCount(Observed, frozen=True):
+    """How many machines have a version."""
+
+    version: str
+    replicas: int
+
+
+class NetworkRanges(Part):
+    """Address ranges in CIDR notation."""
+
+    cidr_blocks: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+
+
+class ClusterNetwork(Part):
+    """Networks inside the cluster."""
+
+    pods: NetworkRanges | None = None
+    services: NetworkRanges | None = None
+    service_domain: str = ""
+    api_server_port: int | None = None
+
+
+class Endpoint(Part):
+    """Where an API server is reached."""
+
+    host: str = ""
+    port: int = 0
+
+
+class ClusterSpec(Part):
+    """What a cluster should be."""
+
+    paused: bool | None = None
+    cluster_network: ClusterNetwork | None = None
+    control_plane_endpoint: Endpoint | None = None
+    control_plane_ref: ContractReference | None = None
+    infrastructure_ref: ContractReference | None = None
+
+
+class ClusterInitialization(Observed, frozen=True):
+    """Steps that happen once in a cluster's life."""
+
+    infrastructure_provisioned: bool = False
+    control_plane_initialized: bool = False
+
+
+class MachineCounts(Observed, frozen=True):
+    """Numbers of machines."""
+
+    desired_replicas: int | None = None
+    replicas: int | None = None
+    up_to_date_replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    versions: Annotated[list[VersionCount], Meta(extra_json_schema=listing("version"))] = []
+
+
+class FailureDomain(Part):
+    """A part of the infrastructure that fails as a whole."""
+
+    name: str
+    control_plane: bool | None = None
+    attributes: dict[str, str] = {}
+
+
+class ClusterStatus(Observed, frozen=True):
+    """What is known of a cluster."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    initialization: ClusterInitialization = ClusterInitialization()
+    control_plane: MachineCounts | None = None
+    workers: MachineCounts | None = None
+    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
+    phase: str = ""
+    observed_generation: int = 0
+
+
+@kind(
+    Resource(GROUP, VERSION, "clusters", "Cluster"),
+    short_names=("cl",),
+    categories=("cluster-api",),
+    columns=(
+        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
+        Column("CP Desired", ".status.controlPlane.desiredReplicas", "integer", "Control plane machines asked for"),
+        Column("CP Available", ".status.controlPlane.availableReplicas", "integer", "Control plane machines available"),
+        Column(
+            "CP Up-to-date", ".status.controlPlane.upToDateReplicas", "integer", "Control plane machines up to date"
+        ),
+        Column("W Desired", ".status.workers.desiredReplicas", "integer", "Worker machines asked for"),
+        Column("W Available", ".status.workers.availableReplicas", "integer", "Worker machines available"),
+        Column("W Up-to-date", ".status.workers.upToDateReplicas", "integer", "Worker machines up to date"),
+        Column("Paused", '.status.conditions[?(@.type=="Paused")].status', "string", "Left alone by controllers", 10),
+        Column("Phase", ".status.phase", "string", "Where the cluster is in its life"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+)
+class Cluster(KubeObject):
+    """A cluster of Cluster API."""
+
+    spec: ClusterSpec = msgspec.field(default_factory=ClusterSpec)
+    status: ClusterStatus = ClusterStatus()

@@ -1,0 +1,407 @@
+"""`controlplane.` and `bootstrap.cluster.x-k8s.io/v1beta2`: the kinds of the kubeadm providers."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.cluster import CONTRACT, ContractReference, ReadinessGate, VersionCount
+from espalier.api.capi.machine import MachineDeletion, MachineNaming, RolloutStrategy, TemplateMeta
+from espalier.api.core import Taint
+from espalier.api.kinds import AGE, PRESERVE, Column, KubeObject, Scale, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+
+CONTROL_PLANE_GROUP = "controlplane.cluster.x-k8s.io"
+BOOTSTRAP_GROUP = "bootstrap.cluster.x-k8s.io"
+VERSION = "v1beta2"
+
+
+class Arg(Part):
+    """A flag of a component, without its dashes."""
+
+    name: str
+    value: str = ""
+
+
+Args = Annotated[list[Arg], Meta(extra_json_schema=listing("name", "value"))]
+
+
+class HostPathMount(Part):
+    """A path of the host inside a static pod."""
+
+    name: str
+    host_path: str
+    mount_path: str
+    read_only: bool | None = None
+    path_type: str = ""
+
+
+HostPathMounts = Annotated[list[HostPathMount], Meta(extra_json_schema=listing("name"))]
+
+
+class LocalEtcd(Part):
+    """etcd beside each API server."""
+
+    image_repository: str = ""
+    image_tag: str = ""
+    data_dir: str = ""
+    extra_args: Args = []
+    server_cert_sans: list[str] = msgspec.field(default_factory=list, name="serverCertSANs")
+    peer_cert_sans: list[str] = msgspec.field(default_factory=list, name="peerCertSANs")
+
+
+class ExternalEtcd(Part):
+    """etcd elsewhere."""
+
+    endpoints: list[str]
+    ca_file: str
+    cert_file: str
+    key_file: str
+
+
+class Etcd(Part):
+    """Where etcd runs: exactly one of the two."""
+
+    local: LocalEtcd | None = None
+    external: ExternalEtcd | None = None
+
+
+class ApiServer(Part):
+    """kube-apiserver."""
+
+    extra_args: Args = []
+    extra_volumes: HostPathMounts = []
+    cert_sans: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = msgspec.field(
+        default_factory=list, name="certSANs"
+    )
+
+
+class Component(Part):
+    """kube-controller-manager or kube-scheduler."""
+
+    extra_args: Args = []
+    extra_volumes: HostPathMounts = []
+
+
+class Dns(Part):
+    """CoreDNS."""
+
+    image_repository: str = ""
+    image_tag: str = ""
+
+
+class ClusterConfiguration(Part):
+    """What kubeadm is told of the whole cluster."""
+
+    etcd: Etcd | None = None
+    control_plane_endpoint: str = ""
+    api_server: ApiServer | None = None
+    controller_manager: Component | None = None
+    scheduler: Component | None = None
+    dns: Dns | None = None
+    certificates_dir: str = ""
+    image_repository: str = ""
+    feature_gates: dict[str, bool] = {}
+    certificate_validity_period_days: int | None = None
+    ca_certificate_validity_period_days: int | None = None
+    encryption_algorithm: str = ""
+
+
+class NodeRegistration(Part):
+    """What kubeadm is told of a node."""
+
+    name: str = ""
+    cri_socket: str = ""
+    taints: Annotated[list[Taint] | None, Meta(extra_json_schema=listing(kind="atomic"))] = None
+    kubelet_extra_args: Args = []
+    ignore_preflight_errors: Annotated[list[str], Meta(extra_json_schema=listing(kind="set"))] = []
+    image_pull_policy: str = ""
+    image_pull_serial: bool | None = None
+
+
+class LocalApiEndpoint(Part):
+    """Address of the API server on this node."""
+
+    advertise_address: str = ""
+    bind_port: int | None = None
+
+
+class Patches(Part):
+    """Folder with patches of kubeadm's files."""
+
+    directory: str = ""
+
+
+class InitConfiguration(Part):
+    """What kubeadm is told on the first machine."""
+
+    node_registration: NodeRegistration | None = None
+    local_api_endpoint: LocalApiEndpoint | None = msgspec.field(default=None, name="localAPIEndpoint")
+    skip_phases: list[str] = []
+    patches: Patches | None = None
+
+
+class BootstrapTokenDiscovery(Part):
+    """How a machine finds and trusts the API server: by a token."""
+
+    token: str = ""
+    api_server_endpoint: str = ""
+    ca_cert_hashes: list[str] = []
+    unsafe_skip_ca_verification: bool | None = msgspec.field(default=None, name="unsafeSkipCAVerification")
+
+    def __repr__(self) -> str:
+        return f"BootstrapTokenDiscovery({self.api_server_endpoint})"
+
+
+class Discovery(Part):
+    """How a machine finds and trusts the API server."""
+
+    bootstrap_token: BootstrapTokenDiscovery | None = None
+    tls_bootstrap_token: str = ""
+
+    def __repr__(self) -> str:
+        return f"Discovery({self.bootstrap_token})"
+
+
+class JoinControlPlane(Part):
+    """Says that the machine becomes a control plane node."""
+
+    local_api_endpoint: LocalApiEndpoint | None = msgspec.field(default=None, name="localAPIEndpoint")
+
+
+class JoinConfiguration(Part):
+    """What kubeadm is told on every other machine."""
+
+    node_registration: NodeRegistration | None = None
+    ca_cert_path: str = ""
+    discovery: Discovery | None = None
+    control_plane: JoinControlPlane | None = None
+    skip_phases: list[str] = []
+    patches: Patches | None = None
+
+
+class SecretKey(Part):
+    """A key of a Secret."""
+
+    name: str
+    key: str
+
+
+class FileSource(Part):
+    """Where the content of a file comes from."""
+
+    secret: SecretKey | None = None
+
+
+class File(Part):
+    """A file written before kubeadm runs."""
+
+    path: str
+    owner: str = ""
+    permissions: str = ""
+    encoding: str = ""
+    append: bool | None = None
+    content: str = ""
+    content_from: FileSource | None = None
+
+
+class BootstrapUser(Part):
+    """A user of the machine."""
+
+    name: str
+    ssh_authorized_keys: list[str] = []
+    sudo: str = ""
+    groups: str = ""
+    shell: str = ""
+
+
+class Ntp(Part):
+    """Time servers."""
+
+    servers: list[str] = []
+    enabled: bool | None = None
+
+
+class KubeadmConfigSpec(Part):
+    """How a machine becomes a node."""
+
+    cluster_configuration: ClusterConfiguration | None = None
+    init_configuration: InitConfiguration | None = None
+    join_configuration: JoinConfiguration | None = None
+    files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
+    users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []
+    ntp: Ntp | None = None
+    boot_commands: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    pre_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    post_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    format: str = ""
+    verbosity: int | None = None
+
+
+class KubeadmConfigInitialization(Observed, frozen=True):
+    """Steps that happen once."""
+
+    data_secret_created: bool = False
+
+
+class KubeadmConfigStatus(Observed, frozen=True):
+    """What is known of a machine's bootstrap data."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    initialization: KubeadmConfigInitialization = KubeadmConfigInitialization()
+    data_secret_name: str = ""
+    observed_generation: int = 0
+
+
+CLUSTER_COLUMN = Column(
+    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
+)
+
+
+@kind(
+    Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigs", "KubeadmConfig"),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column(
+            "Data secret created", ".status.initialization.dataSecretCreated", "boolean", "Bootstrap data are there"
+        ),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+)
+class KubeadmConfig(KubeObject, kw_only=True):
+    """How one machine becomes a node."""
+
+    spec: KubeadmConfigSpec = msgspec.field(default_factory=KubeadmConfigSpec)
+    status: KubeadmConfigStatus = KubeadmConfigStatus()
+
+
+class KubeadmConfigTemplateResource(Part):
+    """What new KubeadmConfigs are made of."""
+
+    spec: KubeadmConfigSpec
+    metadata: TemplateMeta | None = None
+
+
+class KubeadmConfigTemplateSpec(Part):
+    """Holds the template."""
+
+    template: KubeadmConfigTemplateResource
+
+
+@kind(
+    Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigtemplates", "KubeadmConfigTemplate"),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    labels=CONTRACT,
+)
+class KubeadmConfigTemplate(KubeObject, kw_only=True):
+    """What KubeadmConfigs are made of."""
+
+    spec: KubeadmConfigTemplateSpec
+
+
+class ControlPlaneMachineSpec(Part):
+    """What machines of a control plane are made of."""
+
+    infrastructure_ref: ContractReference
+    readiness_gates: Annotated[list[ReadinessGate], Meta(extra_json_schema=listing("conditionType"))] = []
+    deletion: MachineDeletion | None = None
+    taints: Annotated[list[Taint], Meta(extra_json_schema=listing("key", "effect"))] = []
+
+
+class ControlPlaneMachineTemplate(Part):
+    """What machines of a control plane are made of."""
+
+    spec: ControlPlaneMachineSpec
+    metadata: TemplateMeta | None = None
+
+
+class RolloutBefore(Part):
+    """Replace machines before something happens."""
+
+    certificates_expiry_days: int | None = None
+
+
+class ControlPlaneRollout(Part):
+    """When and how machines are replaced."""
+
+    before: RolloutBefore | None = None
+    after: str | None = None
+    strategy: RolloutStrategy | None = None
+
+
+class ControlPlaneRemediation(Part):
+    """How unhealthy machines are replaced."""
+
+    max_retry: int | None = None
+    retry_period_seconds: int | None = None
+    min_healthy_period_seconds: int | None = None
+
+
+class KubeadmControlPlaneSpec(Part):
+    """A control plane made by kubeadm."""
+
+    version: Annotated[str, Meta(min_length=1)]
+    machine_template: ControlPlaneMachineTemplate
+    kubeadm_config_spec: KubeadmConfigSpec = msgspec.field(default_factory=KubeadmConfigSpec)
+    replicas: int | None = None
+    rollout: ControlPlaneRollout | None = None
+    remediation: ControlPlaneRemediation | None = None
+    machine_naming: MachineNaming | None = None
+
+
+class ControlPlaneInitialization(Observed, frozen=True):
+    """Steps that happen once in a control plane's life."""
+
+    control_plane_initialized: bool = False
+
+
+class KubeadmControlPlaneStatus(Observed, frozen=True):
+    """What is known of a control plane."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    initialization: ControlPlaneInitialization = ControlPlaneInitialization()
+    selector: str = ""
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    up_to_date_replicas: int | None = None
+    version: str = ""
+    versions: Annotated[list[VersionCount], Meta(extra_json_schema=listing("version"))] = []
+    last_remediation: Annotated[dict[str, Any] | None, Meta(extra_json_schema=PRESERVE)] = None
+    observed_generation: int = 0
+
+
+@kind(
+    Resource(CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanes", "KubeadmControlPlane"),
+    short_names=("kcp",),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
+        Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
+        Column("Current", ".status.replicas", "integer", "Machines there are"),
+        Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
+        Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines as the newest spec asks for"),
+        Column(
+            "Initialized", ".status.initialization.controlPlaneInitialized", "boolean", "The API server has answered"
+        ),
+        AGE,
+        Column("Version", ".spec.version", "string", "Kubernetes version"),
+    ),
+    status=True,
+    scale=Scale(),
+    labels=CONTRACT,
+)
+class KubeadmControlPlane(KubeObject, kw_only=True):
+    """A control plane made by kubeadm."""
+
+    spec: KubeadmControlPlaneSpec
+    status: KubeadmControlPlaneStatus = KubeadmControlPlaneStatus()

@@ -1,0 +1,356 @@
+"""`cluster.x-k8s.io/v1beta2`: Machine, MachineSet, MachineDeployment, MachineHealthCheck.
+
+Typed as far as we write or read them; the rest of a foreign object survives because we write by server-side apply.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.cluster import (
+    CONTRACT,
+    GROUP,
+    VERSION,
+    ContractReference,
+    ReadinessGate,
+    VersionCount,
+)
+from espalier.api.core import Taint
+from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, Scale, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+
+CLUSTER_COLUMN = Column("Cluster", ".spec.clusterName", "string", "Cluster the object belongs to")
+COUNT_COLUMNS = (
+    Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
+    Column("Current", ".status.replicas", "integer", "Machines there are"),
+    Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
+    Column("Available", ".status.availableReplicas", "integer", "Machines that are available"),
+    Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines as the newest spec asks for"),
+)
+
+
+class TemplateMeta(Part):
+    """Labels and annotations that a template gives to what is made of it."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class Bootstrap(Part):
+    """Where a machine's bootstrap data come from."""
+
+    config_ref: ContractReference | None = None
+    data_secret_name: str | None = None
+
+
+class MachineDeletion(Part):
+    """Limits of the steps of a machine's deletion, in seconds; 0 means no limit."""
+
+    node_drain_timeout_seconds: int | None = None
+    node_volume_detach_timeout_seconds: int | None = None
+    node_deletion_timeout_seconds: int | None = None
+
+
+class MachineSpec(Part):
+    """What a machine should be."""
+
+    cluster_name: Annotated[str, Meta(min_length=1)]
+    bootstrap: Bootstrap
+    infrastructure_ref: ContractReference
+    version: str = ""
+    provider_id: Annotated[str, Meta(description="The infrastructure's name of the machine.")] = msgspec.field(
+        default="", name="providerID"
+    )
+    failure_domain: str = ""
+    min_ready_seconds: int | None = None
+    readiness_gates: Annotated[list[ReadinessGate], Meta(extra_json_schema=listing("conditionType"))] = []
+    deletion: MachineDeletion | None = None
+    taints: Annotated[list[Taint], Meta(extra_json_schema=listing("key", "effect"))] = []
+
+
+class MachineAddress(Part):
+    """An address of a machine: InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
+
+    type: str
+    address: str
+
+
+class MachineInitialization(Observed, frozen=True):
+    """Steps that happen once in a machine's life."""
+
+    infrastructure_provisioned: bool = False
+    bootstrap_data_secret_created: bool = False
+
+
+class NodeReference(Observed, frozen=True):
+    """The node that a machine became."""
+
+    name: str = ""
+
+
+class MachineStatus(Observed, frozen=True):
+    """What is known of a machine."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    initialization: MachineInitialization = MachineInitialization()
+    node_ref: NodeReference | None = None
+    node_info: Annotated[dict[str, Any], Meta(extra_json_schema=PRESERVE)] = {}
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    phase: str = ""
+    certificates_expiry_date: str | None = None
+    failure_domain: str = ""
+    observed_generation: int = 0
+    last_updated: str | None = None
+
+
+@kind(
+    Resource(GROUP, VERSION, "machines", "Machine"),
+    short_names=("ma",),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column("Node Name", ".status.nodeRef.name", "string", "Node that the machine became"),
+        Column("Provider ID", ".spec.providerID", "string", "The infrastructure's name of the machine", 10),
+        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "Whether the machine is ready"),
+        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for long enough"),
+        Column("Up-to-date", '.status.conditions[?(@.type=="UpToDate")].status', "string", "As its owner wants it"),
+        Column("Phase", ".status.phase", "string", "Where the machine is in its life"),
+        AGE,
+        Column("Version", ".spec.version", "string", "Kubernetes version"),
+    ),
+    status=True,
+    labels=CONTRACT,
+)
+class Machine(KubeObject, kw_only=True):
+    """One machine of a cluster."""
+
+    spec: MachineSpec
+    status: MachineStatus = MachineStatus()
+
+
+class LabelSelectorRequirement(Part):
+    """One requirement on a label."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class LabelSelector(Part):
+    """`metav1.LabelSelector`: all of it must match."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+class MachineTemplate(Part):
+    """What new machines are made of."""
+
+    spec: MachineSpec
+    metadata: TemplateMeta = msgspec.field(default_factory=TemplateMeta)
+
+
+class MachineNaming(Part):
+    """How new machines are named."""
+
+    template: str = ""
+
+
+class SetDeletion(Part):
+    """Which machine goes first on scale-in: Random, Newest or Oldest."""
+
+    order: str = ""
+
+
+class RollingUpdate(Part):
+    """Limits of a rolling update: numbers or percentages."""
+
+    max_unavailable: Annotated[int | str | None, Meta(extra_json_schema=INT_OR_STRING)] = None
+    max_surge: Annotated[int | str | None, Meta(extra_json_schema=INT_OR_STRING)] = None
+
+
+class RolloutStrategy(Part):
+    """How machines are replaced: RollingUpdate or OnDelete."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class DeploymentRollout(Part):
+    """When and how machines are replaced."""
+
+    after: str | None = None
+    strategy: RolloutStrategy | None = None
+
+
+class DeploymentRemediation(Part):
+    """How many machines may be remediated at once."""
+
+    max_in_flight: Annotated[int | str | None, Meta(extra_json_schema=INT_OR_STRING)] = None
+
+
+class MachineSetSpec(Part):
+    """A number of equal machines."""
+
+    cluster_name: Annotated[str, Meta(min_length=1)]
+    selector: LabelSelector
+    template: MachineTemplate
+    replicas: int | None = None
+    machine_naming: MachineNaming | None = None
+    deletion: SetDeletion | None = None
+
+
+class MachineSetStatus(Observed, frozen=True):
+    """What is known of a set's machines."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    selector: str = ""
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    up_to_date_replicas: int | None = None
+    versions: Annotated[list[VersionCount], Meta(extra_json_schema=listing("version"))] = []
+    observed_generation: int = 0
+
+
+@kind(
+    Resource(GROUP, VERSION, "machinesets", "MachineSet"),
+    short_names=("ms",),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        *COUNT_COLUMNS,
+        AGE,
+        Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
+    ),
+    status=True,
+    scale=Scale(),
+    labels=CONTRACT,
+)
+class MachineSet(KubeObject, kw_only=True):
+    """A number of equal machines."""
+
+    spec: MachineSetSpec
+    status: MachineSetStatus = MachineSetStatus()
+
+
+class MachineDeploymentSpec(Part):
+    """A number of machines, replaced when their template changes."""
+
+    cluster_name: Annotated[str, Meta(min_length=1)]
+    template: MachineTemplate
+    selector: LabelSelector = msgspec.field(default_factory=LabelSelector)
+    replicas: int | None = None
+    rollout: DeploymentRollout | None = None
+    machine_naming: MachineNaming | None = None
+    remediation: DeploymentRemediation | None = None
+    deletion: SetDeletion | None = None
+    paused: bool | None = None
+
+
+class MachineDeploymentStatus(MachineSetStatus, frozen=True):
+    """What is known of a deployment's machines."""
+
+    phase: str = ""
+
+
+@kind(
+    Resource(GROUP, VERSION, "machinedeployments", "MachineDeployment"),
+    short_names=("md",),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Enough machines for use"),
+        *(
+            column if column.name != "Available" else column._replace(name="Available Machines")
+            for column in COUNT_COLUMNS
+        ),
+        Column("Phase", ".status.phase", "string", "Where the deployment is in its life"),
+        AGE,
+        Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
+    ),
+    status=True,
+    scale=Scale(),
+    labels=CONTRACT,
+)
+class MachineDeployment(KubeObject, kw_only=True):
+    """A number of machines, replaced when their template changes."""
+
+    spec: MachineDeploymentSpec
+    status: MachineDeploymentStatus = MachineDeploymentStatus()
+
+
+class UnhealthyNodeCondition(Part):
+    """A node with this condition for so long is unhealthy."""
+
+    type: str
+    status: str
+    timeout_seconds: int
+
+
+class HealthChecks(Part):
+    """When a machine is unhealthy."""
+
+    node_startup_timeout_seconds: int | None = None
+    unhealthy_node_conditions: Annotated[
+        list[UnhealthyNodeCondition], Meta(extra_json_schema=listing("type", "status"))
+    ] = []
+
+
+class RemediationTrigger(Part):
+    """When remediation is allowed: at most so many unhealthy machines, or a range of their number."""
+
+    unhealthy_less_than_or_equal_to: Annotated[int | str | None, Meta(extra_json_schema=INT_OR_STRING)] = None
+    unhealthy_in_range: str = ""
+
+
+class HealthCheckRemediation(Part):
+    """What is done with unhealthy machines."""
+
+    trigger_if: RemediationTrigger | None = None
+    template_ref: Annotated[dict[str, Any] | None, Meta(extra_json_schema=PRESERVE)] = None
+
+
+class MachineHealthCheckSpec(Part):
+    """Which machines are checked, how, and what is done."""
+
+    cluster_name: Annotated[str, Meta(min_length=1)]
+    selector: LabelSelector
+    checks: HealthChecks | None = None
+    remediation: HealthCheckRemediation | None = None
+
+
+class MachineHealthCheckStatus(Observed, frozen=True):
+    """What a health check found."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    expected_machines: int | None = None
+    current_healthy: int | None = None
+    remediations_allowed: int | None = None
+    targets: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    observed_generation: int = 0
+
+
+@kind(
+    Resource(GROUP, VERSION, "machinehealthchecks", "MachineHealthCheck"),
+    short_names=("mhc", "mhcs"),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column("Replicas", ".status.expectedMachines", "integer", "Machines watched over"),
+        Column("Healthy", ".status.currentHealthy", "integer", "Machines that are healthy"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+)
+class MachineHealthCheck(KubeObject, kw_only=True):
+    """Watches over machines and has unhealthy ones replaced."""
+
+    spec: MachineHealthCheckSpec
+    status: MachineHealthCheckStatus = MachineHealthCheckStatus()

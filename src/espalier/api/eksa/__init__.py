@@ -1,0 +1,11 @@
+"""The kinds of `anywhere.eks.amazonaws.com/v1alpha1`: those whose CRDs `espalier manifests` ships."""
+
+from espalier.api.eksa import cluster, docker, release
+from espalier.api.kinds import KubeObject
+
+KINDS: tuple[type[KubeObject], ...] = (
+    cluster.Cluster,
+    docker.DockerDatacenterConfig,
+    release.Bundles,
+    release.EKSARelease,
+)

@@ -1,0 +1,340 @@
+"""Cluster: what an operator asks for, and what became of it.
+
+All fields that EKS Anywhere knows are here, also those that nothing acts on yet: admission says which those are.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.core import Taint
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
+from espalier.api.eksa.packages import PackageConfiguration
+from espalier.api.eksa.release import BundlesRef
+from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+
+KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
+
+Atomic = listing(kind="atomic")
+Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
+Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic)]
+KubernetesVersion = Annotated[
+    str, Meta(pattern=KUBERNETES_VERSION, description='Kubernetes minor version in quotes, like "1.35".')
+]
+
+
+class Ref(Part):
+    """Reference to an object of the same namespace."""
+
+    kind: Annotated[str, Meta(min_length=1, description="Kind of the object.")]
+    name: Annotated[str, Meta(min_length=1, description="Name of the object.")]
+
+
+class Endpoint(Part):
+    """Where the API server is reached."""
+
+    host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
+
+
+class MachineHealthCheck(Part):
+    """When a machine counts as unhealthy, and until how many unhealthy ones they are replaced."""
+
+    node_startup_timeout: Annotated[str, Meta(description="Time for a machine to become a node, like 10m0s.")] = ""
+    unhealthy_machine_timeout: Annotated[
+        str, Meta(description="Time after which a node that is not ready is unhealthy, like 5m0s.")
+    ] = ""
+    max_unhealthy: Annotated[
+        int | str | None,
+        Meta(description="Machines are replaced while at most so many are unhealthy.", extra_json_schema=INT_OR_STRING),
+    ] = None
+
+
+class ControlPlaneRollingUpdate(Part):
+    """Limits of a rolling update of the control plane."""
+
+    max_surge: Annotated[int, Meta(ge=0, le=1, description="How many machines there may be beyond the count.")]
+
+
+class ControlPlaneUpgradeRolloutStrategy(Part):
+    """How machines of the control plane are upgraded."""
+
+    type: Annotated[
+        Literal["RollingUpdate", "InPlace"] | None,
+        Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
+    ] = None
+    rolling_update: Annotated[ControlPlaneRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None
+
+
+class WorkerRollingUpdate(Part):
+    """Limits of a rolling update of workers."""
+
+    max_surge: Annotated[int, Meta(ge=0, description="How many machines there may be beyond the count.")]
+    max_unavailable: Annotated[int, Meta(ge=0, description="How many machines may be missing from the count.")]
+
+
+class WorkerNodesUpgradeRolloutStrategy(Part):
+    """How machines of a group of workers are upgraded."""
+
+    type: Annotated[
+        Literal["RollingUpdate", "InPlace"] | None,
+        Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
+    ] = None
+    rolling_update: Annotated[WorkerRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None
+
+
+Kubelet = Annotated[
+    dict[str, Any] | None,
+    Meta(description="KubeletConfiguration of the nodes.", extra_json_schema=PRESERVE),
+]
+
+
+class ControlPlaneConfiguration(Part):
+    """The control plane."""
+
+    count: Annotated[int, Meta(ge=1, description="Number of machines; odd when etcd runs on them.")]
+    endpoint: Annotated[Endpoint | None, Meta(description="Where the API server is reached; not for Docker.")] = None
+    machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
+    taints: Taints = []
+    labels: Labels = {}
+    cert_sans: Annotated[
+        list[str],
+        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=Atomic),
+    ] = msgspec.field(default_factory=list, name="certSans")
+    api_server_extra_args: Annotated[dict[str, str], Meta(description="Flags of kube-apiserver, without dashes.")] = {}
+    kubelet_configuration: Kubelet = None
+    audit_policy_content: Annotated[str, Meta(description="Audit policy of kube-apiserver, as YAML.")] = ""
+    skip_admission_for_system_resources: Annotated[
+        bool | None, Meta(description="Whether admission plugins leave system resources alone.")
+    ] = None
+    skip_load_balancer_deployment: Annotated[
+        bool, Meta(description="Whether the load balancer of the control plane is left out.")
+    ] = False
+    machine_health_check: Annotated[
+        MachineHealthCheck | None, Meta(description="When machines of the control plane are unhealthy.")
+    ] = None
+    upgrade_rollout_strategy: Annotated[
+        ControlPlaneUpgradeRolloutStrategy | None, Meta(description="How the control plane is upgraded.")
+    ] = None
+
+
+class AutoScalingConfiguration(Part):
+    """Limits within which an autoscaler sets the count."""
+
+    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.")] = 0
+    max_count: Annotated[int, Meta(ge=0, description="Most machines.")] = 0
+
+
+class WorkerNodeGroupConfiguration(Part):
+    """A group of equal workers."""
+
+    name: Annotated[str, Meta(description="Name of the group, unique in the cluster.")] = ""
+    count: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Number of machines.")] = None
+    machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
+    kubernetes_version: Annotated[
+        Annotated[str, Meta(pattern=KUBERNETES_VERSION)] | None,
+        Meta(description="Kubernetes version of the group, if it lags behind the control plane."),
+    ] = None
+    autoscaling_configuration: Annotated[
+        AutoScalingConfiguration | None, Meta(description="Limits within which an autoscaler sets the count.")
+    ] = None
+    taints: Taints = []
+    labels: Labels = {}
+    failure_domains: Annotated[
+        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=Atomic)
+    ] = []
+    kubelet_configuration: Kubelet = None
+    machine_health_check: Annotated[
+        MachineHealthCheck | None, Meta(description="When machines of the group are unhealthy.")
+    ] = None
+    upgrade_rollout_strategy: Annotated[
+        WorkerNodesUpgradeRolloutStrategy | None, Meta(description="How the group is upgraded.")
+    ] = None
+
+
+class ExternalEtcdConfiguration(Part):
+    """etcd on machines of its own."""
+
+    count: Annotated[int, Meta(ge=1, description="Number of machines; odd.")]
+    machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines.")] = None
+
+
+class KeyManagementService(Part):
+    """A KMS plugin beside the API server."""
+
+    name: Annotated[str, Meta(description="Name of the plugin.")]
+    socket_listen_address: Annotated[str, Meta(description="Socket of the plugin, unix:///….")]
+    cachesize: Annotated[int | None, Meta(description="How many keys are cached.")] = None
+    timeout: Annotated[str, Meta(description="How long an answer may take, like 3s.")] = ""
+
+
+class EtcdEncryptionProvider(Part):
+    """What encrypts."""
+
+    kms: Annotated[KeyManagementService, Meta(description="A KMS plugin.")]
+
+
+class EtcdEncryption(Part):
+    """What is encrypted in etcd, and by what."""
+
+    providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=Atomic)]
+    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=Atomic)]
+
+
+class ManagementCluster(Part):
+    """The cluster that manages this one."""
+
+    name: Annotated[
+        str, Meta(description="Name of the managing Cluster; a cluster that names itself is self-managed.")
+    ] = ""
+
+
+class PodIAMConfig(Part):
+    """IAM roles for service accounts."""
+
+    service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
+
+
+class ClusterSpec(Part):
+    """What a cluster should be."""
+
+    kubernetes_version: KubernetesVersion = ""
+    control_plane_configuration: Annotated[ControlPlaneConfiguration | None, Meta(description="The control plane.")] = (
+        None
+    )
+    worker_node_group_configurations: Annotated[
+        list[WorkerNodeGroupConfiguration], Meta(description="Groups of workers.", extra_json_schema=Atomic)
+    ] = []
+    datacenter_ref: Annotated[Ref | None, Meta(description="Where the machines run.")] = None
+    cluster_network: Annotated[ClusterNetwork | None, Meta(description="Networks inside the cluster.")] = None
+    management_cluster: Annotated[ManagementCluster, Meta(description="The cluster that manages this one.")] = (
+        msgspec.field(default_factory=ManagementCluster)
+    )
+    eksa_version: Annotated[str | None, Meta(description="Release whose components the cluster has, like v0.26.0.")] = (
+        None
+    )
+    bundles_ref: Annotated[
+        BundlesRef | None, Meta(description="Bundles of the cluster. Deprecated: use eksaVersion.")
+    ] = None
+    identity_provider_refs: Annotated[
+        list[Ref], Meta(description="Identity providers of the API server.", extra_json_schema=Atomic)
+    ] = []
+    git_ops_ref: Annotated[Ref | None, Meta(description="GitOps configuration.")] = None
+    external_etcd_configuration: Annotated[
+        ExternalEtcdConfiguration | None, Meta(description="etcd on machines of its own.")
+    ] = None
+    etcd_encryption: Annotated[
+        list[EtcdEncryption], Meta(description="Encryption of data in etcd.", extra_json_schema=Atomic)
+    ] = []
+    proxy_configuration: Annotated[ProxyConfiguration | None, Meta(description="HTTP proxy of the nodes.")] = None
+    registry_mirror_configuration: Annotated[
+        RegistryMirrorConfiguration | None, Meta(description="Registry that images are pulled from.")
+    ] = None
+    machine_health_check: Annotated[
+        MachineHealthCheck | None, Meta(description="When machines of the cluster are unhealthy.")
+    ] = None
+    pod_iam_config: Annotated[PodIAMConfig | None, Meta(description="IAM roles for service accounts.")] = msgspec.field(
+        default=None, name="podIamConfig"
+    )
+    packages: Annotated[PackageConfiguration | None, Meta(description="Curated packages.")] = None
+    license_token: Annotated[str, Meta(description="Licence for extended support.")] = ""
+
+
+Phase = Literal["Pending", "Creating", "Upgrading", "Running", "Deleting", "Failed"]
+
+
+class EksdReleaseRef(Observed, frozen=True):
+    """The EKS Distro release of the control plane."""
+
+    api_version: Annotated[str, Meta(description="Version of the API of the release.")]
+    kind: Annotated[str, Meta(description="Kind of the release.")]
+    name: Annotated[str, Meta(description="Name of the release.")]
+    namespace: Annotated[str, Meta(description="Namespace of the release.")] = ""
+
+
+class ClusterCertificateInfo(Observed, frozen=True):
+    """When certificates of a machine expire."""
+
+    machine: Annotated[str, Meta(description="Name of the machine.")]
+    expires_in_days: Annotated[int, Meta(description="Days until the first certificate expires.")]
+
+
+class ClusterStatus(Observed, frozen=True):
+    """What became of the spec."""
+
+    conditions: Annotated[
+        list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))
+    ] = []
+    phase: Annotated[Phase | None, Meta(description="Where the cluster is in its life, in a word.")] = None
+    spec_valid: Annotated[bool | None, Meta(description="Whether the spec was found valid.")] = None
+    ready: Annotated[
+        bool | None,
+        Meta(
+            description="Whether control plane and workers are ready, the CNI is installed and the cluster can be used."
+        ),
+    ] = None
+    control_plane_ready: Annotated[bool | None, Meta(description="Whether the control plane is ready.")] = None
+    failure_reason: Annotated[
+        str | None, Meta(description="Why an operation failed, in a CamelCase word that programs may rely on.")
+    ] = None
+    failure_message: Annotated[str | None, Meta(description="Why an operation failed, and what helps.")] = None
+    observed_generation: Annotated[
+        int, Meta(description="metadata.generation when the cluster was last reconciled to the end.")
+    ] = 0
+    children_observed_generation: Annotated[
+        int,
+        Meta(description="Sum of metadata.generation of the linked objects when observedGeneration was written."),
+    ] = 0
+    reconciled_generation: Annotated[
+        int, Meta(description="Written by EKS Anywhere; here it is observedGeneration.")
+    ] = 0
+    children_reconciled_generation: Annotated[
+        int, Meta(description="Written by EKS Anywhere; here it is childrenObservedGeneration.")
+    ] = 0
+    eksd_release_ref: Annotated[EksdReleaseRef | None, Meta(description="EKS Distro release of the control plane.")] = (
+        None
+    )
+    cluster_certificate_info: Annotated[
+        list[ClusterCertificateInfo], Meta(description="When certificates expire.", extra_json_schema=Atomic)
+    ] = []
+
+
+def condition_status(type_: str) -> str:
+    """JSONPath of the status of a condition."""
+    return f'.status.conditions[?(@.type=="{type_}")].status'
+
+
+@kind(
+    Resource(GROUP, VERSION, "clusters", "Cluster"),
+    short_names=("eksac",),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
+        Column("Control Plane", condition_status("ControlPlaneReady"), "string", "Whether the control plane is ready"),
+        Column("Workers", condition_status("WorkersReady"), "string", "Whether all workers are ready"),
+        Column("Ready", condition_status("Ready"), "string", "Whether the cluster is ready for use"),
+        AGE,
+        Column("Phase", ".status.phase", "string", "Where the cluster is in its life", 1),
+        Column("Release", ".spec.eksaVersion", "string", "Release whose components the cluster has", 1),
+        Column("Managed By", ".spec.managementCluster.name", "string", "Cluster that manages this one", 1),
+        Column(
+            "Message",
+            '.status.conditions[?(@.type=="Ready")].message',
+            "string",
+            "What the cluster waits for",
+            1,
+        ),
+    ),
+    status=True,
+)
+class Cluster(KubeObject):
+    """A Kubernetes cluster."""
+
+    spec: ClusterSpec = msgspec.field(default_factory=ClusterSpec)
+    status: ClusterStatus = ClusterStatus()

@@ -1,0 +1,20 @@
+"""The group and version of EKS Anywhere's kinds, and its names that objects of other groups carry."""
+
+GROUP = "anywhere.eks.amazonaws.com"
+VERSION = "v1alpha1"
+
+SYSTEM_NAMESPACE = "eksa-system"
+"""Namespace of Cluster API objects, Bundles and the controller."""
+
+CLUSTER_FINALIZER = "clusters.anywhere.eks.amazonaws.com/finalizer"
+CLUSTER_NAME_LABEL = "cluster.anywhere.eks.amazonaws.com/cluster-name"
+CLUSTER_NAMESPACE_LABEL = "cluster.anywhere.eks.amazonaws.com/cluster-namespace"
+
+PAUSED_ANNOTATION = f"{GROUP}/paused"
+MANAGED_BY_CLI_ANNOTATION = f"{GROUP}/managed-by-cli"
+CONTROL_PLANE_ANNOTATION = f"{GROUP}/control-plane"
+ETCD_ANNOTATION = f"{GROUP}/etcd"
+MANAGED_BY_ANNOTATION = f"{GROUP}/managed-by"
+ALLOW_DELETE_WHEN_PAUSED_ANNOTATION = f"{GROUP}/allow-delete-when-paused"
+SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION = f"{GROUP}/skip-eksa-version-skew-check"
+MANAGEMENT_COMPONENTS_VERSION_ANNOTATION = f"{GROUP}/management-components-version"

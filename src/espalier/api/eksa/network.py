@@ -1,0 +1,127 @@
+"""Parts of a Cluster about networks: inside of the cluster, proxies, and registry mirrors."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.kinds import listing
+from espalier.api.meta import Part
+
+Atomic = listing(kind="atomic")
+
+
+class Ranges(Part):
+    """Address ranges."""
+
+    cidr_blocks: Annotated[
+        list[str], Meta(description="Exactly one range in CIDR notation.", extra_json_schema=Atomic)
+    ] = []
+
+
+class Nodes(Part):
+    """How the pod range is divided among nodes."""
+
+    cidr_mask_size: Annotated[int | None, Meta(description="Prefix length of each node's part of the pod range.")] = (
+        None
+    )
+
+
+class ResolvConf(Part):
+    """Name servers of the nodes."""
+
+    path: Annotated[str, Meta(description="File on the node that the kubelet reads.")] = ""
+
+
+class Dns(Part):
+    """Name resolution."""
+
+    resolv_conf: Annotated[ResolvConf | None, Meta(description="Name servers of the nodes.")] = None
+
+
+class CiliumConfig(Part):
+    """CNI Cilium."""
+
+    policy_enforcement_mode: Annotated[
+        Literal["", "default", "always", "never"], Meta(description="Which pods network policies are enforced for.")
+    ] = ""
+    egress_masquerade_interfaces: Annotated[
+        str, Meta(description="Interfaces on which traffic leaving the cluster is masqueraded.")
+    ] = ""
+    skip_upgrade: Annotated[
+        bool | None, Meta(description="Whether Cilium is left alone after the first installation.")
+    ] = None
+    routing_mode: Annotated[
+        Literal["", "default", "overlay", "direct"], Meta(description="How packets travel between nodes.")
+    ] = ""
+    ipv4_native_routing_cidr: Annotated[
+        str, Meta(description="Range that needs no masquerading, for direct routing.")
+    ] = msgspec.field(default="", name="ipv4NativeRoutingCIDR")
+    ipv6_native_routing_cidr: Annotated[
+        str, Meta(description="IPv6 range that needs no masquerading, for direct routing.")
+    ] = msgspec.field(default="", name="ipv6NativeRoutingCIDR")
+    cni_exclusive: Annotated[
+        bool | None, Meta(description="Whether Cilium removes other CNI configuration from the nodes.")
+    ] = None
+    helm_values: Annotated[
+        dict[str, object],
+        Meta(
+            description="More values for Cilium's chart.",
+            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+        ),
+    ] = {}
+
+
+class KindnetdConfig(Part):
+    """CNI kindnetd, for Docker."""
+
+
+class CNIConfig(Part):
+    """The CNI: exactly one."""
+
+    cilium: Annotated[CiliumConfig | None, Meta(description="Cilium.")] = None
+    kindnetd: Annotated[KindnetdConfig | None, Meta(description="kindnetd; Docker only.")] = None
+
+
+class ClusterNetwork(Part):
+    """Networks inside the cluster."""
+
+    pods: Annotated[Ranges | None, Meta(description="Addresses of pods.")] = None
+    services: Annotated[Ranges | None, Meta(description="Addresses of services.")] = None
+    cni_config: Annotated[CNIConfig | None, Meta(description="The CNI.")] = None
+    cni: Annotated[str, Meta(description="Name of the CNI. Deprecated: use cniConfig.")] = ""
+    dns: Annotated[Dns | None, Meta(description="Name resolution.")] = None
+    nodes: Annotated[Nodes | None, Meta(description="How the pod range is divided among nodes.")] = None
+
+
+class ProxyConfiguration(Part):
+    """HTTP proxy of the nodes."""
+
+    http_proxy: Annotated[str, Meta(description="Proxy for HTTP.")] = ""
+    https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.")] = ""
+    no_proxy: Annotated[
+        list[str], Meta(description="Names and ranges reached without a proxy.", extra_json_schema=Atomic)
+    ] = []
+
+
+class OCINamespace(Part):
+    """Where a registry's images are on the mirror."""
+
+    registry: Annotated[str, Meta(description="The registry.")]
+    namespace: Annotated[str, Meta(description="Its namespace on the mirror.")] = ""
+
+
+class RegistryMirrorConfiguration(Part):
+    """Registry that images are pulled from."""
+
+    endpoint: Annotated[str, Meta(description="Name or address of the mirror.")] = ""
+    port: Annotated[str, Meta(description="Port of the mirror, in quotes.")] = ""
+    oci_namespaces: Annotated[
+        list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=Atomic)
+    ] = []
+    ca_cert_content: Annotated[str, Meta(description="Certificate of the mirror's authority, as PEM.")] = ""
+    authenticate: Annotated[bool, Meta(description="Whether the mirror asks for a password.")] = False
+    insecure_skip_verify: Annotated[bool, Meta(description="Whether the mirror's certificate is not verified.")] = False

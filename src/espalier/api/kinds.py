@@ -1,0 +1,122 @@
+"""One declaration per kind: `@kind(Resource(...), …)` on a struct gives the Python type, its coordinates and its CRD.
+
+@kind(Resource("anywhere.eks.amazonaws.com", "v1alpha1", "clusters", "Cluster"), short_names=("eksac",), status=True)
+class Cluster(KubeObject):
+    spec: ClusterSpec
+    status: ClusterStatus = ClusterStatus()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import msgspec
+
+from espalier.api.meta import ObjectMeta, Part
+from espalier.api.resource import Resource
+
+K = TypeVar("K", bound="type[KubeObject]")
+
+
+class Column(NamedTuple):
+    """One column of `kubectl get`. `priority` 0 is always shown, 1 only with `-o wide`."""
+
+    name: str
+    json_path: str
+    type: str = "string"
+    description: str = ""
+    priority: int = 0
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
+
+
+class Scale(NamedTuple):
+    """Paths of the scale subresource."""
+
+    spec_replicas: str = ".spec.replicas"
+    status_replicas: str = ".status.replicas"
+    selector: str = ".status.selector"
+
+
+class Rule(NamedTuple):
+    """A CEL rule (`x-kubernetes-validations`) over an object's own fields. `field` is a path from the rule's level."""
+
+    rule: str
+    message: str
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a CRD says of a kind beside its schema."""
+
+    resource: Resource
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    status: bool = False
+    scale: Scale | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def singular(self) -> str:
+        """The singular resource name: the kind in lower case, as Kubernetes has it."""
+        return self.resource.kind.lower()
+
+
+class KubeObject(Part):
+    """Base of typed objects: `apiVersion`, `kind` and `metadata`; subclasses add `spec`, `status` and the like.
+
+    `api_version` and `kind` fill themselves from the declaration of the class.
+    """
+
+    resource: ClassVar[Resource]
+    declaration: ClassVar[Declaration]
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+    def __post_init__(self) -> None:
+        # Not field defaults: `omit_defaults` would leave them out on the wire.
+        self.api_version = self.api_version or self.resource.api_version
+        self.kind = self.kind or self.resource.kind
+
+
+def kind(
+    resource: Resource,
+    *,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    columns: tuple[Column, ...] = (),
+    status: bool = False,
+    scale: Scale | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Callable[[K], K]:
+    """Declare that a struct is the kind served as `resource`. `status` and `scale` say which subresources it has."""
+    declaration = Declaration(resource, short_names, categories, columns, status, scale, labels or {})
+
+    def declare(cls: K) -> K:
+        cls.resource = resource
+        cls.declaration = declaration
+        return cls
+
+    return declare
+
+
+def listing(*keys: str, kind: str = "map") -> dict[str, Any]:
+    """Extra schema of a list: items are merged by `keys` (map), or are a set, or are replaced as a whole (atomic)."""
+    extra: dict[str, Any] = {"x-kubernetes-list-type": kind}
+    if keys:
+        extra["x-kubernetes-list-map-keys"] = list(keys)
+    return extra
+
+
+PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+"""Extra schema of an object whose fields are not all declared: the server keeps what it does not know."""
+
+INT_OR_STRING: dict[str, Any] = {"x-kubernetes-int-or-string": True}
+"""Extra schema of a number or a percentage."""
