@@ -1,0 +1,96 @@
+"""What goes over the wire: JSON only. Which requests that suits, and how failures look.
+
+The messages are those of kube-apiserver, where clients look at them: kubectl asks for protobuf first and takes JSON
+where its Accept header offers it; a 406 makes it ask again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import yaml
+
+from espalier.kube.errors import ApiError, BadRequest
+from espalier.kube.objects import encode_json
+from espalier.kube.wire import Response
+
+JSON = "application/json"
+YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
+JSON_TYPES = frozenset(
+    {
+        JSON,
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        # What curl sends unless told otherwise, and what kubectl sends with a body it made itself.
+        "application/x-www-form-urlencoded",
+    }
+)
+_OFFERED = frozenset({JSON, "application/*", "*/*"})
+
+
+class NotAcceptable(ApiError):
+    """406: the client takes no JSON."""
+
+    code, reason = 406, "NotAcceptable"
+
+
+class TooLarge(ApiError):
+    """413: the body is larger than anything an API server stores."""
+
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the body is in a form that is not read here."""
+
+    code, reason = 415, "UnsupportedMediaType"
+
+
+def acceptable(accept: str) -> None:
+    """Raise `NotAcceptable` unless an Accept header takes JSON in some form (none at all takes anything)."""
+    if accept and not any(media.partition(";")[0].strip() in _OFFERED for media in accept.split(",")):
+        raise NotAcceptable.of(f"only the following media types are accepted: {JSON}")
+
+
+def json_of(body: bytes, content_type: str) -> bytes:
+    """The body as JSON. Raises `UnsupportedMediaType`, or `BadRequest` when YAML can't be read.
+
+    Apply patches say YAML, but nearly all are JSON, which is YAML as well: they pass untouched.
+    """
+    media = content_type.partition(";")[0].strip().lower()
+    if media in YAML_TYPES:
+        return _json_of_yaml(body)
+    if media and media not in JSON_TYPES:
+        known = ", ".join(sorted((JSON_TYPES | YAML_TYPES) - {"application/x-www-form-urlencoded"}))
+        raise UnsupportedMediaType.of(
+            f"the body of the request was in an unknown format - accepted media types include: {known}"
+        )
+    return body
+
+
+def _json_of_yaml(body: bytes) -> bytes:
+    if body.lstrip()[:1] == b"{":
+        try:
+            msgspec.json.decode(body, type=msgspec.Raw)
+        except msgspec.DecodeError:
+            pass  # a flow mapping of YAML
+        else:
+            return body
+    try:
+        return encode_json(yaml.load(body, Loader=yaml.CSafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadRequest.of(f"error decoding YAML: {error}") from error
+
+
+def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON document as response."""
+    return Response(status, encode_json(value), {"content-type": JSON, **(headers or {})})
+
+
+def failure(error: ApiError) -> Response:
+    """The response that says what went wrong: a Status."""
+    status = error.status
+    headers = {}
+    if status.details is not None and status.details.retry_after_seconds:
+        headers["retry-after"] = str(status.details.retry_after_seconds)
+    return json_response(status, status.code or 500, headers)

@@ -1,0 +1,265 @@
+"""The HTTP shell: sockets, TLS and who asks. What is asked is the endpoint's business.
+
+One `HttpShell` per API server, hundreds of them in a process: a shell is a listening socket, a TLS context and a
+protocol factory, nothing else. Requests become `kube.wire.Request`s, watches are streamed line by line.
+Nothing a client sends is logged: headers carry tokens, bodies carry Secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, cast
+from urllib.parse import parse_qsl, unquote
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+
+from espalier.apiserver import content
+from espalier.kube.errors import ApiError, Forbidden, ServerFailure, Status, Unauthorized
+from espalier.kube.pki import KeyPair
+from espalier.kube.wire import Endpoint, Request, Response, Stream, User
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+AUTHENTICATED = "system:authenticated"
+MASTERS = "system:masters"
+OPEN_PATHS = frozenset({"/version", "/healthz", "/livez", "/readyz"})
+"""Served to anybody: what load balancers and `kubectl version` ask before they have credentials."""
+
+MAX_BODY = 3 * 1024 * 1024
+"""Bytes of a request's body, after decompression; the limit of kube-apiserver."""
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted: hundreds of clients start at once when a world starts."""
+
+MAX_HEADER = 64 * 1024
+STOP_GRACE = 5.0
+"""Seconds that requests under way have to end when the shell stops."""
+
+_HEADERS = {"content-type": content.JSON, "cache-control": "no-cache, private"}
+_log = logging.getLogger(__name__)
+
+
+class AddressTaken(OSError):
+    """The address to listen on is in use."""
+
+
+class HttpShell:
+    """Serves an `Endpoint` on one address over TLS.
+
+    Clients are known by a certificate of `client_ca` (PEM; common name = user, organizations = groups) or by a bearer
+    token of `tokens`; others get 401. `port` 0 takes a free one, which `url` then names.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        serving: KeyPair,
+        client_ca: bytes,
+        tokens: Mapping[str, User] = MappingProxyType({}),
+    ) -> None:
+        self._endpoint = endpoint
+        self._host = host
+        self._port = port
+        self._tokens = tokens
+        self._context = _tls_context(serving, client_ca)
+        self._connections: _Connections | None = None
+        self._listener: asyncio.Server | None = None
+        self._streams: set[Stream] = set()
+
+    @property
+    def port(self) -> int:
+        """The port listened on; 0 before `start` when a free one was asked for."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """The server's address, as a kubeconfig names it."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"https://{host}:{self._port}"
+
+    async def start(self) -> None:
+        """Begin to listen. Raises `AddressTaken` when another program has the port."""
+        connections = _Connections(self._handle)
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                connections, self._host, self._port, ssl=self._context, backlog=BACKLOG
+            )
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise AddressTaken(
+                errno.EADDRINUSE,
+                f"cannot listen on {self._host}:{self._port}: another program does already; "
+                "stop it, or choose another port",
+            ) from error
+        self._connections = connections
+        self._port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening, end all watches, let requests under way finish for a few seconds; idempotent."""
+        listener, connections = self._listener, self._connections
+        self._listener = self._connections = None
+        if listener is None or connections is None:
+            return
+        listener.close()
+        connections.pre_shutdown()
+        for stream in list(self._streams):
+            await stream.close()
+        await connections.shutdown(STOP_GRACE)
+        await listener.wait_closed()
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        try:
+            user = self._user_of(incoming)
+            request = await _request_of(incoming)
+            if request.method == "GET" and request.query.get("watch") in ("true", "1"):
+                answer = await self._endpoint.watch(request, user)
+                if not isinstance(answer, Response):
+                    return await self._stream(incoming, answer)
+            else:
+                answer = await self._endpoint.serve(request, user)
+        except ApiError as error:
+            answer = content.failure(error)
+        except web.HTTPRequestEntityTooLarge:
+            answer = content.failure(content.TooLarge.of(f"Request entity too large: limit is {MAX_BODY}"))
+        except Exception:
+            _log.exception("%s %s failed", incoming.method, incoming.rel_url.raw_path)
+            answer = content.failure(ServerFailure.of("the server failed to answer; its log says why"))
+        return _outgoing(answer)
+
+    async def _stream(self, incoming: web.BaseRequest, stream: Stream) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_HEADERS)
+        connection = cast("_Connection", incoming.protocol)
+        self._streams.add(stream)
+        try:
+            with connection.watching():
+                # Headers leave at once: a client must know that its watch stands, though nothing happens yet.
+                await response.prepare(incoming)
+                async for document in stream:
+                    await response.write(document + b"\n")
+        except ConnectionError:
+            pass
+        finally:
+            self._streams.discard(stream)
+            await stream.close()
+        return response
+
+    def _user_of(self, incoming: web.BaseRequest) -> User:
+        user = self._authenticated(incoming)
+        if user is None:
+            if incoming.rel_url.raw_path in OPEN_PATHS:
+                return ANONYMOUS
+            raise Unauthorized(Status(message="Unauthorized", reason="Unauthorized", code=401))
+        impersonated = incoming.headers.get("Impersonate-User")
+        if impersonated is None:
+            return user
+        if MASTERS not in user.groups:
+            raise Forbidden.of(
+                f'users "{impersonated}" is forbidden: User "{user.name}" cannot impersonate resource "users" '
+                'in API group "" at the cluster scope'
+            )
+        return User(impersonated, (*incoming.headers.getall("Impersonate-Group", []), AUTHENTICATED))
+
+    def _authenticated(self, incoming: web.BaseRequest) -> User | None:
+        scheme, _, token = incoming.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            known = self._tokens.get(token.strip())
+            return known and User(known.name, (*known.groups, AUTHENTICATED))
+        transport = incoming.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        return _user_of_certificate(certificate) if certificate else None
+
+
+class _Connection(web.RequestHandler):
+    """One client connection; when it is lost, the watch that runs on it is cancelled at once."""
+
+    __slots__ = ("_watch",)
+
+    def __init__(self, connections: _Connections, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+        super().__init__(connections, loop=loop, **options)
+        self._watch: asyncio.Task[Any] | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """The current task streams a watch on this connection."""
+        self._watch = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._watch = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        if self._watch is not None:
+            self._watch.cancel()
+
+
+class _Connections(web.Server):
+    """Makes a `_Connection` of each accepted socket. No access log: requests are the endpoint's to count."""
+
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+        super().__init__(handler, request_factory=self._request)
+
+    def __call__(self) -> _Connection:
+        return _Connection(self, loop=self._loop, access_log=None, max_line_size=MAX_HEADER, max_field_size=MAX_HEADER)
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        return web.BaseRequest(message, payload, protocol, writer, task, self._loop, client_max_size=MAX_BODY)
+
+
+async def _request_of(incoming: web.BaseRequest) -> Request:
+    path, _, query = incoming.raw_path.partition("?")
+    headers = {name.lower(): value for name, value in incoming.headers.items()}
+    body = await incoming.read() if incoming.body_exists else b""
+    content.acceptable(headers.get("accept", ""))
+    return Request(
+        method=incoming.method,
+        path=unquote(path),
+        query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+        headers=headers,
+        body=content.json_of(body, headers.get("content-type", "")) if body else b"",
+    )
+
+
+def _outgoing(answer: Response) -> web.Response:
+    return web.Response(status=answer.status, body=answer.body, headers={**_HEADERS, **answer.headers})
+
+
+def _user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
+    """The user that a verified client certificate names, as kube-apiserver reads it."""
+    subject = [attribute for name in certificate.get("subject", ()) for attribute in name]
+    name = next((value for kind, value in subject if kind == "commonName"), "")
+    groups = tuple(value for kind, value in subject if kind == "organizationName")
+    return User(name, (*groups, AUTHENTICATED)) if name else None
+
+
+def _tls_context(serving: KeyPair, client_ca: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Optional: a bearer token will do, and without either the answer is a Status that says 401.
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=client_ca.decode("ascii"))
+    # The ssl module takes a certificate chain from a file only; this one is gone (mode 0600) once it has been read.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(serving.certificate + serving.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context

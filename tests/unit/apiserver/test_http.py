@@ -1,0 +1,253 @@
+"""The HTTP shell: who is let in, what is carried, how watches end."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import random
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+
+from espalier.apiserver.http import MAX_BODY, AddressTaken, HttpShell
+from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.wire import Request, Response, Stream, User
+
+NOW = datetime.now(UTC)
+AUTHORITY = Authority.create("test", now=NOW, entropy=random.Random(1))
+SERVING = AUTHORITY.issue_server("server", names=["127.0.0.1", "localhost"], now=NOW)
+ALICE = AUTHORITY.issue_client("alice", groups=["painters", "system:masters"], now=NOW)
+BOB = AUTHORITY.issue_client("bob", now=NOW)
+STRANGER = Authority.create("elsewhere", now=NOW, entropy=random.Random(2)).issue_client("mallory", now=NOW)
+TOKEN = "a-very-secret-token"
+
+
+class Documents:
+    """A watch that gives what is put into it, and ends when closed."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.closed = asyncio.Event()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._documents()
+
+    async def _documents(self) -> AsyncIterator[bytes]:
+        while (document := await self.queue.get()) is not None:
+            yield document
+
+    async def close(self) -> None:
+        self.closed.set()
+        self.queue.put_nowait(None)
+
+
+class Echo:
+    """An endpoint that tells what it was asked, and by whom."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[Request, User]] = []
+        self.stream = Documents()
+
+    async def serve(self, request: Request, user: User) -> Response:
+        self.requests.append((request, user))
+        if request.path == "/broken":
+            raise RuntimeError("a defect")
+        return Response(200, b'{"ok":true}', {"content-type": "application/json", "warning": '299 - "careful"'})
+
+    async def watch(self, request: Request, user: User) -> Stream | Response:
+        self.requests.append((request, user))
+        if request.path == "/gone":
+            return Response(410, b"{}")
+        return self.stream
+
+
+def client_tls(identity: KeyPair | None, folder: Any) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+    if identity is not None:
+        file = folder / "identity.pem"
+        file.write_bytes(identity.certificate + identity.key)
+        context.load_cert_chain(file)
+    return context
+
+
+class World:
+    def __init__(self, shell: HttpShell, endpoint: Echo, folder: Any) -> None:
+        self.shell, self.endpoint, self.folder = shell, endpoint, folder
+
+    @asynccontextmanager
+    async def client(self, identity: KeyPair | None = ALICE) -> AsyncIterator[aiohttp.ClientSession]:
+        connector = aiohttp.TCPConnector(ssl=client_tls(identity, self.folder))
+        async with aiohttp.ClientSession(self.shell.url, connector=connector) as session:
+            yield session
+
+
+@pytest.fixture
+async def world(tmp_path: Any) -> AsyncIterator[World]:
+    endpoint = Echo()
+    shell = HttpShell(
+        endpoint, serving=SERVING, client_ca=AUTHORITY.certificate, tokens={TOKEN: User("robot", ("machines",))}
+    )
+    await shell.start()
+    async with asyncio.timeout(20):
+        yield World(shell, endpoint, tmp_path)
+    await shell.stop()
+
+
+async def test_a_client_certificate_says_who_asks(world: World) -> None:
+    async with world.client() as session, session.get("/api/v1/namespaces/a%2Fb?limit=5&x=") as response:
+        assert response.status == 200
+        assert await response.json() == {"ok": True}
+        assert response.headers["Warning"] == '299 - "careful"'
+        assert response.headers.getall("Content-Type") == ["application/json"]
+    ((request, user),) = world.endpoint.requests
+    assert user == User("alice", ("painters", "system:masters", "system:authenticated"))
+    assert (request.method, request.path, request.query) == ("GET", "/api/v1/namespaces/a/b", {"limit": "5", "x": ""})
+
+
+async def test_a_bearer_token_says_who_asks(world: World) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with world.client(None) as session, session.get("/api", headers=headers) as response:
+        assert response.status == 200
+    assert world.endpoint.requests[0][1] == User("robot", ("machines", "system:authenticated"))
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}])
+async def test_without_credentials_only_health_and_version_are_served(world: World, headers: dict[str, str]) -> None:
+    async with world.client(None) as session:
+        async with session.get("/api/v1/secrets", headers=headers) as response:
+            assert response.status == 401
+            assert (await response.json())["message"] == "Unauthorized"
+        for path in ("/version", "/healthz", "/livez", "/readyz"):
+            async with session.get(path, headers=headers) as response:
+                assert response.status == 200
+    assert {user.name for _, user in world.endpoint.requests} == {"system:anonymous"}
+
+
+async def test_a_certificate_of_another_authority_is_refused(world: World) -> None:
+    async with world.client(STRANGER) as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.get("/api")
+    assert not world.endpoint.requests
+
+
+async def test_masters_may_impersonate_and_others_may_not(world: World) -> None:
+    headers = {"Impersonate-User": "carol", "Impersonate-Group": "weavers"}
+    async with world.client() as session, session.get("/api", headers=headers) as response:
+        assert response.status == 200
+    assert world.endpoint.requests[0][1] == User("carol", ("weavers", "system:authenticated"))
+    async with world.client(BOB) as session, session.get("/api", headers=headers) as response:
+        assert response.status == 403
+        assert 'User "bob" cannot impersonate resource "users"' in (await response.json())["message"]
+
+
+async def test_bodies_may_be_compressed_and_are_limited_after_decompression(world: World) -> None:
+    plain = json.dumps({"kind": "ConfigMap"}).encode()
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    async with world.client() as session:
+        async with session.post("/api", data=gzip.compress(plain), headers=headers) as response:
+            assert response.status == 200
+        assert world.endpoint.requests[0][0].body == plain
+        bomb = gzip.compress(b'"' + b"x" * MAX_BODY + b'"')
+        async with session.post("/api", data=bomb, headers=headers) as response:
+            assert response.status == 413
+            assert (await response.json())["reason"] == "RequestEntityTooLarge"
+
+
+async def test_yaml_of_an_apply_patch_arrives_as_json(world: World) -> None:
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+    async with world.client() as session:
+        async with session.patch("/x", data=b"kind: ConfigMap\ndata: {a: 'b'}\n", headers=headers) as response:
+            assert response.status == 200
+        async with session.patch("/x", data=b"a: [", headers=headers) as response:
+            assert response.status == 400
+    assert json.loads(world.endpoint.requests[0][0].body) == {"kind": "ConfigMap", "data": {"a": "b"}}
+
+
+async def test_a_form_of_body_that_is_not_read_here_is_refused(world: World) -> None:
+    headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+    async with world.client() as session, session.post("/x", data=b"k8s\x00", headers=headers) as response:
+        assert response.status == 415
+        assert (await response.json())["reason"] == "UnsupportedMediaType"
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("application/vnd.kubernetes.protobuf,application/json", 200),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", 200),
+        ("application/vnd.kubernetes.protobuf", 406),
+    ],
+)
+async def test_clients_that_prefer_protobuf_get_json_if_they_take_it(world: World, accept: str, status: int) -> None:
+    async with world.client() as session, session.get("/api", headers={"Accept": accept}) as response:
+        assert response.status == status
+
+
+async def test_a_watch_is_streamed_line_by_line(world: World) -> None:
+    async with world.client() as session, session.get("/pods?watch=true") as response:
+        assert response.status == 200
+        for number in (b"1", b"2"):
+            world.endpoint.stream.queue.put_nowait(number)
+            assert await response.content.readline() == number + b"\n"
+        world.endpoint.stream.queue.put_nowait(None)
+        assert await response.content.read() == b""
+    await world.endpoint.stream.closed.wait()
+
+
+async def test_a_watch_that_is_refused_answers_as_other_requests(world: World) -> None:
+    async with world.client() as session, session.get("/gone?watch=1") as response:
+        assert response.status == 410
+
+
+async def test_a_watch_is_closed_when_its_client_leaves(world: World) -> None:
+    async with world.client() as session:
+        response = await session.get("/pods?watch=true")
+        assert response.status == 200
+        response.close()
+    await world.endpoint.stream.closed.wait()
+
+
+async def test_watches_end_when_the_shell_stops(world: World) -> None:
+    async with world.client() as session, session.get("/pods?watch=true") as response:
+        await world.shell.stop()
+        assert await response.content.read() == b""
+    assert world.endpoint.stream.closed.is_set()
+    await world.shell.stop()
+
+
+async def test_a_defect_is_a_500_without_details(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async with world.client() as session:
+        headers = {"Authorization": "Bearer of-bad-news"}
+        async with session.get("/broken?password=p4ss", headers={}) as response:
+            assert response.status == 500
+            assert "a defect" not in await response.text()
+        async with session.get("/broken", headers=headers) as response:
+            assert response.status == 401
+    assert "a defect" in caplog.text
+    assert "p4ss" not in caplog.text
+    assert "of-bad-news" not in caplog.text
+
+
+async def test_a_port_that_is_taken_is_named(world: World) -> None:
+    second = HttpShell(Echo(), port=world.shell.port, serving=SERVING, client_ca=AUTHORITY.certificate)
+    with pytest.raises(AddressTaken, match=rf"cannot listen on 127\.0\.0\.1:{world.shell.port}.*choose another port"):
+        await second.start()
+
+
+async def test_many_shells_live_side_by_side(world: World) -> None:
+    shells = [HttpShell(Echo(), serving=SERVING, client_ca=AUTHORITY.certificate) for _ in range(50)]
+    for shell in shells:
+        await shell.start()
+    assert len({shell.url for shell in shells}) == 50
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client_tls(ALICE, world.folder))) as session:
+        for shell in shells:
+            async with session.get(f"{shell.url}/api") as response:
+                assert response.status == 200
+    for shell in shells:
+        await shell.stop()
