@@ -42,7 +42,10 @@ class Scale(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A CEL rule (`x-kubernetes-validations`) over an object's own fields. `field` is a path from the rule's level."""
+    """A CEL rule (`x-kubernetes-validations`) over a struct's own fields: those in its `validations` class variable.
+
+    `field` is the path, from the struct, of the field to blame, with a leading dot.
+    """
 
     rule: str
     message: str
@@ -60,6 +63,7 @@ class Declaration:
     status: bool = False
     scale: Scale | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    partly: bool = False
 
     @property
     def singular(self) -> str:
@@ -95,9 +99,13 @@ def kind(
     status: bool = False,
     scale: Scale | None = None,
     labels: Mapping[str, str] | None = None,
+    partly: bool = False,
 ) -> Callable[[K], K]:
-    """Declare that a struct is the kind served as `resource`. `status` and `scale` say which subresources it has."""
-    declaration = Declaration(resource, short_names, categories, columns, status, scale, labels or {})
+    """Declare that a struct is the kind served as `resource`. `status` and `scale` say which subresources it has.
+
+    `partly` is for kinds of others that are typed as far as we use them: their CRD keeps fields that we do not know.
+    """
+    declaration = Declaration(resource, short_names, categories, columns, status, scale, labels or {}, partly)
 
     def declare(cls: K) -> K:
         cls.resource = resource

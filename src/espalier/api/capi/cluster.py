@@ -134,6 +134,7 @@ class ClusterStatus(Observed, frozen=True):
     ),
     status=True,
     labels=CONTRACT,
+    partly=True,
 )
 class Cluster(KubeObject):
     """A cluster of Cluster API."""

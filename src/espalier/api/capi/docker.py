@@ -58,6 +58,7 @@ class DockerClusterStatus(Observed, frozen=True):
     columns=(CLUSTER_COLUMN, AGE),
     status=True,
     labels=CONTRACT,
+    partly=True,
 )
 class DockerCluster(KubeObject, kw_only=True):
     """Infrastructure of a cluster on Docker."""
@@ -111,6 +112,7 @@ class DockerMachineStatus(Observed, frozen=True):
     ),
     status=True,
     labels=CONTRACT,
+    partly=True,
 )
 class DockerMachine(KubeObject):
     """Infrastructure of a machine on Docker."""
@@ -137,6 +139,7 @@ class DockerMachineTemplateSpec(Part):
     categories=("cluster-api",),
     columns=(AGE,),
     labels=CONTRACT,
+    partly=True,
 )
 class DockerMachineTemplate(KubeObject, kw_only=True):
     """What DockerMachines are made of; its content never changes, another name is another content."""

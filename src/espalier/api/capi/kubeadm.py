@@ -274,6 +274,7 @@ CLUSTER_COLUMN = Column(
     ),
     status=True,
     labels=CONTRACT,
+    partly=True,
 )
 class KubeadmConfig(KubeObject, kw_only=True):
     """How one machine becomes a node."""
@@ -300,6 +301,7 @@ class KubeadmConfigTemplateSpec(Part):
     categories=("cluster-api",),
     columns=(AGE,),
     labels=CONTRACT,
+    partly=True,
 )
 class KubeadmConfigTemplate(KubeObject, kw_only=True):
     """What KubeadmConfigs are made of."""
@@ -399,6 +401,7 @@ class KubeadmControlPlaneStatus(Observed, frozen=True):
     status=True,
     scale=Scale(),
     labels=CONTRACT,
+    partly=True,
 )
 class KubeadmControlPlane(KubeObject, kw_only=True):
     """A control plane made by kubeadm."""

@@ -125,6 +125,7 @@ class MachineStatus(Observed, frozen=True):
     ),
     status=True,
     labels=CONTRACT,
+    partly=True,
 )
 class Machine(KubeObject, kw_only=True):
     """One machine of a cluster."""
@@ -231,6 +232,7 @@ class MachineSetStatus(Observed, frozen=True):
     status=True,
     scale=Scale(),
     labels=CONTRACT,
+    partly=True,
 )
 class MachineSet(KubeObject, kw_only=True):
     """A number of equal machines."""
@@ -277,6 +279,7 @@ class MachineDeploymentStatus(MachineSetStatus, frozen=True):
     status=True,
     scale=Scale(),
     labels=CONTRACT,
+    partly=True,
 )
 class MachineDeployment(KubeObject, kw_only=True):
     """A number of machines, replaced when their template changes."""
@@ -348,6 +351,7 @@ class MachineHealthCheckStatus(Observed, frozen=True):
     ),
     status=True,
     labels=CONTRACT,
+    partly=True,
 )
 class MachineHealthCheck(KubeObject, kw_only=True):
     """Watches over machines and has unhealthy ones replaced."""

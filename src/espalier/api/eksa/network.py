@@ -3,7 +3,7 @@
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -67,7 +67,7 @@ class CiliumConfig(Part):
         bool | None, Meta(description="Whether Cilium removes other CNI configuration from the nodes.")
     ] = None
     helm_values: Annotated[
-        dict[str, object],
+        dict[str, Any],
         Meta(
             description="More values for Cilium's chart.",
             extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},

@@ -1,0 +1,189 @@
+"""What is wrong with an object, everything at once: unknown fields, types, enumerations, patterns, limits.
+
+Stricter than an API server, which prunes unknown fields or warns of them: a typing error is the likelier reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from espalier.api import paths
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.structural import Schema, metadata_schema, object_schema
+
+LONGEST_FOUND = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A field that is not as it must be. `found` and `allowed` are for people, `message` also says what to do."""
+
+    field: str
+    found: str
+    allowed: str
+    message: str
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.found:
+            parts.append(f"found {self.found}")
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        text = "; ".join(parts)
+        return f"{self.field}: {text}" if self.field else text
+
+
+def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
+    """All violations of the schema of `kind` in an object, in the order of the fields. Null means absent."""
+    tree = _without_nulls(tree)
+    found = [*_unknown_fields(_full_schema(kind), tree, ())]
+    found += [_violation(error, tree) for error in _validator(kind).iter_errors(tree)]
+    return sorted(found, key=lambda violation: violation.field)
+
+
+@cache
+def _full_schema(kind: type[KubeObject]) -> Schema:
+    schema = object_schema(kind)
+    return {**schema, "properties": {**schema["properties"], "metadata": metadata_schema()}}
+
+
+@cache
+def _validator(kind: type[KubeObject]) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(_full_schema(kind), pattern_options=jsonschema_rs.RegexOptions())
+
+
+def _without_nulls(value: Any) -> Any:
+    """Kubernetes drops null fields of objects before it validates; null items of lists stay."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _unknown_fields(schema: Schema, value: Any, path: tuple[paths.Step, ...]) -> Iterator[Violation]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown_fields(schema.get("items", {}), item, (*path, index))
+    if not isinstance(value, dict) or schema.get("type") != "object":
+        return
+    properties: dict[str, Schema] = schema.get("properties", {})
+    others: Schema | None = schema.get("additionalProperties")
+    for key, item in value.items():
+        if key in properties:
+            yield from _unknown_fields(properties[key], item, (*path, key))
+        elif others is not None:
+            yield from _unknown_fields(others, item, (*path, key))
+        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+            yield _unknown(key, item, properties, path)
+
+
+def _unknown(key: str, value: Any, properties: dict[str, Schema], path: tuple[paths.Step, ...]) -> Violation:
+    nearest = nearest_name(key, list(properties))
+    if nearest:
+        message = f'unknown field; did you mean "{nearest}"?'
+    elif properties:
+        message = "unknown field; remove it"
+    else:
+        message = "unknown field; nothing may be set here"
+    return Violation(paths.render((*path, key)), shown(value), ", ".join(sorted(properties)), message)
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str | None:
+    """The known name that `name` was probably meant to be, None when nothing is near. Case counts little."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[near[0]] if near else None
+
+
+def shown(value: Any) -> str:
+    """A value as people wrote it, cut when it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_FOUND else text[: LONGEST_FOUND - 1] + "…"
+
+
+def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:
+    value = _at(tree, error.instance_path)
+    path = list(error.instance_path)
+    detail = error.kind.as_dict()
+    limit = detail.get("limit")
+    match error.kind.name:
+        case "required":
+            return Violation(
+                paths.render([*path, detail["property"]]), "nothing", "", "required field is missing; set it"
+            )
+        case "type":
+            return _wrong_type(paths.render(path), value, error)
+        case "anyOf":
+            return Violation(paths.render(path), shown(value), "an integer or a string", "wrong type")
+        case "enum":
+            options = [str(option) for option in detail["options"] if option != ""]
+            nearest = nearest_name(value, options) if isinstance(value, str) else None
+            message = f'unsupported value; did you mean "{nearest}"?' if nearest else "unsupported value"
+            return Violation(paths.render(path), shown(value), ", ".join(options), message)
+        case "pattern":
+            return Violation(paths.render(path), shown(value), f"text that matches {detail['pattern']}", "wrong form")
+        case "minimum":
+            return Violation(paths.render(path), shown(value), f"{limit} or more", "too small")
+        case "maximum":
+            return Violation(paths.render(path), shown(value), f"{limit} or less", "too large")
+        case "minLength":
+            return Violation(paths.render(path), shown(value), f"{limit} characters or more", "too short")
+        case "maxLength":
+            return Violation(paths.render(path), shown(value), f"{limit} characters or less", "too long")
+        case "minItems":
+            return Violation(paths.render(path), shown(value), f"{limit} items or more", "too few items")
+        case "maxItems":
+            return Violation(paths.render(path), shown(value), f"{limit} items or less", "too many items")
+    return Violation(paths.render(path), shown(value), "", error.message)
+
+
+_TYPES = {
+    "object": "a map of fields",
+    "array": "a list",
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+}
+
+
+def _wrong_type(field: str, value: Any, error: jsonschema_rs.ValidationError) -> Violation:
+    wanted = str(error.kind.as_dict()["types"][0])
+    message = "wrong type"
+    if wanted == "string" and isinstance(value, bool | int | float):
+        message = "wrong type; put the value in quotes"
+    elif wanted in ("integer", "number", "boolean") and isinstance(value, str):
+        message = "wrong type; write the value without quotes"
+    elif wanted == "array":
+        message = 'wrong type; write each item on a line of its own that begins with "- "'
+    return Violation(field, f"{shown(value)} ({_type_name(value)})", _TYPES[wanted], message)
+
+
+def _type_name(value: Any) -> str:
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case dict():
+            return "a map of fields"
+    return "null"
+
+
+def _at(tree: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        tree = tree[step]
+    return tree

@@ -1,0 +1,114 @@
+"""Structural schemas (the OpenAPI v3 subset that CRDs carry) out of typed structs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from espalier.api.kinds import PRESERVE, KubeObject, Rule
+from espalier.api.meta import ObjectMeta
+
+Schema = dict[str, Any]
+
+INT_OR_STRING_SCHEMA: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+
+
+@cache
+def schema_of(cls: type[msgspec.Struct], *, partly: bool = False) -> Schema:
+    """The schema of a struct. `partly` keeps unknown fields at every level: for kinds that we do not know wholly.
+
+    A field is required when it has no default. Defaults never become `default:` (docs/decisions: schemas only widen).
+    The result is shared: do not change it. Raises `TypeError` for types that have no structural schema.
+    """
+    return _Structural(partly).of(inspect.type_info(cls))
+
+
+def object_schema(cls: type[KubeObject]) -> Schema:
+    """The schema of a kind as its CRD has it: the server knows `metadata` itself."""
+    schema = schema_of(cls, partly=cls.declaration.partly)
+    properties = {**schema["properties"], "metadata": {"type": "object"}}
+    return {**schema, "properties": properties}
+
+
+def metadata_schema() -> Schema:
+    """The schema of `metadata`, for checks that run where no API server is."""
+    return schema_of(ObjectMeta)
+
+
+class _Structural:
+    """Walks types; one method for each group of them."""
+
+    def __init__(self, partly: bool) -> None:
+        self._partly = partly
+
+    def of(self, type_: inspect.Type) -> Schema:
+        match type_:
+            case inspect.Metadata(type=inner, extra_json_schema=extra):
+                return {**self.of(inner), **(extra or {})}
+            case inspect.StructType():
+                return self._struct(type_)
+            case inspect.UnionType(types=types):
+                return self._union([t for t in types if not isinstance(t, inspect.NoneType)])
+            case inspect.ListType(item_type=item):
+                return _given(type="array", items=self.of(item), minItems=type_.min_length, maxItems=type_.max_length)
+            case inspect.DictType(value_type=inspect.AnyType()):
+                return {"type": "object", **PRESERVE}
+            case inspect.DictType(value_type=value):
+                return {"type": "object", "additionalProperties": self.of(value)}
+            case inspect.AnyType() | inspect.RawType():
+                return dict(PRESERVE)
+        return _scalar(type_)
+
+    def _struct(self, type_: inspect.StructType) -> Schema:
+        properties = {field.encode_name: self.of(field.type) for field in type_.fields}
+        schema: Schema = {"type": "object"}
+        if type_.cls.__doc__:
+            schema["description"] = type_.cls.__doc__.strip().split("\n\n")[0]
+        if properties:
+            schema["properties"] = properties
+        if required := [field.encode_name for field in type_.fields if field.required]:
+            schema["required"] = required
+        rules: tuple[Rule, ...] = getattr(type_.cls, "validations", ())
+        if rules:
+            schema["x-kubernetes-validations"] = [_rule(rule) for rule in rules]
+        if self._partly:
+            schema |= PRESERVE
+        return schema
+
+    def _union(self, types: list[inspect.Type]) -> Schema:
+        if len(types) == 1:
+            return self.of(types[0])
+        if {type(t) for t in types} == {inspect.IntType, inspect.StrType}:
+            return dict(INT_OR_STRING_SCHEMA)
+        raise TypeError(f"a union of {types} has no structural schema")
+
+
+def _scalar(type_: inspect.Type) -> Schema:
+    match type_:
+        case inspect.StrType(min_length=min_length, max_length=max_length, pattern=pattern):
+            return _given(type="string", minLength=min_length, maxLength=max_length, pattern=pattern)
+        case inspect.IntType(ge=minimum, le=maximum):
+            return _given(type="integer", format="int64", minimum=minimum, maximum=maximum)
+        case inspect.FloatType(ge=minimum, le=maximum):
+            return _given(type="number", minimum=minimum, maximum=maximum)
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case inspect.LiteralType(values=values) if all(isinstance(value, str) for value in values):
+            return {"type": "string", "enum": [*values]}
+        case inspect.BytesType():
+            return {"type": "string", "format": "byte"}
+    raise TypeError(f"{type_} has no structural schema")
+
+
+def _rule(rule: Rule) -> Schema:
+    return {"rule": rule.rule, "message": rule.message} | ({"fieldPath": rule.field} if rule.field else {})
+
+
+def _given(**facts: Any) -> Schema:
+    return {name: value for name, value in facts.items() if value is not None}
