@@ -1,0 +1,211 @@
+"""Manifests of clusters: reading them, and checking that they belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from espalier.api import catalog, eksa, paths
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.meta import Tree
+from espalier.api.schema import Violation, nearest_name, shown, violations
+from espalier.api.yaml_trees import Builder, ManifestError, Problem, child, decoded, error_in, nodes, problem_at
+
+__all__ = ["Document", "ManifestError", "Problem", "check", "read_manifests"]
+
+DATACENTER_KINDS = tuple(cls.resource.kind for cls in eksa.KINDS if cls.resource.kind.endswith("DatacenterConfig"))
+MANIFEST_KINDS = ("Cluster", *DATACENTER_KINDS)
+"""What the manifest of a cluster may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object of a manifest: its tree, the file it came from, and its place there (`index` counts from 1)."""
+
+    tree: Tree
+    source: str
+    index: int
+    node: yaml.Node
+
+    @property
+    def kind(self) -> str:
+        """`kind`, empty when it is not there."""
+        return str(self.tree.get("kind") or "")
+
+    @property
+    def api_version(self) -> str:
+        """`apiVersion`, empty when it is not there."""
+        return str(self.tree.get("apiVersion") or "")
+
+    @property
+    def metadata(self) -> Tree:
+        """`metadata`, empty when it is not a map."""
+        metadata = self.tree.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`, empty when it is not there."""
+        return str(self.metadata.get("name") or "")
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, empty when it is not there."""
+        return str(self.metadata.get("namespace") or "")
+
+    def line(self, field: str) -> int:
+        """The line of a field; of the nearest one around it when the field is not there."""
+        node, line = self.node, self.node.start_mark.line
+        for step in paths.parse(field):
+            found = child(node, step)
+            if found is None:
+                break
+            line, node = found
+        return line + 1
+
+    def problem(self, violation: Violation) -> Problem:
+        """A violation of this object, with its place."""
+        return Problem(self.source, violation, self.line(violation.field))
+
+
+def read_manifests(text: str | bytes, *, source: str) -> list[Document]:
+    """All objects of a manifest, `List`s taken apart; documents without content are skipped.
+
+    Raises `ManifestError` naming every problem: text that is no YAML, keys given twice, a document that is no object,
+    a manifest without any.
+    """
+    if isinstance(text, bytes):
+        text = decoded(text, source)
+    if not text.strip():
+        raise error_in(source, "the file is empty; expected the objects of a cluster, as YAML")
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    try:
+        for root in nodes(text, source):
+            builder = Builder(source)
+            tree = builder.build(root)
+            problems += builder.problems
+            for item, node in _objects(tree, root):
+                if isinstance(item, dict):
+                    documents.append(Document(item, source, len(documents) + 1, node))
+                else:
+                    message = f"found {shown(item)}, which is no object; an object has apiVersion, kind and metadata"
+                    problems.append(problem_at(source, message, node.start_mark))
+    except ManifestError as error:
+        problems += error.problems
+    except RecursionError:
+        problems += error_in(source, "this is nested too deeply").problems
+    if problems:
+        raise ManifestError(problems)
+    if not documents:
+        raise error_in(source, "there is no object in the file; expected the objects of a cluster, as YAML")
+    return documents
+
+
+def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]]:
+    """What a document holds: nothing, the items of a `List`, or itself."""
+    if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("items"), list):
+        items = child(node, "items")
+        if items:
+            yield from zip(tree["items"], items[1].value, strict=True)
+    elif tree is not None:
+        yield tree, node
+
+
+def check(documents: Sequence[Document]) -> None:
+    """Make sure that the documents are those of one cluster, each of them as its schema says.
+
+    References are checked as far as the documents tell: a manifest without any datacenter config may refer to one that
+    is there already. Raises `ManifestError` naming every problem.
+    """
+    problems: list[Problem] = []
+    for document in documents:
+        problems += [document.problem(violation) for violation in _identity(document) or _content(document)]
+    problems += _twice(documents)
+    clusters = [document for document in documents if document.kind == Cluster.resource.kind]
+    if not clusters:
+        problems.append(_no_cluster(documents))
+    others = [cluster for cluster in clusters[1:] if cluster.name != clusters[0].name]
+    for cluster in others:
+        message = f"a manifest holds one Cluster; the first is in {clusters[0].source}:{clusters[0].line('')}"
+        problems.append(cluster.problem(Violation("metadata.name", shown(cluster.name), "one Cluster", message)))
+    for cluster in clusters:
+        problems += [cluster.problem(violation) for violation in _datacenter(cluster, documents)]
+    if problems:
+        raise ManifestError(problems)
+
+
+def _identity(document: Document) -> list[Violation]:
+    """What makes it impossible to say which kind an object is of."""
+    missing = [
+        Violation(field, "nothing", "", "required field is missing; set it")
+        for field, value in (("apiVersion", document.api_version), ("kind", document.kind))
+        if not value
+    ]
+    if missing or catalog.kind_of(document.api_version, document.kind) in eksa.KINDS:
+        return missing if missing else _manifest_kind(document)
+    if document.kind in MANIFEST_KINDS:
+        return [
+            Violation("apiVersion", shown(document.api_version), f"{GROUP}/{VERSION}", "unknown version of the kind")
+        ]
+    return _manifest_kind(document)
+
+
+def _manifest_kind(document: Document) -> list[Violation]:
+    if document.kind in MANIFEST_KINDS:
+        return []
+    nearest = nearest_name(document.kind, MANIFEST_KINDS)
+    advice = f'did you mean "{nearest}"?' if nearest else "remove the object, or apply it with kubectl"
+    message = f"this kind is no part of a cluster's manifest; {advice}"
+    return [Violation("kind", shown(document.kind), ", ".join(MANIFEST_KINDS), message)]
+
+
+def _content(document: Document) -> list[Violation]:
+    cls = catalog.kind_of(document.api_version, document.kind)
+    found = violations(cls, document.tree) if cls else []
+    if not document.name:
+        found.append(Violation("metadata.name", "nothing", "", "required field is missing; set it"))
+    return found
+
+
+def _twice(documents: Sequence[Document]) -> Iterator[Problem]:
+    first: dict[tuple[str, str, str], Document] = {}
+    for document in documents:
+        key = (document.kind, document.namespace, document.name)
+        other = first.setdefault(key, document)
+        if other is not document and document.name:
+            message = f"the object is given twice, first in {other.source}:{other.line('')}; remove one of them"
+            yield document.problem(Violation("metadata.name", f"{document.kind} {shown(document.name)}", "", message))
+
+
+def _no_cluster(documents: Sequence[Document]) -> Problem:
+    sources = ", ".join(dict.fromkeys(document.source for document in documents)) or "the manifest"
+    kinds = ", ".join(dict.fromkeys(document.kind for document in documents if document.kind)) or "nothing"
+    return Problem(sources, Violation("", kinds, "one Cluster", f"the document with the Cluster ({GROUP}) is missing"))
+
+
+def _datacenter(cluster: Document, documents: Sequence[Document]) -> list[Violation]:
+    """Whether the datacenter that a cluster names is the one beside it."""
+    spec = cluster.tree.get("spec")
+    reference = spec.get("datacenterRef") if isinstance(spec, dict) else None
+    if not isinstance(reference, dict):
+        return []
+    kind, name = reference.get("kind"), reference.get("name")
+    if kind not in DATACENTER_KINDS:
+        allowed = ", ".join(DATACENTER_KINDS)
+        message = "this release has no such kind of datacenter"
+        return [Violation("spec.datacenterRef.kind", shown(kind), allowed, message)] if kind else []
+    beside = [document for document in documents if document.kind == kind]
+    if not beside or any(d.name == name and _one_namespace(d, cluster) for d in beside):
+        return []
+    allowed = ", ".join(f"{d.namespace}/{d.name}" if d.namespace else d.name for d in beside)
+    message = f"no {kind} beside the Cluster has that name and namespace"
+    return [Violation("spec.datacenterRef.name", shown(name), allowed, message)]
+
+
+def _one_namespace(one: Document, other: Document) -> bool:
+    """A namespace that is not given is that of the command."""
+    return not one.namespace or not other.namespace or one.namespace == other.namespace

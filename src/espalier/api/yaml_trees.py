@@ -1,0 +1,200 @@
+"""YAML text into trees: what is wrong with it is said with line, column and field path.
+
+Scalars mean what they mean to kubectl (`scalars.py`), with one exception that EKS Anywhere makes as well: a number
+under `kubernetesVersion` stays the text that was written, so that `1.30` is not 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from espalier.api import paths
+from espalier.api.meta import Tree
+from espalier.api.scalars import Scalar, resolve
+from espalier.api.schema import Violation
+
+MOST_NODES = 200_000
+"""Nodes of a document, each alias counted as what it stands for: more is an attack or an accident."""
+
+_PLAIN = "plain"
+_QUOTED = "quoted"
+_TAG = "tag:yaml.org,2002:"
+_PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a manifest, and where. Lines and columns count from 1; 0 when there is no such place."""
+
+    source: str
+    violation: Violation
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
+        return f"{place}: {self.violation}"
+
+
+class ManifestError(Exception):
+    """Manifests that can't be used; `problems` are all that were found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class _Loader(yaml.CBaseLoader):
+    """Composes nodes; says of untagged scalars only whether they were plain."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        if kind is yaml.ScalarNode:
+            return _PLAIN if implicit[0] else _QUOTED
+        return f"{_TAG}{'seq' if kind is yaml.SequenceNode else 'map'}"
+
+
+def nodes(text: str, source: str) -> Iterator[yaml.Node]:
+    """The root of each document. Raises `ManifestError` where the text is not YAML."""
+    try:
+        yield from yaml.compose_all(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ManifestError([problem_at(source, _sentence(error, text), mark)]) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        message = f"this is not YAML: the character U+{ord(text[error.position]):04X} is not allowed"
+        raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
+
+
+def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    lines = text.splitlines()
+    if mark and mark.line < len(lines) and lines[mark.line].lstrip(" ").startswith("\t"):
+        return "this is not YAML: the line is indented with a tab; use spaces"
+    context = f" {error.context}" if error.context else ""
+    return f"this is not YAML: {error.problem}{context}"
+
+
+def decoded(text: bytes, source: str) -> str:
+    """The text of a file. Raises `ManifestError` when it is not UTF-8."""
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        message = f"this is not text in UTF-8: see byte {error.start + 1} of the file"
+        raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
+
+
+def child(node: yaml.Node, step: paths.Step) -> tuple[int, yaml.Node] | None:
+    """Line (from 0) and node of a field or an item."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return key.start_mark.line, value
+    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark.line, node.value[step]
+    return None
+
+
+class Builder:
+    """Makes a tree of the nodes of one document, and gathers what is wrong with them."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._count = 0
+        self._open: set[int] = set()
+        self.problems: list[Problem] = []
+
+    def build(self, node: yaml.Node) -> Any:
+        """The tree of a root; complete only when there are no `problems`."""
+        return self._value(node, ())
+
+    def _value(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Any:
+        self._count += 1
+        if self._count > MOST_NODES:
+            raise error_in(self._source, f"a document has more than {MOST_NODES} fields, its aliases followed")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        if id(node) in self._open:
+            raise ManifestError([problem_at(self._source, "an anchor must not contain itself", node.start_mark)])
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.SequenceNode):
+                return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return self._mapping(node, path)
+        finally:
+            self._open.discard(id(node))
+
+    def _mapping(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
+        tree: Tree = {}
+        merged: Tree = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _PLAIN and key_node.value == "<<":
+                merged = {**self._merged(value_node, path), **merged}
+                continue
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            line = key_node.start_mark.line + 1
+            if key in lines:
+                message = f"the key is given twice, in line {lines[key]} and in line {line}; remove one of them"
+                self._add(message, key_node, (*path, key))
+            lines.setdefault(key, line)
+            tree[key] = self._value(value_node, (*path, key))
+        return {**merged, **tree}
+
+    def _merged(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
+        """What `<<` brings in: a map, or several of which the first counts most."""
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: Tree = {}
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                self._add("<< takes a map, or a list of maps", source, path)
+                continue
+            merged = {**self._value(source, path), **merged}
+        return merged
+
+    def _key(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> str | None:
+        value = self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
+        match value:
+            case None:
+                self._add("a key must be text", node, path)
+                return None
+            case bool():
+                return "true" if value else "false"
+            case float():
+                return format(value, "g")
+        return str(value)
+
+    def _scalar(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Scalar:
+        if node.tag in (_QUOTED, f"{_TAG}str"):
+            return str(node.value)
+        if node.tag != _PLAIN and node.tag not in _PARSED_TAGS:
+            self._add(f"the tag {node.tag} is not used in manifests; remove it", node, path)
+            return str(node.value)
+        try:
+            value = resolve(node.value)
+        except ValueError as error:
+            self._add(str(error), node, path)
+            return str(node.value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return str(node.value) if is_number and path[-1:] == ("kubernetesVersion",) else value
+
+    def _add(self, message: str, node: yaml.Node, path: tuple[paths.Step, ...]) -> None:
+        self.problems.append(problem_at(self._source, message, node.start_mark, paths.render(path)))
+
+
+def problem_at(source: str, message: str, mark: yaml.Mark | None, field: str = "") -> Problem:
+    """A problem at a mark."""
+    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    return Problem(source, Violation(field, "", "", message), line, column)
+
+
+def error_in(source: str, message: str) -> ManifestError:
+    """An error about a whole file."""
+    return ManifestError([Problem(source, Violation("", "", "", message))])
