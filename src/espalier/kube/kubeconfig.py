@@ -1,0 +1,258 @@
+"""Kubeconfig files: read and merged as kubectl does, made for new clusters, and merged into a user's file.
+
+What this program does not know in a file (extensions, preferences) survives a merge. Every error says which file,
+which entry and which field is wrong; none shows a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from espalier.kube.access import Access
+from espalier.kube.kubeconfig_entries import ContextFields, Entry, Kind, KubeconfigError, access_of, encode_data
+from espalier.kube.pki import KeyPair
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class _Loader(yaml.CSafeLoader):
+    """Reads every scalar as a string, except null and booleans: `token: 1234` and `namespace: 1.30` are strings."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - so declared by its base class
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+
+class Kubeconfig:
+    """The clusters, users and contexts of one or several files.
+
+    Made by `load`, `parse` or `of_cluster`; `context` gives what a transport needs.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[Kind, str], Entry] = {}
+        self._rest: dict[str, Any] = {}
+        self.current_context = ""
+        self.sources: list[str] = []
+
+    @classmethod
+    def load(cls, files: Sequence[Path]) -> Kubeconfig:
+        """Read files; where several define the same entry or the current context, the first wins.
+
+        One file must exist; of several, those that do not are skipped.
+        """
+        config = cls()
+        for file in files:
+            try:
+                content = file.read_bytes()
+            except FileNotFoundError:
+                if len(files) == 1:
+                    raise KubeconfigError(f"there is no kubeconfig at {file}") from None
+                continue
+            except OSError as error:
+                raise KubeconfigError(f"cannot read the kubeconfig {file}: {error.strerror}") from None
+            config._add(content, str(file), file.absolute().parent)
+        return config
+
+    @classmethod
+    def parse(cls, content: bytes, *, source: str = "kubeconfig") -> Kubeconfig:
+        """Read content that came from elsewhere, over the API say; `source` names it in errors.
+
+        Such content must not name files or programs of this machine: `context` refuses those.
+        """
+        config = cls()
+        config._add(content, source, None)
+        return config
+
+    @classmethod
+    def of_cluster(
+        cls,
+        name: str,
+        *,
+        server: str,
+        certificate_authority: bytes,
+        user: str,
+        credentials: KeyPair | str,
+        namespace: str = "",
+    ) -> Kubeconfig:
+        """A kubeconfig of one cluster, with a client certificate or a token. The context is `<user>@<name>`."""
+        secret: dict[str, str] = (
+            {"token": credentials}
+            if isinstance(credentials, str)
+            else {
+                "client-certificate-data": encode_data(credentials.certificate),
+                "client-key-data": encode_data(credentials.key),
+            }
+        )
+        context = {"cluster": name, "user": user} | ({"namespace": namespace} if namespace else {})
+        cluster = {"server": server, "certificate-authority-data": encode_data(certificate_authority)}
+        config = cls()
+        config.sources.append(name)
+        config.current_context = f"{user}@{name}"
+        entries: tuple[tuple[Kind, str, dict[str, str]], ...] = (
+            ("cluster", name, cluster),
+            ("user", user, secret),
+            ("context", config.current_context, context),
+        )
+        for kind, entry, fields in entries:
+            config._entries[kind, entry] = Entry(kind, entry, fields, name, None)
+        return config
+
+    @property
+    def contexts(self) -> list[str]:
+        """The names of the contexts, in the order of the files."""
+        return [name for kind, name in self._entries if kind == "context"]
+
+    def context(self, name: str | None = None) -> Access:
+        """What a context (the current one unless named) comes down to. Files that it names are read now."""
+        name = name or self.current_context
+        where = ", ".join(self.sources) or "the kubeconfig"
+        if not name:
+            raise KubeconfigError(f"{where}: no current-context is set; name one of: {', '.join(self.contexts)}")
+        entry = self._entries.get(("context", name))
+        if entry is None:
+            raise KubeconfigError(f'{where}: there is no context "{name}"; there are: {", ".join(self.contexts)}')
+        fields = entry.read(ContextFields)
+        cluster = self._referred(entry, "cluster", fields.cluster)
+        user = self._referred(entry, "user", fields.user) if fields.user else None
+        return access_of(entry, cluster, user)
+
+    def to_bytes(self) -> bytes:
+        """The file's content; a `Secret` with a kubeconfig holds this."""
+        return yaml.dump(self._tree(), Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6).encode()
+
+    def merge_into(self, file: Path, *, switch: bool = True) -> None:
+        """Add these entries to a file, replacing those of the same names, and make the context current if `switch`.
+
+        Other readers see the old file or the new one. The file is only the user's to read (mode 0600). Holds the lock
+        file that kubectl uses as well; raises `KubeconfigError` when somebody else holds it.
+        """
+        file = file.resolve()  # a link stays a link
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = file.with_name(f"{file.name}.lock")
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0))
+        except FileExistsError:
+            raise KubeconfigError(f"{file} is being changed by another program; if none runs, remove {lock}") from None
+        try:
+            present = Kubeconfig.load([file]) if file.exists() else Kubeconfig()
+            present._entries |= self._entries
+            if switch or not present.current_context:
+                present.current_context = self.current_context
+            _write_atomically(file, present.to_bytes())
+        finally:
+            lock.unlink()
+
+    def _add(self, content: bytes, source: str, folder: Path | None) -> None:
+        try:
+            tree = yaml.load(content, Loader=_Loader)  # noqa: S506 - derived from the safe loader
+        except yaml.YAMLError as error:
+            raise KubeconfigError(f"{source} is not YAML: {_problem(error)}") from None
+        if tree is None:
+            tree = {}
+        if not isinstance(tree, dict):
+            raise KubeconfigError(f"{source} is not a kubeconfig: its top must be a mapping")
+        self.sources.append(source)
+        kinds: tuple[Kind, ...] = ("cluster", "user", "context")
+        for kind in kinds:
+            for name, fields in _named(tree.pop(f"{kind}s", None), kind, source):
+                self._entries.setdefault((kind, name), Entry(kind, name, fields, source, folder))
+        self.current_context = self.current_context or str(tree.pop("current-context", None) or "")
+        self._rest = {**tree, **self._rest}
+
+    def _referred(self, context: Entry, kind: Kind, name: str) -> Entry:
+        entry = self._entries.get((kind, name))
+        if entry is None:
+            raise KubeconfigError(f'{context}: there is no {kind} "{name}"')
+        return entry
+
+    def _tree(self) -> dict[str, Any]:
+        tree: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+        for (kind, name), entry in self._entries.items():
+            tree[f"{kind}s"].append({"name": name, kind: dict(entry.fields)})
+        tree["current-context"] = self.current_context
+        return tree | {key: value for key, value in self._rest.items() if key not in tree}
+
+
+def kubeconfig_files(explicit: Path | None, environment: Mapping[str, str]) -> Sequence[Path]:
+    """The files kubectl would read: the one asked for, those in KUBECONFIG, or `~/.kube/config`."""
+    if explicit is not None:
+        return [explicit]
+    named = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return named or [Path.home() / ".kube" / "config"]
+
+
+def find_access(
+    *, kubeconfig: Path | None = None, context: str | None = None, environment: Mapping[str, str]
+) -> Access:
+    """The API server that a command or a manager is meant for.
+
+    As kubectl finds it: the kubeconfig asked for, KUBECONFIG, `~/.kube/config`, else the pod's service account.
+    """
+    files = kubeconfig_files(kubeconfig, environment)
+    if kubeconfig is None and not any(file.exists() for file in files):
+        in_cluster = in_cluster_access(environment)
+        if in_cluster is not None:
+            return in_cluster
+    return Kubeconfig.load(files).context(context)
+
+
+def in_cluster_access(environment: Mapping[str, str], folder: Path = _SERVICE_ACCOUNT) -> Access | None:
+    """The API server of the cluster this program runs in, as the pod's service account; None outside of a pod."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    token = folder / "token"
+    if not host or not port or not token.exists():
+        return None
+    namespace = folder / "namespace"
+    return Access(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        certificate_authority=(folder / "ca.crt").read_bytes(),
+        token_file=token,
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+    )
+
+
+def _named(entries: object, kind: Kind, source: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The named entries of one list of a file."""
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        raise KubeconfigError(f"{source}: {kind}s must be a list")
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise KubeconfigError(f"{source}: {kind}s[{index}] has no name")
+        fields = entry.get(kind)
+        if fields is not None and not isinstance(fields, dict):
+            raise KubeconfigError(f"{source}: {kind}s[{index}].{kind} must be a mapping")
+        yield entry["name"], fields or {}
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """The problem and its line, without the content around it: that may be a secret."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return "it cannot be read as text"
+
+
+def _write_atomically(file: Path, content: bytes) -> None:
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as output:
+            output.write(content)
+            output.flush()
+            os.fsync(output.fileno())
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,71 @@
+"""TLS contexts that trust one authority: 24 KB and a millisecond each, where the system's store costs 800 KB and 26."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from espalier.kube.errors import KubeError
+
+
+class CertificateError(KubeError):
+    """A certificate or key that was configured cannot be used."""
+
+
+def client_context(
+    certificate_authority: bytes | None,
+    *,
+    insecure_skip_tls_verify: bool = False,
+    certificate: bytes | None = None,
+    key: bytes | None = None,
+) -> ssl.SSLContext:
+    """A context for the client's side. All arguments are PEM; raises `CertificateError` when one cannot be used.
+
+    Without an authority the system's are trusted. As with Go's verifier, any certificate that is trusted is an
+    anchor, also one that is not self-signed.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if insecure_skip_tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif certificate_authority is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(cadata=certificate_authority.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            raise CertificateError("the certificate authority is not a PEM certificate") from error
+    if certificate is not None and key is not None:
+        try:
+            with _file(certificate.rstrip() + b"\n" + key) as path:
+                # An encrypted key would make OpenSSL ask for its password at the terminal.
+                context.load_cert_chain(path, password="")
+        except ssl.SSLError as error:
+            reason = "do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else "are not usable PEM"
+            raise CertificateError(f"the client certificate and its key {reason}") from error
+    return context
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """A path from which `content` can be read: `ssl` takes keys from files only.
+
+    Where the system has it, the file lives in memory; elsewhere in a file that only this user can read, gone at once.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("client-key")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name

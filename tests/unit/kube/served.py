@@ -1,0 +1,73 @@
+"""An HTTPS server of a test: answers with a handler, knows clients by certificate."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from aiohttp import web
+
+from espalier.kube.access import Access
+from espalier.kube.pki import Authority, KeyPair
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@cache
+def authority() -> Authority:
+    return Authority.create("kubernetes", now=datetime.now(UTC))
+
+
+def client_pair(name: str, *groups: str) -> KeyPair:
+    return authority().issue_client(name, groups=groups, now=datetime.now(UTC))
+
+
+@cache
+def serving_context(name: str = "127.0.0.1") -> ssl.SSLContext:
+    pair = authority().issue_server("kube-apiserver", names=[name], now=datetime.now(UTC))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(pair.certificate + pair.key)
+        context.load_cert_chain(file.name)
+    context.load_verify_locations(cadata=authority().certificate.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
+@dataclass
+class Served:
+    url: str
+    runner: web.AppRunner
+
+    def access(self, **options: object) -> Access:
+        return Access(server=self.url, certificate_authority=authority().certificate, **options)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def serve(handler: Handler, *, name: str = "127.0.0.1", tls: bool = True) -> AsyncIterator[Served]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving_context(name) if tls else None)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield Served(f"{'https' if tls else 'http'}://{host}:{port}", runner)
+    finally:
+        await runner.cleanup()
+
+
+def user_of(request: web.Request) -> str:
+    """The common name of the client's certificate, or its bearer token."""
+    certificate = request.get_extra_info("peercert")
+    if certificate:
+        return str(dict(pair[0] for pair in certificate["subject"])["commonName"])
+    return request.headers.get("authorization", "")
