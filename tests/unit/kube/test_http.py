@@ -206,7 +206,7 @@ async def test_requests_go_through_the_proxy_that_is_named() -> None:
         async with transport_to(replace(through, proxy_url=""), HTTP_PROXY=proxy.url) as transport:
             assert (await transport.request(READ)).status == 201
         async with transport_to(replace(through, server="https://kube.test")) as transport:
-            with pytest.raises(Unreachable, match="the proxy answered 201"):
+            with pytest.raises(Unreachable, match="the proxy answered 404"):
                 await transport.request(READ)
 
 
