@@ -55,7 +55,7 @@ class _Structural:
                 return self._struct(type_)
             case inspect.UnionType(types=types):
                 return self._union([t for t in types if not isinstance(t, inspect.NoneType)])
-            case inspect.ListType(item_type=item):
+            case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
                 return _given(type="array", items=self.of(item), minItems=type_.min_length, maxItems=type_.max_length)
             case inspect.DictType(value_type=inspect.AnyType()):
                 return {"type": "object", **PRESERVE}

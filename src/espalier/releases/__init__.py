@@ -1,0 +1,21 @@
+"""Releases: which versions and images belong to an eksaVersion. The data of this build are files of the package."""
+
+from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease
+from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve
+from espalier.releases.distro import Distro, Image
+from espalier.releases.names import eksa_version_of, release_name
+
+__all__ = [
+    "Distro",
+    "Image",
+    "MalformedRelease",
+    "Release",
+    "Releases",
+    "UnknownKubernetesVersion",
+    "UnknownRelease",
+    "eksa_version_of",
+    "images",
+    "kubernetes_versions",
+    "release_name",
+    "resolve",
+]

@@ -1,0 +1,199 @@
+"""The releases of this build, as objects to install and as a catalogue to look things up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import semver
+
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.manifest import ReleaseEntry, ReleaseManifest
+from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease, EKSAReleaseSpec, VersionsBundle
+from espalier.api.kinds import KubeObject
+from espalier.api.manifests import Document, ManifestError, Problem
+from espalier.api.meta import ObjectMeta
+from espalier.api.schema import Violation
+from espalier.releases.contents import kubernetes_versions, resolve
+from espalier.releases.distro import Distro, IncompleteDistro, distro_of
+from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease
+from espalier.releases.names import release_name
+
+__all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease"]
+
+
+class UnknownRelease(LookupError):
+    """No release has the eksaVersion. The message names those that there are."""
+
+    def __init__(self, eksa_version: str, known: Sequence[str]) -> None:
+        super().__init__(f"there is no release {eksa_version}; this build has {', '.join(known)}")
+        self.eksa_version = eksa_version
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release: the object that stands for it, and its Bundles."""
+
+    eksa_release: EKSARelease
+    bundles: Bundles
+
+    @property
+    def name(self) -> str:
+        """Name of the EKSARelease."""
+        return self.eksa_release.metadata.name
+
+    @property
+    def version(self) -> str:
+        """The eksaVersion."""
+        return self.eksa_release.spec.version
+
+    @property
+    def kubernetes_versions(self) -> tuple[str, ...]:
+        """Kubernetes minor versions that clusters of this release may have, lowest first."""
+        return kubernetes_versions(self.bundles)
+
+    def resolve(self, kubernetes_version: str) -> VersionsBundle:
+        """The components for a Kubernetes minor version. Raises `UnknownKubernetesVersion`."""
+        return resolve(self.bundles, kubernetes_version)
+
+
+class Releases:
+    """All releases of this build, newest first. Several may share Bundles."""
+
+    def __init__(self, releases: Sequence[Release], distros: dict[str, Distro]) -> None:
+        self._releases = tuple(sorted(releases, key=_order, reverse=True))
+        self._distros = distros
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Releases:
+        """Read `releases.yaml` and what it names, from a folder or from the files of this package.
+
+        Raises `MalformedRelease` naming every problem.
+        """
+        loading = _Loading(Files(path))
+        return cls(loading.releases(), loading.distros)
+
+    def newest(self) -> Release:
+        """The release with the highest version."""
+        return self._releases[0]
+
+    def release(self, eksa_version: str) -> Release:
+        """The release of an eksaVersion. Raises `UnknownRelease`."""
+        for release in self._releases:
+            if release.version == eksa_version:
+                return release
+        raise UnknownRelease(eksa_version, self.versions)
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """All eksaVersions, newest first."""
+        return tuple(release.version for release in self._releases)
+
+    def objects(self) -> list[KubeObject]:
+        """What is installed in a management cluster: all Bundles, then all EKSAReleases."""
+        bundles = {release.bundles.metadata.name: release.bundles for release in self._releases}
+        return [*bundles.values(), *(release.eksa_release for release in self._releases)]
+
+    def distro(self, bundle: VersionsBundle) -> Distro:
+        """The EKS Distro release of an entry of Bundles. Raises `UnknownRelease` when this build does not have it."""
+        try:
+            return self._distros[bundle.eks_d.name]
+        except KeyError:
+            raise UnknownRelease(f"of EKS Distro named {bundle.eks_d.name}", sorted(self._distros)) from None
+
+    def distro_of_version(self, version: str) -> Distro:
+        """The EKS Distro release whose Kubernetes version is `v1.35.4-eks-1-35-1` or so. Raises `UnknownRelease`."""
+        by_version = {distro.version: distro for distro in self._distros.values()}
+        try:
+            return by_version[version]
+        except KeyError:
+            raise UnknownRelease(f"of EKS Distro with Kubernetes {version}", sorted(by_version)) from None
+
+
+class _Loading:
+    """One run through the manifests; every file is read once."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._bundles: dict[str, Bundles] = {}
+        self._problems: list[Problem] = []
+        self.distros: dict[str, Distro] = {}
+
+    def releases(self) -> list[Release]:
+        manifest, document = self._files.read(f"{SCHEME}{MANIFEST}", ReleaseManifest)
+        entries = manifest.spec.releases
+        versions = [entry.version for entry in entries]
+        if manifest.spec.latest_version not in versions:
+            self._add(
+                document, "spec.latestVersion", manifest.spec.latest_version, "no release has this version", versions
+            )
+        releases = [self._release(entry, f"spec.releases[{index}]", document) for index, entry in enumerate(entries)]
+        for index, version in enumerate(versions):
+            if version in versions[:index]:
+                self._add(document, f"spec.releases[{index}].version", version, "the version is given twice")
+        if self._problems:
+            raise MalformedRelease(self._problems)
+        return [release for release in releases if release]
+
+    def _release(self, entry: ReleaseEntry, field: str, document: Document) -> Release | None:
+        if not semver.Version.is_valid(entry.version.removeprefix("v")):
+            self._add(document, f"{field}.version", entry.version, "this is no semantic version", ["v0.26.0"])
+            return None
+        try:
+            bundles = self._read_bundles(entry.bundle_manifest_url)
+        except ManifestError as error:
+            self._problems += error.problems
+            return None
+        return Release(_object(entry, bundles), bundles)
+
+    def _read_bundles(self, url: str) -> Bundles:
+        if url not in self._bundles:
+            bundles, document = self._files.read(url, Bundles)
+            self._bundles[url] = bundles
+            if not bundles.metadata.name or not bundles.metadata.namespace:
+                self._add(document, "metadata", bundles.metadata.name, "Bundles need a name and a namespace")
+            seen: set[str] = set()
+            for index, bundle in enumerate(bundles.spec.versions_bundles):
+                field = f"spec.versionsBundles[{index}]"
+                if bundle.kube_version in seen:
+                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, "the version is given twice")
+                seen.add(bundle.kube_version)
+                self._read_distro(bundle, f"{field}.eksD", document)
+        return self._bundles[url]
+
+    def _read_distro(self, bundle: VersionsBundle, field: str, document: Document) -> None:
+        name = bundle.eks_d.name
+        try:
+            release, distro_document = self._files.read(bundle.eks_d.manifest_url, DistroRelease)
+        except ManifestError as error:
+            self._problems += error.problems
+            return
+        if release.metadata.name != name:
+            self._add(document, f"{field}.name", name, "its manifest has another name", [release.metadata.name])
+        try:
+            self.distros[name] = distro_of(release)
+        except IncompleteDistro as error:
+            self._problems += [distro_document.problem(violation) for violation in error.violations]
+
+    def _add(self, document: Document, field: str, found: str, message: str, allowed: Sequence[str] = ()) -> None:
+        self._problems.append(document.problem(Violation(field, found, ", ".join(allowed), message)))
+
+
+def _object(entry: ReleaseEntry, bundles: Bundles) -> EKSARelease:
+    reference = BundlesRef(bundles.api_version, bundles.metadata.name, bundles.metadata.namespace)
+    spec = EKSAReleaseSpec(entry.date, entry.version, entry.git_commit, entry.bundle_manifest_url, reference)
+    return EKSARelease(metadata=ObjectMeta(name=release_name(entry.version)), spec=spec)
+
+
+class _Order(NamedTuple):
+    version: semver.Version
+    build: tuple[tuple[int, str], ...]
+
+
+def _order(release: Release) -> _Order:
+    """Semantic versions do not order builds; EKS Anywhere does: build.10 is newer than build.9."""
+    version = semver.Version.parse(release.version.removeprefix("v"))
+    build = (version.build or "").split(".")
+    return _Order(version, tuple((int(part) if part.isdecimal() else -1, part) for part in build))

@@ -1,0 +1,95 @@
+"""What kubeadm needs to know of an EKS Distro release: repositories and tags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.schema import Violation
+
+
+class Image(NamedTuple):
+    """A container image in three parts: `repository/name:tag`."""
+
+    repository: str
+    name: str
+    tag: str
+
+    @classmethod
+    def parse(cls, uri: str) -> Image:
+        """The parts of `repository/name:tag`. Raises `ValueError` when one is missing."""
+        path, _, tag = uri.rpartition(":")
+        repository, _, name = path.rpartition("/")
+        if not (repository and name and tag) or "/" in tag:
+            raise ValueError(f"{uri} is no image with a tag")
+        return cls(repository, name, tag)
+
+    def __str__(self) -> str:
+        return f"{self.repository}/{self.name}:{self.tag}"
+
+
+@dataclass(frozen=True, slots=True)
+class Distro:
+    """The images of a Kubernetes release. `version` is what Cluster API objects say: `v1.35.4-eks-1-35-1`."""
+
+    name: str
+    version: str
+    kube_apiserver: Image
+    kube_controller_manager: Image
+    kube_scheduler: Image
+    kube_proxy: Image
+    pause: Image
+    etcd: Image
+    coredns: Image
+
+    @property
+    def repository(self) -> str:
+        """Where kubeadm pulls the images of Kubernetes from."""
+        return self.kube_apiserver.repository
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All images."""
+        return tuple(getattr(self, field) for field, _ in _IMAGES)
+
+
+_IMAGES = (
+    ("kube_apiserver", "kube-apiserver-image"),
+    ("kube_controller_manager", "kube-controller-manager-image"),
+    ("kube_scheduler", "kube-scheduler-image"),
+    ("kube_proxy", "kube-proxy-image"),
+    ("pause", "pause-image"),
+    ("etcd", "etcd-image"),
+    ("coredns", "coredns-image"),
+)
+
+
+class IncompleteDistro(Exception):
+    """An EKS Distro release lacks images; `violations` names them."""
+
+    def __init__(self, violations: list[Violation]) -> None:
+        super().__init__("; ".join(str(violation) for violation in violations))
+        self.violations = violations
+
+
+def distro_of(release: DistroRelease) -> Distro:
+    """The images of a release. Raises `IncompleteDistro` naming each image that is missing or no image."""
+    uris = {
+        asset.name: asset.image.uri
+        for component in release.status.components
+        for asset in component.assets
+        if asset.image is not None
+    }
+    images: dict[str, Image] = {}
+    violations: list[Violation] = []
+    for field, asset in _IMAGES:
+        uri = uris.get(asset, "")
+        try:
+            images[field] = Image.parse(uri)
+        except ValueError:
+            found = uri or "nothing"
+            violations.append(Violation("status.components", found, "repository/name:tag", f"no image for {asset}"))
+    if violations:
+        raise IncompleteDistro(violations)
+    return Distro(release.metadata.name, images["kube_apiserver"].tag, **images)

@@ -1,0 +1,69 @@
+"""Reading manifests of releases: from the package, or from a folder of the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import msgspec
+
+from espalier.api.kinds import KubeObject
+from espalier.api.manifests import Document, ManifestError, Problem, read_manifests
+from espalier.api.schema import Violation, violations
+
+K = TypeVar("K", bound=KubeObject)
+
+SCHEME = "embed:///"
+MANIFEST = "releases.yaml"
+
+
+class MalformedRelease(ManifestError):
+    """Manifests of releases that can't be used; each of `problems` names file, line and field."""
+
+
+class Files:
+    """The folder that `embed:///` names stand for; without a path, the data files of this package."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._root: Traversable = path if path is not None else resources.files(__package__) / "data"
+
+    def read(self, url: str, kind: type[K]) -> tuple[K, Document]:
+        """The one object of a manifest, of the given kind. Raises `MalformedRelease`."""
+        name = self._name(url)
+        try:
+            text = self._root.joinpath(name).read_bytes()
+        except OSError as error:
+            reason = error.strerror or "it can't be read"
+            raise MalformedRelease([Problem(name, Violation("", "", "", f"the file is missing: {reason}"))]) from None
+        try:
+            documents = read_manifests(text, source=name)
+        except ManifestError as error:
+            raise MalformedRelease(error.problems) from None
+        problems = list(_problems(documents, kind))
+        if problems:
+            raise MalformedRelease(problems)
+        return msgspec.convert(documents[0].tree, kind), documents[0]
+
+    def _name(self, url: str) -> str:
+        name = url.removeprefix(SCHEME)
+        if not url.startswith(SCHEME) or ".." in PurePosixPath(name).parts or name.startswith("/"):
+            message = "this build reads manifests of releases from its own files only"
+            raise MalformedRelease([Problem(url, Violation("", url, f"{SCHEME}…", message))])
+        return name
+
+
+def _problems(documents: list[Document], kind: type[KubeObject]) -> Iterator[Problem]:
+    first, *others = documents
+    resource = kind.resource
+    if (first.api_version, first.kind) != (resource.api_version, resource.kind):
+        found = f"{first.api_version} {first.kind}"
+        wanted = f"{resource.api_version} {resource.kind}"
+        yield first.problem(Violation("kind", found, wanted, "this is not the manifest that was expected"))
+        return
+    for violation in violations(kind, first.tree):
+        yield first.problem(violation)
+    for document in others:
+        yield document.problem(Violation("", f"{document.kind}", "one object", "the manifest has more than one object"))
