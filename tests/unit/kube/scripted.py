@@ -11,7 +11,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry
-from espalier.kube.wire import Request, Response, Stream, User
+from espalier.kube.wire import Endpoint, Request, Response, Stream, User
 
 AT_ONCE = Retry(attempts=3, first=0.0)
 
@@ -68,5 +68,5 @@ class Script:
         return not self._answers
 
 
-def client_of(script: Script, **options: object) -> Client:
+def client_of(script: Endpoint, **options: object) -> Client:
     return Client(InProcessTransport(script), retry=AT_ONCE, **options)  # type: ignore[arg-type]
