@@ -1,0 +1,54 @@
+"""What all benchmarks share: the machine, processes and their cost, and figures printed with their spread."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PROGRAM = [sys.executable, "-m", "espalier.cli"]
+
+
+def machine() -> str:
+    """One line about where the figures were taken."""
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+
+
+def peak_memory(pid: int) -> int:
+    """Highest resident memory of a process so far, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) // 1024
+    raise ValueError(f"process {pid} tells nothing of its memory")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def spread(values: Sequence[float], unit: str = "s") -> str:
+    """Median, and the range around it."""
+    return f"{statistics.median(values):.2f} {unit} (of {len(values)}: {min(values):.2f} to {max(values):.2f})"
+
+
+def report(title: str, *lines: str) -> None:
+    """Print one benchmark's figures."""
+    print(f"{title}   [{machine()}]")
+    for line in lines:
+        print(f"  {line}")
+    print()
+
+
+def start_world(home: Path, *flags: str) -> subprocess.Popen[bytes]:
+    """`espalier up` as its own process, with its own state."""
+    home.mkdir(parents=True, exist_ok=True)
+    log = (home / "bench.log").open("ab")
+    return subprocess.Popen(
+        [*PROGRAM, "up", *flags], env={**os.environ, "ESPALIER_HOME": str(home)}, stdout=log, stderr=log
+    )

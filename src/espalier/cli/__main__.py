@@ -1,0 +1,5 @@
+"""`python -m espalier.cli` is `espalier`."""
+
+from espalier.cli.main import main
+
+main()

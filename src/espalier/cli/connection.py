@@ -1,0 +1,63 @@
+"""From flags and environment to a client: the order in which kubeconfigs are looked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from espalier.cli import flags
+from espalier.cli.failures import Away
+from espalier.cli.home import Home
+from espalier.kube.access import Access
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
+
+FIELD_MANAGER = "eks-a-cli"
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A client, and the namespace that commands use when none is named."""
+
+    client: Client
+    namespace: str
+
+
+def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
+    """The first of `--kubeconfig`, `$KUBECONFIG`, the laptop world's, `~/.kube/config` that is there.
+
+    Raises `Away` when there is none.
+    """
+    home = home or Home.locate()
+    asked = connection.kubeconfig or os.environ.get("KUBECONFIG")
+    files = kubeconfig_files(connection.kubeconfig, os.environ)
+    if not asked and home.kubeconfig.exists():
+        files = [home.kubeconfig]
+    if not asked and not any(file.exists() for file in files):
+        raise Away(
+            f"no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
+            f"and neither {home.kubeconfig} nor ~/.kube/config exists. "
+            "Start the laptop world with `espalier up`, or name the kubeconfig of a management cluster."
+        )
+    return Kubeconfig.load(files).context(connection.context)
+
+
+@asynccontextmanager
+async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
+    """A client for the API server that the flags name, closed afterwards."""
+    access = access_of(connection)
+    client = Client(
+        HttpTransport(access), field_manager=FIELD_MANAGER, user_agent="espalier-cli", on_warning=_print_warning
+    )
+    try:
+        yield Connected(client, connection.namespace or access.namespace)
+    finally:
+        await client.close()
+
+
+def _print_warning(text: str) -> None:
+    print(f"Warning: {text}", file=sys.stderr)

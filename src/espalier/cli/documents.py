@@ -1,0 +1,67 @@
+"""Manifests on their way to the API server: read, checked as a whole, then sent so that nothing is half-created."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from espalier.api import catalog, manifests
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import Document
+from espalier.api.resource import Resource
+from espalier.cli.failures import Failure
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+
+
+def read(files: Sequence[str]) -> list[Document]:
+    """All documents of the files; `-` is standard input.
+
+    Raises `ManifestError` (every problem with file, line and field) and `Failure` for a file that can't be read.
+    """
+    documents: list[Document] = []
+    for name in files:
+        if name == "-":
+            documents += manifests.read_manifests(sys.stdin.buffer.read(), source="standard input")
+            continue
+        path = Path(name)
+        try:
+            documents += manifests.read_manifests(path.read_bytes(), source=name)
+        except FileNotFoundError:
+            raise Failure(f"{name}: there is no such file") from None
+        except IsADirectoryError:
+            raise Failure(f"{name} is a folder; name the files in it") from None
+    manifests.check(documents)
+    return documents
+
+
+def cluster_of(documents: Sequence[Document]) -> Document:
+    """The one Cluster among the documents; `read` has made sure that there is exactly one."""
+    return next(document for document in documents if document.kind == Cluster.resource.kind)
+
+
+def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Resource, dict[str, Any]]]:
+    """Resource and tree of each document, the namespace filled in where none is given; the Cluster comes last.
+
+    Its children are then there when the controller first looks.
+    """
+    prepared = []
+    for document in documents:
+        tree = document.tree
+        resource = catalog.resource_of(document.api_version, document.kind)
+        if resource.namespaced:
+            tree["metadata"].setdefault("namespace", namespace)
+        prepared.append((resource, tree))
+    return sorted(prepared, key=lambda item: item[0] == Cluster.resource)
+
+
+async def apply_all(
+    client: Client, prepared: Sequence[tuple[Resource, dict[str, Any]]], *, dry_run: bool
+) -> list[Object]:
+    """Apply all or nothing, as far as that can be known: every object is tried on the server first."""
+    tried = [await client.apply(resource, tree, dry_run=True) for resource, tree in prepared]
+    if dry_run:
+        return tried
+    return [await client.apply(resource, tree) for resource, tree in prepared]

@@ -1,0 +1,69 @@
+"""How a command ends: exit codes, and the sentence on standard error that goes with each."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+
+from espalier.api.manifests import ManifestError
+from espalier.kube.errors import ApiError, KubeError, Unreachable
+
+
+class Exit(enum.IntEnum):
+    """Exit codes of all commands."""
+
+    OK = 0
+    REFUSED = 1
+    """The input is wrong, the API server refused it, or the operation failed for a reason that was said."""
+    USAGE = 2
+    """The command line is wrong."""
+    UNREACHABLE = 3
+    """No API server answered."""
+    TIMEOUT = 4
+    """Time is over; what was asked for goes on in the background."""
+    INTERRUPTED = 130
+    """Ctrl-C; what was asked for goes on in the background."""
+
+
+class Failure(Exception):
+    """A command can't do what was asked. The message is for people: what, why, and what to do."""
+
+    exit = Exit.REFUSED
+
+
+class Usage(Failure):
+    """The command line is wrong."""
+
+    exit = Exit.USAGE
+
+
+class Away(Failure):
+    """No API server answered."""
+
+    exit = Exit.UNREACHABLE
+
+
+class Overdue(Failure):
+    """Time is over."""
+
+    exit = Exit.TIMEOUT
+
+
+def explain(error: BaseException) -> tuple[Exit, str] | None:
+    """Exit code and sentence for an error that a user can meet; None for a defect of ours."""
+    match error:
+        case Failure():
+            return error.exit, str(error)
+        case ManifestError():
+            return Exit.REFUSED, str(error)
+        case Unreachable():
+            return Exit.UNREACHABLE, str(error)
+        case ApiError():
+            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {error}"
+        case KubeError():
+            return Exit.REFUSED, str(error)
+        case KeyboardInterrupt() | asyncio.CancelledError():
+            return Exit.INTERRUPTED, "interrupted; what was begun goes on in the background"
+        case OSError() if error.filename:
+            return Exit.REFUSED, f"{error.filename}: {error.strerror}"
+    return None

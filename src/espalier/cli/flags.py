@@ -1,0 +1,39 @@
+"""Flags that several commands share, named as kubectl names them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from espalier.cli.failures import Usage
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Connection:
+    """Which API server to talk to."""
+
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Kubeconfig file; else $KUBECONFIG, the laptop world's, ~/.kube/config.")
+    ] = None
+    context: Annotated[str | None, Parameter(help="Context within the kubeconfig.")] = None
+    namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"], help="Namespace; else the context's.")] = (
+        None
+    )
+
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def seconds(text: str) -> float:
+    """A duration as kubectl writes it (`90s`, `5m`, `1h30m`), in seconds. Raises `Usage` for anything else."""
+    if re.fullmatch(r"\d+", text):
+        return float(text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise Usage(f"--timeout: found {text!r}, allowed is a duration such as 90s, 5m or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

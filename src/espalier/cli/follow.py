@@ -1,0 +1,100 @@
+"""Following one object until something is true of it, by watch and never by polling."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Condition
+from espalier.api.resource import Key, Resource
+from espalier.cli.failures import Failure, Overdue
+from espalier.cli.progress import Progress
+from espalier.kube.client import Client
+from espalier.kube.errors import Expired
+from espalier.kube.objects import Object
+
+
+async def follow(client: Client, resource: Resource, key: Key) -> AsyncIterator[Object | None]:
+    """Each state of one object, beginning with the present one; None while it is not there. Never ends by itself."""
+    fields = f"metadata.name={key.name}"
+    while True:
+        listed = await client.list(resource, key.namespace or None, fields=fields)
+        yield listed.items[0] if listed.items else None
+        version = listed.resource_version
+        try:
+            while True:
+                async for event in client.watch(
+                    resource, key.namespace or None, resource_version=version, fields=fields
+                ):
+                    version = event.object.resource_version or version
+                    if event.type != "BOOKMARK":
+                        yield None if event.type == "DELETED" else event.object
+        except Expired:
+            continue
+
+
+async def until_ready(client: Client, key: Key, *, generation: int, timeout: float, progress: Progress) -> Cluster:
+    """The Cluster once it is Ready at `generation` or later.
+
+    Raises `Failure` with its failure reason, `Overdue` after `timeout` seconds with what is still waited for.
+    """
+    waiting = "the controller has not looked at it yet; is a manager running?"
+    try:
+        async with asyncio.timeout(timeout):
+            async for state in follow(client, Cluster.resource, key):
+                if state is None:
+                    raise Failure(f"cluster {key} was deleted while it was waited for")
+                cluster = state.decode(Cluster)
+                ready = condition(cluster, "Ready")
+                if ready and ready.observed_generation >= generation:
+                    if ready.status == "True":
+                        return cluster
+                    waiting = blocking(cluster)
+                    if cluster.status.failure_reason:
+                        raise Failure(
+                            f"cluster {key} failed: {cluster.status.failure_reason}: {cluster.status.failure_message}"
+                        )
+                progress.wait(waiting)
+    except TimeoutError:
+        raise Overdue(
+            f"cluster {key} is not ready after {timeout:g} s: {waiting}. It goes on in the background."
+        ) from None
+    raise AssertionError("a watch never ends by itself")
+
+
+async def until_gone(client: Client, key: Key, *, timeout: float, progress: Progress) -> None:
+    """Returns once the Cluster is gone. Raises `Overdue` after `timeout` seconds with what is still waited for."""
+    waiting = "its machines are being removed"
+    try:
+        async with asyncio.timeout(timeout):
+            async for state in follow(client, Cluster.resource, key):
+                if state is None:
+                    return
+                waiting = blocking(state.decode(Cluster))
+                progress.wait(waiting)
+    except TimeoutError:
+        raise Overdue(
+            f"cluster {key} is not gone after {timeout:g} s: {waiting}. It goes on in the background."
+        ) from None
+
+
+def condition(cluster: Cluster, type_: str) -> Condition | None:
+    """The condition of that type, if the Cluster has it."""
+    return next((item for item in cluster.status.conditions if item.type == type_), None)
+
+
+def blocking(cluster: Cluster) -> str:
+    """The one thing that is waited for, in the words of the conditions."""
+    ready = condition(cluster, "Ready")
+    return ready.message if ready and ready.message else "waiting for the first report of the controller"
+
+
+async def changes(states: AsyncIterator[Object | None], text_of: Callable[[Object], str]) -> AsyncIterator[str]:
+    """Texts of an object's states, each once."""
+    last = ""
+    async for state in states:
+        text = text_of(state) if state else ""
+        if text and text != last:
+            yield text
+            last = text

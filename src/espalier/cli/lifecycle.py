@@ -1,0 +1,171 @@
+"""`espalier create|upgrade|delete cluster`: push a manifest, wait for the condition, say what is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from espalier.api.core import SECRET, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.resource import Key
+from espalier.cli import connection, documents, flags, follow, output
+from espalier.cli.failures import Failure, Usage
+from espalier.cli.progress import Progress
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+
+Files = Annotated[
+    list[str],
+    Parameter(name=["--filename", "-f"], help="Manifest file; `-` for standard input. Repeatable.", negative=""),
+]
+Timeout = Annotated[str, Parameter(help="How long to wait, as 90s, 5m, 1h30m.")]
+Wait = Annotated[bool, Parameter(help="Wait until it is done.")]
+DryRun = Annotated[
+    Literal["none", "server"], Parameter(help="`server`: have the server check everything, and change nothing.")
+]
+Output = Annotated[str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.")]
+
+
+def register(app: App) -> None:
+    """Add the commands to the program."""
+    for verb, command in (("create", create_cluster), ("upgrade", upgrade_cluster), ("delete", delete_cluster)):
+        group = App(name=verb, help=f"{verb.capitalize()} a cluster.")
+        group.command(command, name="cluster")
+        app.command(group)
+
+
+async def create_cluster(
+    *,
+    filename: Files,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    timeout: Timeout = "1h",
+    wait: Wait = True,
+    dry_run: DryRun = "none",
+    output: Output = "",
+) -> None:
+    """Create the cluster that a manifest describes, wait until it is ready, and write its kubeconfig.
+
+    Example: `espalier create cluster -f examples/docker.yaml --timeout 5m`
+    """
+    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output, creating=True)
+
+
+async def upgrade_cluster(
+    *,
+    filename: Files,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    timeout: Timeout = "1h",
+    wait: Wait = True,
+    dry_run: DryRun = "none",
+    output: Output = "",
+) -> None:
+    """Bring a cluster to what the manifest says: another version, other counts.
+
+    Example: `espalier upgrade cluster -f examples/docker.yaml`
+    """
+    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output, creating=False)
+
+
+async def delete_cluster(
+    name: Annotated[str | None, Parameter(help="Name of the cluster, unless -f is given.")] = None,
+    *,
+    filename: Files | None = None,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    timeout: Timeout = "1h",
+    wait: Wait = True,
+) -> None:
+    """Delete a cluster and everything that was made for it; with -f also the other objects of the manifest.
+
+    Example: `espalier delete cluster -f examples/docker.yaml`
+    """
+    if (name is None) == (not filename):
+        raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
+    async with connection.connect(connect) as connected:
+        with Progress() as progress:
+            if name is not None:
+                targets = [(Cluster.resource, Key(connected.namespace, name))]
+            else:
+                prepared = documents.in_namespace(documents.read(filename or []), connected.namespace)
+                targets = [
+                    (resource, Key(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]))
+                    for resource, tree in prepared
+                ]
+            cluster = next(key for resource, key in targets if resource == Cluster.resource)
+            missing = 0
+            for resource, key in reversed(targets):
+                try:
+                    await connected.client.delete(resource, key.name, key.namespace or None)
+                except NotFound:
+                    missing += 1
+            if missing == len(targets):
+                raise Failure(f"cluster {cluster} does not exist; `espalier get clusters -A` lists those that do")
+            if wait:
+                await follow.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
+                progress.say(f"cluster {cluster} is gone")
+            else:
+                progress.say(f"cluster {cluster} is being deleted")
+
+
+async def _push(
+    files: Sequence[str],
+    flag: flags.Connection,
+    timeout: float,
+    wait: bool,
+    dry_run: str,
+    format_: str,
+    *,
+    creating: bool,
+) -> None:
+    output.check_format(format_)
+    found = documents.read(files)
+    async with connection.connect(flag) as connected:
+        client = connected.client
+        prepared = documents.in_namespace(found, connected.namespace)
+        metadata = documents.cluster_of(found).tree["metadata"]
+        key = Key(metadata["namespace"], metadata["name"])
+        await _expect(client, key, creating=creating)
+        with Progress() as progress:
+            applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
+            cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
+            if format_:
+                progress.settle()
+                output.write_objects([item.tree for item in applied], format_, single=True)
+            if dry_run == "server":
+                progress.say(f"cluster {key} would be {'created' if creating else 'upgraded'} (server dry run)")
+                return
+            progress.say(f"cluster {key}: {len(applied)} objects accepted")
+            if not wait:
+                return
+            await follow.until_ready(
+                client, key, generation=cluster.metadata.generation, timeout=timeout, progress=progress
+            )
+            progress.say(f"cluster {key} is ready")
+            if creating:
+                path = await write_kubeconfig(client, key)
+                progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
+
+
+async def _expect(client: Client, key: Key, *, creating: bool) -> None:
+    try:
+        await client.get(Cluster.resource, key.name, key.namespace)
+    except NotFound:
+        if not creating:
+            raise Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`") from None
+    else:
+        if creating:
+            raise Failure(f"cluster {key} exists already; change it with `espalier upgrade cluster -f FILE`")
+
+
+async def write_kubeconfig(client: Client, key: Key) -> Path:
+    """Write the workload cluster's kubeconfig where EKS Anywhere writes it, readable by its owner only."""
+    secret = await client.get(SECRET, f"{key.name}-kubeconfig", key.namespace)
+    folder = Path(key.name)
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{key.name}-eks-a-cluster.kubeconfig"
+    path.touch(mode=0o600, exist_ok=True)
+    path.chmod(0o600)
+    path.write_bytes(secret.decode(Secret).data["value"])
+    return path

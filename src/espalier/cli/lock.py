@@ -1,0 +1,92 @@
+"""One process runs a world at a time: a lock file that the kernel releases however the process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from espalier.cli.failures import Failure
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who runs the world: its process, and the address of its API server ("" until it serves)."""
+
+    pid: int
+    url: str = ""
+
+
+class Lock:
+    """Held by the running world. The file says who holds it; the kernel's lock, whether that is still true."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def announce(self, url: str) -> None:
+        """Write down process id and address, for `status` and `down`."""
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, json.dumps(asdict(Holder(os.getpid(), url))).encode(), 0)
+
+
+@contextlib.contextmanager
+def hold(path: Path) -> Iterator[Lock]:
+    """Hold the lock. Raises `Failure` when another process has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            running = holder(path)
+            raise Failure(
+                f"a world is running in {path.parent} already (process {running.pid if running else 'unknown'}); "
+                "stop it with `espalier down`, or set ESPALIER_HOME to another folder for a second one"
+            ) from None
+        lock = Lock(path, descriptor)
+        lock.announce("")
+        yield lock
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def holder(path: Path) -> Holder | None:
+    """Who holds the lock now; None when nobody does."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with contextlib.suppress(ValueError, TypeError):
+            return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
+        return Holder(0)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+async def released(path: Path, timeout: float) -> bool:
+    """Whether the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
+
+    def wait() -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        finally:
+            os.close(descriptor)
+
+    try:
+        async with asyncio.timeout(timeout):
+            await asyncio.get_running_loop().run_in_executor(None, wait)
+    except TimeoutError:
+        return False
+    return True

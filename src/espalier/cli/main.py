@@ -1,0 +1,68 @@
+"""`espalier`: parses the command line, runs one command, ends with its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Sequence
+from typing import Any, NoReturn
+
+import uvloop
+from cyclopts import App, CycloptsError
+
+from espalier.cli import completion, demo, get, kubeconfig, lifecycle, manager, manifests, up, version
+from espalier.cli.failures import Exit, explain
+
+EPILOGUE = """
+Exit codes: 0 done · 1 refused or failed (the reason is on standard error) · 2 wrong command line ·
+3 no API server answered · 4 time is over · 130 interrupted.
+
+State of the laptop world lies under `$ESPALIER_HOME` (default: `espalier` in the XDG data folder);
+`$ESPALIER_HOME/kubeconfig` is for kubectl.
+"""
+
+app = App(
+    name="espalier",
+    help="Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects.",
+    help_format="markdown",
+    help_epilogue=EPILOGUE,
+    version=version.text,
+)
+for room in (up, demo, lifecycle, get, kubeconfig, manager, manifests, version, completion):
+    room.register(app)
+
+
+async def _finish(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def run(tokens: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=True)
+    except CycloptsError:
+        return Exit.USAGE
+    try:
+        result = command(*bound.args, **bound.kwargs)
+        if inspect.isawaitable(result):
+            result = uvloop.run(_finish(result))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader left (`| head`): not an error, but Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        code, text = explained
+        print(f"error: {text}" if not text.startswith("Error") else text, file=sys.stderr)
+        return code
+    return result if isinstance(result, int) else Exit.OK
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,108 @@
+"""How objects are printed: tables that fit a terminal, or `-o name|wide|json|yaml|jsonpath=...`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from jsonpath_ng.ext.parser import parse as parse_json_path
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from espalier.cli.failures import Usage
+
+Tree = dict[str, Any]
+
+FORMATS = ("", "wide", "name", "json", "yaml")
+
+
+def check_format(output: str) -> str:
+    """The output format itself. Raises `Usage` when it is none of ours."""
+    if output in FORMATS or output.startswith("jsonpath="):
+        return output
+    raise Usage(f"-o: found {output!r}, allowed are wide, name, json, yaml and jsonpath='{{.metadata.name}}'")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that colours on a terminal only, and never breaks words of a table that is piped."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, highlight=False, soft_wrap=not stream.isatty())
+
+
+def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None:
+    """Print trees as `output` asks. A single object that was named is not wrapped into a List."""
+    for item in objects:
+        if isinstance(item.get("metadata"), dict):
+            item["metadata"].pop("managedFields", None)
+    whole: Tree = (
+        objects[0]
+        if single and len(objects) == 1
+        else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}
+    )
+    if output == "json":
+        text = json.dumps(whole, indent=4, ensure_ascii=False) + "\n"
+    elif output == "yaml":
+        text = to_yaml(whole)
+    elif output == "name":
+        text = "".join(name_of(item) + "\n" for item in objects)
+    else:
+        text = json_path(whole, output.removeprefix("jsonpath="))
+    sys.stdout.write(text)
+
+
+def to_yaml(tree: Any) -> str:
+    """YAML as people write it: keys in their order, block style."""
+    return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def name_of(tree: Tree) -> str:
+    """`cluster.anywhere.eks.amazonaws.com/garden`, as `kubectl -o name` prints it."""
+    group, slash, _ = str(tree.get("apiVersion", "")).partition("/")
+    kind = str(tree.get("kind", "")).lower()
+    return f"{kind}.{group}/{tree['metadata']['name']}" if slash else f"{kind}/{tree['metadata']['name']}"
+
+
+def json_path(tree: Tree, template: str) -> str:
+    """A kubectl JSONPath template: text, and expressions in braces. Raises `Usage` for one that can't be read."""
+    parts: list[str] = []
+    for text, expression in re.findall(r"([^{]*)(?:\{([^}]*)\})?", template):
+        parts.append(text.replace("\\n", "\n").replace("\\t", "\t"))
+        if expression:
+            parts.append(_expression(tree, expression.strip()))
+    return "".join(parts)
+
+
+def _expression(tree: Tree, expression: str) -> str:
+    if expression[:1] == '"' and expression[-1:] == '"':
+        return str(json.loads(expression))
+    filtered = re.sub(r"@\.([\w.]+)\s*==\s*", r"@.\1 == ", expression)
+    try:
+        found = parse_json_path("$" + filtered if filtered[:1] in ".[" else filtered).find(tree)
+    except Exception as error:  # the parser raises bare exceptions of several libraries
+        raise Usage(f"-o jsonpath: can't read {{{expression}}}: {error}") from error
+    return " ".join(_text(match.value) for match in found)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A plain table like kubectl's; the widest columns give way on a narrow terminal."""
+    table = RichTable(
+        box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "", padding=(0, 3, 0, 0)
+    )
+    for column in columns:
+        table.add_column(column.upper(), overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        table.add_row(*("<none>" if cell in (None, "") else str(cell) for cell in row))
+    wide = console()
+    if not sys.stdout.isatty():
+        wide.width = 4000
+    with wide.capture() as capture:
+        wide.print(table)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))

@@ -1,0 +1,53 @@
+"""Live, calm progress on standard error: one moving line on a terminal, one line per change elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+
+from espalier.cli.output import console
+
+
+class Progress:
+    """Says what is being waited for. `say` keeps a line; `wait` shows one until the next comes."""
+
+    def __init__(self, out: Console | None = None) -> None:
+        self.out = out or console(stderr=True)
+        self._status: Status | None = None
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.settle()
+
+    def say(self, text: str, mark: str = "[green]✓[/]") -> None:
+        """Keep a line: something is done, or has changed."""
+        self.settle()
+        self.out.print(f"{mark} {text}")
+
+    def wait(self, text: str) -> None:
+        """Show what is waited for, until something else is said. The same text twice is said once."""
+        if text == self._last:
+            return
+        self._last = text
+        if not self.out.is_terminal:
+            self.out.print(f"  {text}")
+        elif self._status:
+            self._status.update(text)
+        else:
+            self._status = self.out.status(text, spinner="dots")
+            self._status.start()
+
+    def settle(self) -> None:
+        """Take the moving line away."""
+        self._last = ""
+        if self._status:
+            self._status.stop()
+            self._status = None
