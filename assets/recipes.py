@@ -94,7 +94,7 @@ COMPONENTS = (
         module="go.etcd.io/etcd/server/v3",
         programs={"etcd": ("--version",), "etcdctl": ("version",)},
         size=28 * MIB,
-        workspace=500 * MIB,
+        workspace=600 * MIB,
         minutes=1,
     ),
     Component(
@@ -107,8 +107,8 @@ COMPONENTS = (
             "kubectl": ("version", "--client"),
         },
         size=125 * MIB,
-        workspace=3000 * MIB,
-        minutes=6,
+        workspace=4000 * MIB,
+        minutes=5,
         stamped=True,
     ),
     Component(

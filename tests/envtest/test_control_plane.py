@@ -1,0 +1,126 @@
+"""The real control plane that tests lean on: does it do what they take for granted?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.child_process import ChildFailed
+from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+
+from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT
+from espalier.api.resource import Resource
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.wire import Request
+
+pytestmark = pytest.mark.envtest
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    yield client
+    await client.close()
+
+
+def config_map(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
+
+
+async def gone(client: Client, resource: Resource, name: str, namespace: str | None = None) -> None:
+    """Return when the object does not exist any more."""
+    async with asyncio.timeout(PATIENCE):
+        present = await client.list(resource, namespace, fields=f"metadata.name={name}")
+        if not present.items:
+            return
+        events = client.watch(
+            resource, namespace, resource_version=present.resource_version, fields=f"metadata.name={name}"
+        )
+        async for event in events:
+            if event.type == "DELETED":
+                return
+
+
+async def test_kubectl_reads_and_writes(control_plane: ControlPlane) -> None:
+    assert "namespace/kube-system" in await control_plane.run_kubectl("get", "namespaces", "-o", "name")
+    manifest = msgspec.json.encode(config_map("from-kubectl") | {"data": {"greeting": "hello"}})
+    await control_plane.run_kubectl("apply", "--server-side", "-f", "-", stdin=manifest)
+    greeting = await control_plane.run_kubectl("get", "configmap", "from-kubectl", "-o", "jsonpath={.data.greeting}")
+    assert greeting == "hello"
+    with pytest.raises(ChildFailed, match="NotFound"):
+        await control_plane.run_kubectl("get", "configmap", "nobody-made-this")
+
+
+async def test_token_of_a_service_account_is_accepted_with_its_permissions_only(
+    control_plane: ControlPlane, admin: Client
+) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}}
+    await admin.create(SERVICE_ACCOUNT, account)
+    path = "/api/v1/namespaces/default/serviceaccounts/robot/token"
+    wanted = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+    response = await admin.raw(Request("POST", path, headers={"content-type": "application/json"}, body=wanted))
+    token = msgspec.json.decode(response.body)["status"]["token"]
+
+    access = Kubeconfig.of_cluster(
+        "test", server=control_plane.url, certificate_authority=control_plane.ca, user="robot", credentials=token
+    ).context()
+    robot = Client(HttpTransport(access, environment={}))
+    try:
+        with pytest.raises(Forbidden, match="system:serviceaccount:default:robot"):
+            await robot.list(SECRET, "default")
+    finally:
+        await robot.close()
+
+
+async def test_what_an_owner_owns_goes_with_it(admin: Client) -> None:
+    owner = await admin.create(CONFIG_MAP, config_map("owner"))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
+    await admin.create(CONFIG_MAP, config_map("owned", ownerReferences=[reference]))
+    await admin.delete(CONFIG_MAP, "owner", "default")
+    await gone(admin, CONFIG_MAP, "owned", "default")
+
+
+async def test_a_namespace_is_emptied_and_goes(admin: Client) -> None:
+    await admin.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short-lived"}})
+    await admin.create(CONFIG_MAP, config_map("inside", namespace="short-lived"))
+    await admin.delete(NAMESPACE, "short-lived")
+    await gone(admin, NAMESPACE, "short-lived")
+
+
+async def test_the_audit_log_tells_writes_from_reads(control_plane: ControlPlane, admin: Client) -> None:
+    def made_by_us(resource: str) -> list[str]:
+        return [event.verb for event in control_plane.writes() if resource in event.request_uri]
+
+    await admin.create(CONFIG_MAP, config_map("audited"))
+    await admin.get(CONFIG_MAP, "audited", "default")
+    await admin.list(CONFIG_MAP, "default", fields="metadata.name=audited")
+    await admin.delete(CONFIG_MAP, "audited", "default")
+    assert made_by_us("/configmaps/audited") == ["delete"]
+    assert "admin" in {event.user.username for event in control_plane.writes() if event.verb == "create"}
+    assert len(control_plane.requests()) > len(control_plane.writes())
+
+
+async def test_nothing_is_left_when_it_stops(tmp_path: Path) -> None:
+    assets = find_assets()
+    if assets is None:
+        pytest.skip(why_no_assets())
+    async with real_control_plane(tmp_path, assets) as running:
+        numbers = [process.pid for process in running.processes]
+        port = int(running.url.rpartition(":")[2])
+    assert len(numbers) == 3
+    for number in numbers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+    with socket.create_server(("127.0.0.1", port)):  # nobody listens there, nobody holds it
+        pass
