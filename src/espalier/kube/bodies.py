@@ -9,10 +9,9 @@ import msgspec
 from espalier.api.meta import Head
 from espalier.api.resource import Resource
 from espalier.kube.errors import NotKubernetes
-from espalier.kube.objects import Body, ListHead, Object, ObjectList, to_bytes
+from espalier.kube.objects import Body, ListHead, Object, ObjectList, decode_head, to_bytes
 
 _decode_list = msgspec.json.Decoder(ListHead).decode
-_decode_head = msgspec.json.Decoder(Head).decode
 
 
 class Target(NamedTuple):
@@ -26,7 +25,7 @@ class Target(NamedTuple):
 def identify(resource: Resource, body: Body) -> Target:
     """Encode a body and read where it goes; a missing `apiVersion` or `kind` is filled in."""
     raw = to_bytes(body)
-    head = body.head if isinstance(body, Object) else _decode_head(raw)
+    head = body.head if isinstance(body, Object) else decode_head(raw)
     return Target(_named(raw, head, resource), head.metadata.name, head.metadata.namespace)
 
 
@@ -54,7 +53,7 @@ def decode_list(raw: bytes, resource: Resource) -> tuple[ObjectList, str]:
 def is_status(raw: bytes) -> bool:
     """Whether a response body is a `Status` and not an object."""
     try:
-        head = _decode_head(raw)
+        head = decode_head(raw)
     except msgspec.MsgspecError as error:
         raise _not_kubernetes(raw) from error
     return head.kind == "Status" and head.api_version == "v1"

@@ -17,7 +17,19 @@ from espalier.api.resource import Key
 
 T = TypeVar("T")
 
-_decode_head = msgspec.json.Decoder(Head).decode
+
+class _WireMetadata(ObjectMeta):
+    # msgspec reads `Raw | None` as "null only"; a plain Raw takes any value, and None still says that there was none.
+    managed_fields: Raw = None  # type: ignore[assignment]
+
+
+class _WireHead(Head):
+    metadata: _WireMetadata = msgspec.field(default_factory=_WireMetadata)
+
+
+decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(_WireHead).decode
+"""The start of an object, from its bytes."""
+
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 
 
@@ -28,7 +40,7 @@ class Object:
 
     def __init__(self, raw: bytes, head: Head | None = None) -> None:
         self.raw = raw
-        self.head: Head = head if head is not None else _decode_head(raw)
+        self.head: Head = head if head is not None else decode_head(raw)
 
     @property
     def metadata(self) -> ObjectMeta:
