@@ -1,0 +1,68 @@
+"""What is read of Cluster API objects, and the labels by which they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.capi.cluster import Cluster, ContractReference
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.meta import Condition
+from espalier.api.resource import Resource
+
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
+DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
+WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
+PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+
+
+def reference(resource: Resource, name: str) -> ContractReference:
+    """A reference to an object, as v1beta2 has it: no version, no namespace."""
+    return ContractReference(api_group=resource.group, kind=resource.kind, name=name)
+
+
+def condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
+    """The condition of a type."""
+    return next((found for found in conditions if found.type == type_), None)
+
+
+def holds(conditions: Sequence[Condition], type_: str) -> bool:
+    """Whether a condition is there and True."""
+    found = condition(conditions, type_)
+    return found is not None and found.status == "True"
+
+
+def is_observed(object_: KubeadmControlPlane | MachineDeployment | Cluster) -> bool:
+    """Whether the status speaks of the present spec."""
+    return object_.status.observed_generation >= object_.metadata.generation
+
+
+def endpoint(cluster: Cluster) -> tuple[str, int] | None:
+    """Where the API server of a cluster is reached, None while that is not decided."""
+    found = cluster.spec.control_plane_endpoint
+    return (found.host, found.port) if found is not None and found.host and found.port else None
+
+
+def is_control_plane_initialized(cluster: Cluster) -> bool:
+    """Whether the API server of a cluster has answered, once."""
+    return cluster.status.initialization.control_plane_initialized
+
+
+def is_infrastructure_provisioned(cluster: Cluster) -> bool:
+    """Whether what a cluster's machines share is there."""
+    return cluster.status.initialization.infrastructure_provisioned
+
+
+def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
+    """Whether all of the control plane has the version asked for, its status is current, and it can be used."""
+    return (
+        is_observed(control_plane)
+        and holds(control_plane.status.conditions, "Available")
+        and control_plane.status.version == control_plane.spec.version
+    )
+
+
+def desired_replicas(object_: KubeadmControlPlane | MachineDeployment) -> int:
+    """How many machines are asked for: Cluster API takes 1 when nothing is said."""
+    return 1 if object_.spec.replicas is None else object_.spec.replicas

@@ -1,0 +1,29 @@
+"""The Secret in which Cluster API hands out the kubeconfig of a workload cluster."""
+
+from __future__ import annotations
+
+from espalier.api.core import Secret
+from espalier.api.resource import Key
+from espalier.kube.objects import Object
+
+KEY = "value"
+TYPE = "cluster.x-k8s.io/secret"
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+
+_SUFFIX = "-kubeconfig"
+
+
+def secret_key(namespace: str, cluster: str) -> Key:
+    """Where the kubeconfig of a cluster is."""
+    return Key(namespace, cluster + _SUFFIX)
+
+
+def cluster_of(secret: Object) -> str | None:
+    """The cluster whose kubeconfig a Secret is, None if it is none."""
+    cluster = secret.metadata.labels.get(CLUSTER_NAME_LABEL)
+    return cluster if cluster and secret.name == cluster + _SUFFIX else None
+
+
+def content(secret: Object) -> bytes | None:
+    """The kubeconfig in a Secret, None while it has none."""
+    return secret.decode(Secret).data.get(KEY) or None

@@ -1,0 +1,205 @@
+"""What a change means for a machine: nothing, an update in place, or another machine (Cluster API's up-to-date tests).
+
+Replaced is a machine whose version, bootstrap configuration, infrastructure template or failure domain is another.
+Labels, annotations, deletion timeouts, taints, readiness gates and minReadySeconds are brought to it in place. What is
+not known of a machine (its KubeadmConfig or infrastructure object is gone, or does not say from which template it was
+made) is no reason to replace it. The dates of `rollout.before` and `rollout.after` are the caller's to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from espalier.api import paths
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineTemplate
+from espalier.api.meta import ObjectMeta, Tree
+
+CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
+CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
+
+_OWN_DOMAIN = "cluster.x-k8s.io"
+_TEMPLATE_HASH = "machine-template-hash"
+_IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
+
+
+class Template(NamedTuple):
+    """The template that something was made from. `group_kind` as Cluster API writes it: `Kind.group`."""
+
+    group_kind: str
+    name: str
+
+
+class ChangeKind(Enum):
+    """What has to happen to a machine."""
+
+    NOTHING = "Nothing"
+    IN_PLACE = "InPlace"
+    REPLACE = "Replace"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineChange:
+    """What has to happen, and because of which fields (of all that differ, those that ask for the most)."""
+
+    kind: ChangeKind
+    fields: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.kind is not ChangeKind.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class MachineParts:
+    """What a machine is made of, or should be. None stands for what is not known."""
+
+    version: str = ""
+    bootstrap: Tree | None = None
+    """Spec of the KubeadmConfig, or for machines of a MachineDeployment the reference to their template."""
+    infrastructure: Template | None = None
+    failure_domain: str = ""
+    in_place: Mapping[str, Any] = field(default_factory=dict)
+    """Labels, annotations and the fields of the machine's spec that follow without another machine."""
+    has_foreign_marks: bool = False
+    """Whether labels and annotations may also be others'; then only those asked for are compared."""
+
+
+def machine_change(current: MachineParts, desired: MachineParts) -> MachineChange:
+    """Compare a machine with what it should be."""
+    replace = tuple(_reasons_to_replace(current, desired))
+    if replace:
+        return MachineChange(ChangeKind.REPLACE, replace)
+    before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_marks else current.in_place
+    in_place = tuple(sorted(differences(_pruned(before), _pruned(desired.in_place))))
+    return MachineChange(ChangeKind.IN_PLACE, in_place) if in_place else MachineChange(ChangeKind.NOTHING)
+
+
+def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
+    """What the machines of a control plane should be."""
+    template = control_plane.spec.machine_template
+    spec: Tree = msgspec.to_builtins(template.spec)
+    reference = template.spec.infrastructure_ref
+    return MachineParts(
+        version=control_plane.spec.version,
+        bootstrap=msgspec.to_builtins(control_plane.spec.kubeadm_config_spec),
+        infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
+        in_place={
+            "labels": _given(template.metadata.labels) if template.metadata else {},
+            "annotations": _given(template.metadata.annotations) if template.metadata else {},
+            **{name: spec[name] for name in _IN_PLACE if name in spec},
+        },
+    )
+
+
+def of_control_plane_machine(
+    machine: Machine, config: KubeadmConfig | None, infrastructure: ObjectMeta | None
+) -> MachineParts:
+    """What a machine of a control plane is; `infrastructure` is the metadata of its infrastructure object."""
+    annotations = infrastructure.annotations if infrastructure else {}
+    cloned_from = (annotations.get(CLONED_FROM_GROUP_KIND), annotations.get(CLONED_FROM_NAME))
+    spec: Tree = msgspec.to_builtins(machine.spec)
+    return MachineParts(
+        version=machine.spec.version,
+        bootstrap=msgspec.to_builtins(config.spec) if config else None,
+        infrastructure=Template(cloned_from[0], cloned_from[1]) if cloned_from[0] and cloned_from[1] else None,
+        in_place={
+            "labels": _given(machine.metadata.labels),
+            "annotations": _given(machine.metadata.annotations),
+            **{name: spec[name] for name in _IN_PLACE if name in spec},
+        },
+        has_foreign_marks=True,
+    )
+
+
+def of_machine_template(template: MachineTemplate) -> MachineParts:
+    """What the machines of a MachineSet are, or those of a MachineDeployment should be."""
+    spec: Tree = msgspec.to_builtins(template.spec)
+    reference = template.spec.infrastructure_ref
+    return MachineParts(
+        version=template.spec.version,
+        bootstrap=spec["bootstrap"],
+        infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
+        failure_domain=template.spec.failure_domain,
+        in_place={
+            "labels": _given(template.metadata.labels),
+            "annotations": _given(template.metadata.annotations),
+            **{name: spec[name] for name in _IN_PLACE if name in spec},
+        },
+    )
+
+
+def bootstrap_for_comparison(spec: Tree) -> Tree:
+    """A KubeadmConfig's spec without what does not count: a machine that began the cluster equals one that joined it.
+
+    Not compared: how a machine finds the cluster, its endpoint, and DNS, which Cluster API updates by itself.
+    """
+    join = dict(spec.get("joinConfiguration") or _as_join(spec.get("initConfiguration") or {}))
+    for name in ("discovery", "caCertPath", "controlPlane"):
+        join.pop(name, None)
+    cluster = dict(spec.get("clusterConfiguration") or {})
+    for name in ("controlPlaneEndpoint", "dns"):
+        cluster.pop(name, None)
+    rest = {name: value for name, value in spec.items() if name != "initConfiguration"}
+    rest["format"] = rest.get("format") or "cloud-config"
+    pruned: Tree = _pruned(rest | {"joinConfiguration": join, "clusterConfiguration": cluster})
+    return pruned
+
+
+def differences(current: Any, desired: Any, path: tuple[paths.Step, ...] = ()) -> Iterator[str]:
+    """Paths of the fields in which two trees differ; a list that differs is named as a whole."""
+    if isinstance(current, dict) and isinstance(desired, dict):
+        for name in current.keys() | desired.keys():
+            yield from differences(current.get(name), desired.get(name), (*path, name))
+    elif current != desired:
+        yield paths.render(path)
+
+
+def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:
+    if current.version != desired.version:
+        yield "version"
+    if current.bootstrap is not None and desired.bootstrap is not None:
+        before, after = bootstrap_for_comparison(current.bootstrap), bootstrap_for_comparison(desired.bootstrap)
+        yield from (f"bootstrap.{name}" for name in sorted(differences(before, after)))
+    if (
+        None not in (current.infrastructure, desired.infrastructure)
+        and current.infrastructure != desired.infrastructure
+    ):
+        yield "infrastructure"
+    if desired.failure_domain and current.failure_domain != desired.failure_domain:
+        yield "failureDomain"
+
+
+def _as_join(init: Tree) -> Tree:
+    return {name: value for name, value in init.items() if name != "localAPIEndpoint"}
+
+
+def _asked_for(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Tree:
+    marks = {
+        kind: {name: value for name, value in current.get(kind, {}).items() if name in desired.get(kind, {})}
+        for kind in ("labels", "annotations")
+    }
+    return {**current, **marks}
+
+
+def _given(marks: Mapping[str, str]) -> dict[str, str]:
+    """Labels or annotations without those that Cluster API itself sets."""
+    return {
+        name: value
+        for name, value in marks.items()
+        if name != _TEMPLATE_HASH and not name.partition("/")[0].endswith(_OWN_DOMAIN)
+    }
+
+
+def _pruned(value: Any) -> Any:
+    """Without empty parts: absent and empty mean the same."""
+    if isinstance(value, Mapping):
+        kept = {name: _pruned(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in kept.items() if inner not in (None, "", [], {})}
+    if isinstance(value, list):
+        return [_pruned(inner) for inner in value]
+    return value

@@ -1,0 +1,194 @@
+"""When Cluster API replaces a machine, when it changes it in place, and when it leaves it alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.capi.cluster import ContractReference
+from espalier.api.capi.kubeadm import (
+    KubeadmConfig,
+    KubeadmConfigSpec,
+    KubeadmControlPlane,
+)
+from espalier.api.capi.machine import Machine, MachineTemplate
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.clusterapi.machine_change import (
+    ChangeKind,
+    MachineParts,
+    Template,
+    machine_change,
+    of_control_plane,
+    of_control_plane_machine,
+    of_machine_template,
+)
+
+CONFIG: Tree = {
+    "clusterConfiguration": {
+        "imageRepository": "registry.example/eks-distro/kubernetes",
+        "dns": {"imageTag": "v1.13.1"},
+        "apiServer": {"extraArgs": [{"name": "profiling", "value": "false"}]},
+    },
+    "initConfiguration": {"nodeRegistration": {"criSocket": "/run/containerd.sock"}},
+    "joinConfiguration": {"nodeRegistration": {"criSocket": "/run/containerd.sock"}},
+    "files": [{"path": "/etc/kubernetes/audit-policy.yaml", "content": "rules: []"}],
+}
+
+
+def control_plane(version: str = "v1.35.4", template: str = "garden-control-plane-1", **config: Any) -> MachineParts:
+    tree = {
+        "metadata": {"name": "garden"},
+        "spec": {
+            "version": version,
+            "machineTemplate": {
+                "metadata": {"labels": {"team": "orchard"}},
+                "spec": {
+                    "infrastructureRef": {
+                        "apiGroup": "infrastructure.cluster.x-k8s.io",
+                        "kind": "DockerMachineTemplate",
+                        "name": template,
+                    },
+                    "deletion": {"nodeDrainTimeoutSeconds": 60},
+                },
+            },
+            "kubeadmConfigSpec": {**CONFIG, **config},
+        },
+    }
+    return of_control_plane(msgspec.convert(tree, KubeadmControlPlane))
+
+
+def machine(
+    config: Tree | None = None, cloned_from: str = "garden-control-plane-1", *, drain: int = 60, **labels: str
+) -> MachineParts:
+    spec = {
+        "clusterName": "garden",
+        "bootstrap": {},
+        "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": "m"},
+        "version": "v1.35.4",
+        "deletion": {"nodeDrainTimeoutSeconds": drain},
+    }
+    metadata = {"name": "m", "labels": {"team": "orchard", "cluster.x-k8s.io/cluster-name": "garden", **labels}}
+    typed = msgspec.convert({"metadata": metadata, "spec": spec}, Machine)
+    kubeadm_config = KubeadmConfig(spec=msgspec.convert(config or started(), KubeadmConfigSpec))
+    infrastructure = ObjectMeta(
+        annotations={
+            "cluster.x-k8s.io/cloned-from-name": cloned_from,
+            "cluster.x-k8s.io/cloned-from-groupkind": "DockerMachineTemplate.infrastructure.cluster.x-k8s.io",
+        }
+    )
+    return of_control_plane_machine(typed, kubeadm_config, infrastructure)
+
+
+def started() -> Tree:
+    """The config of the machine that began the cluster."""
+    config = copy.deepcopy(CONFIG)
+    del config["joinConfiguration"]
+    config["clusterConfiguration"]["controlPlaneEndpoint"] = "127.0.0.1:6443"
+    return config
+
+
+def joined() -> Tree:
+    """The config of a machine that joined."""
+    config = copy.deepcopy(CONFIG)
+    del config["initConfiguration"]
+    config["joinConfiguration"]["discovery"] = {"bootstrapToken": {"token": "abc", "apiServerEndpoint": "127.0.0.1"}}
+    config["joinConfiguration"]["controlPlane"] = {}
+    return config
+
+
+@pytest.mark.parametrize("config", [started(), joined()], ids=["that began the cluster", "that joined"])
+def test_a_machine_as_it_should_be_is_left_alone(config: Tree) -> None:
+    assert machine_change(machine(config), control_plane()).kind is ChangeKind.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("desired", "fields"),
+    [
+        (control_plane(version="v1.36.3"), ("version",)),
+        (control_plane(template="garden-control-plane-2"), ("infrastructure",)),
+        (
+            control_plane(files=[{"path": "/etc/kubernetes/audit-policy.yaml", "content": "rules: [x]"}]),
+            ("bootstrap.files",),
+        ),
+        (
+            control_plane(joinConfiguration={"nodeRegistration": {"criSocket": "/other.sock"}}),
+            ("bootstrap.joinConfiguration.nodeRegistration.criSocket",),
+        ),
+        (
+            control_plane(version="v1.36.3", template="garden-control-plane-2"),
+            ("version", "infrastructure"),
+        ),
+    ],
+)
+def test_another_version_config_or_template_replaces_the_machine(
+    desired: MachineParts, fields: tuple[str, ...]
+) -> None:
+    change = machine_change(machine(), desired)
+    assert change.kind is ChangeKind.REPLACE
+    assert change.fields == fields
+
+
+def test_another_coredns_replaces_nothing_because_cluster_api_updates_it_itself() -> None:
+    cluster = {**CONFIG["clusterConfiguration"], "dns": {"imageTag": "v1.14.2"}}
+    assert not machine_change(machine(), control_plane(clusterConfiguration=cluster))
+
+
+def test_labels_and_drain_timeouts_are_brought_to_the_machine_in_place() -> None:
+    change = machine_change(machine(drain=5, team="meadow"), control_plane())
+    assert change.kind is ChangeKind.IN_PLACE
+    assert change.fields == ("deletion.nodeDrainTimeoutSeconds", "labels.team")
+
+
+def test_labels_that_others_gave_to_a_machine_are_no_difference() -> None:
+    assert not machine_change(machine(added="by-hand"), control_plane())
+
+
+def test_what_is_not_known_of_a_machine_is_no_reason_to_replace_it() -> None:
+    unknown = MachineParts(version="v1.35.4", in_place=machine().in_place, has_foreign_marks=True)
+    assert not machine_change(unknown, control_plane(template="garden-control-plane-7", files=[]))
+
+
+def test_workers_are_replaced_when_they_come_from_another_template() -> None:
+    def template(config: str, infrastructure: str, failure_domain: str = "", drain: int = 1) -> MachineParts:
+        def reference(kind: str, name: str) -> dict[str, str]:
+            return msgspec.to_builtins(ContractReference(api_group="g", kind=kind, name=name))  # type: ignore[no-any-return]
+
+        spec = {
+            "clusterName": "garden",
+            "version": "v1.35.4",
+            "bootstrap": {"configRef": reference("KubeadmConfigTemplate", config)},
+            "infrastructureRef": reference("DockerMachineTemplate", infrastructure),
+            "failureDomain": failure_domain,
+            "deletion": {"nodeDrainTimeoutSeconds": drain},
+        }
+        return of_machine_template(msgspec.convert({"spec": spec}, MachineTemplate))
+
+    current = template("garden-md-0-1", "garden-md-0-1")
+    assert not machine_change(current, template("garden-md-0-1", "garden-md-0-1"))
+    assert machine_change(current, template("garden-md-0-2", "garden-md-0-1")).fields == ("bootstrap.configRef.name",)
+    assert machine_change(current, template("garden-md-0-1", "garden-md-0-2")).fields == ("infrastructure",)
+    assert machine_change(current, template("garden-md-0-1", "garden-md-0-1", "b")).fields == ("failureDomain",)
+    assert machine_change(current, template("garden-md-0-1", "garden-md-0-1", drain=2)).kind is ChangeKind.IN_PLACE
+
+
+versions = st.sampled_from(["v1.34.4", "v1.35.4"])
+templates = st.none() | st.builds(Template, st.just("K.g"), st.sampled_from(["a-1", "a-2"]))
+parts = st.builds(
+    MachineParts,
+    version=versions,
+    bootstrap=st.none() | st.sampled_from([{}, started(), joined(), {"format": "ignition"}]),
+    infrastructure=templates,
+    in_place=st.dictionaries(st.sampled_from(["minReadySeconds"]), st.integers(0, 2)),
+)
+
+
+@given(parts, parts)
+def test_whether_a_machine_is_replaced_does_not_depend_on_the_direction(one: MachineParts, other: MachineParts) -> None:
+    assert machine_change(one, one).kind is ChangeKind.NOTHING
+    there, back = machine_change(one, other), machine_change(other, one)
+    assert (there.kind, there.fields) == (back.kind, back.fields)
