@@ -24,7 +24,7 @@ class Arg(Part):
     """A flag of a component, without its dashes."""
 
     name: str
-    value: str = ""
+    value: str
 
 
 Args = Annotated[list[Arg], Meta(extra_json_schema=listing("name", "value"))]

@@ -6,7 +6,7 @@ All fields that EKS Anywhere knows are here, also those that nothing acts on yet
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,11 +16,15 @@ from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.packages import PackageConfiguration
 from espalier.api.eksa.release import BundlesRef
-from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
 KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
+
+NAME = r"^[a-zA-Z][a-zA-Z0-9-]+$"
+LONGEST_NAME = 35
+"""Names of clusters become parts of host names, with room for what is appended."""
 
 Atomic = listing(kind="atomic")
 Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
@@ -75,6 +79,10 @@ class ControlPlaneUpgradeRolloutStrategy(Part):
 class WorkerRollingUpdate(Part):
     """Limits of a rolling update of workers."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.maxSurge > 0 || self.maxUnavailable > 0", "maxSurge and maxUnavailable must not both be 0"),
+    )
+
     max_surge: Annotated[int, Meta(ge=0, description="How many machines there may be beyond the count.")]
     max_unavailable: Annotated[int, Meta(ge=0, description="How many machines may be missing from the count.")]
 
@@ -127,6 +135,14 @@ class ControlPlaneConfiguration(Part):
 class AutoScalingConfiguration(Part):
     """Limits within which an autoscaler sets the count."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.minCount) ? self.minCount : 0) <= (has(self.maxCount) ? self.maxCount : 0)",
+            "minCount must not be more than maxCount",
+            ".minCount",
+        ),
+    )
+
     min_count: Annotated[int, Meta(ge=0, description="Fewest machines.")] = 0
     max_count: Annotated[int, Meta(ge=0, description="Most machines.")] = 0
 
@@ -160,6 +176,10 @@ class WorkerNodeGroupConfiguration(Part):
 
 class ExternalEtcdConfiguration(Part):
     """etcd on machines of its own."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.count % 2 == 1", "the count must be odd, so that a majority can be found", ".count"),
+    )
 
     count: Annotated[int, Meta(ge=1, description="Number of machines; odd.")]
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines.")] = None
@@ -203,6 +223,25 @@ class PodIAMConfig(Part):
 
 class ClusterSpec(Part):
     """What a cluster should be."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.externalEtcdConfiguration) || !has(self.controlPlaneConfiguration)"
+            " || self.controlPlaneConfiguration.count % 2 == 1",
+            "the count must be odd, so that etcd on these machines can find a majority",
+            ".controlPlaneConfiguration.count",
+        ),
+        Rule(
+            "!has(self.eksaVersion) || !has(self.bundlesRef)",
+            "eksaVersion and bundlesRef must not both be set; remove bundlesRef, which is deprecated",
+            ".bundlesRef",
+        ),
+        Rule(
+            "!has(oldSelf.eksaVersion) || has(self.eksaVersion)",
+            "eksaVersion must not be removed once it is set",
+            ".eksaVersion",
+        ),
+    )
 
     kubernetes_version: KubernetesVersion = ""
     control_plane_configuration: Annotated[ControlPlaneConfiguration | None, Meta(description="The control plane.")] = (
@@ -335,6 +374,13 @@ def condition_status(type_: str) -> str:
 )
 class Cluster(KubeObject):
     """A Kubernetes cluster."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"self.metadata.name.size() <= {LONGEST_NAME} && self.metadata.name.matches('{NAME}')",
+            f"metadata.name must be a letter followed by letters, digits and dashes, {LONGEST_NAME} characters at most",
+        ),
+    )
 
     spec: ClusterSpec = msgspec.field(default_factory=ClusterSpec)
     status: ClusterStatus = ClusterStatus()

@@ -3,12 +3,12 @@
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from espalier.api.kinds import listing
+from espalier.api.kinds import Rule, listing
 from espalier.api.meta import Part
 
 Atomic = listing(kind="atomic")
@@ -81,6 +81,10 @@ class KindnetdConfig(Part):
 
 class CNIConfig(Part):
     """The CNI: exactly one."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("has(self.cilium) != has(self.kindnetd)", "exactly one CNI must be given: cilium or kindnetd"),
+    )
 
     cilium: Annotated[CiliumConfig | None, Meta(description="Cilium.")] = None
     kindnetd: Annotated[KindnetdConfig | None, Meta(description="kindnetd; Docker only.")] = None

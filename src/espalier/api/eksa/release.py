@@ -3,17 +3,18 @@
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 Atomic = listing(kind="atomic")
+Version = Annotated[str, Meta(description="Version of the component.")]
 
 
 class Image(Part):
@@ -75,7 +76,7 @@ class EksDRelease(Part):
 class CertManagerBundle(Part):
     """cert-manager."""
 
-    version: str = ""
+    version: Version = ""
     acmesolver: Image | None = None
     cainjector: Image | None = None
     controller: Image | None = None
@@ -88,7 +89,7 @@ class CertManagerBundle(Part):
 class CoreClusterAPI(Part):
     """Cluster API core."""
 
-    version: str = ""
+    version: Version = ""
     controller: Image | None = None
     kube_proxy: Image | None = None
     components: Manifest | None = None
@@ -106,7 +107,7 @@ class KubeadmControlPlaneBundle(CoreClusterAPI):
 class AwsBundle(Part):
     """Infrastructure provider AWS."""
 
-    version: str = ""
+    version: Version = ""
     controller: Image | None = None
     kube_proxy: Image | None = None
     components: Manifest | None = None
@@ -117,7 +118,7 @@ class AwsBundle(Part):
 class VSphereBundle(Part):
     """Infrastructure provider vSphere."""
 
-    version: str = ""
+    version: Version = ""
     cluster_api_controller: Image | None = msgspec.field(default=None, name="clusterAPIController")
     kube_proxy: Image | None = None
     manager: Image | None = None
@@ -132,7 +133,7 @@ class VSphereBundle(Part):
 class DockerBundle(Part):
     """Infrastructure provider Docker."""
 
-    version: str = ""
+    version: Version = ""
     manager: Image | None = None
     kube_proxy: Image | None = None
     components: Manifest | None = None
@@ -143,7 +144,7 @@ class DockerBundle(Part):
 class CloudStackBundle(Part):
     """Infrastructure provider CloudStack."""
 
-    version: str = ""
+    version: Version = ""
     cluster_api_controller: Image | None = msgspec.field(default=None, name="clusterAPIController")
     kube_rbac_proxy: Image | None = None
     kube_vip: Image | None = None
@@ -154,7 +155,7 @@ class CloudStackBundle(Part):
 class NutanixBundle(Part):
     """Infrastructure provider Nutanix."""
 
-    version: str = ""
+    version: Version = ""
     cluster_api_controller: Image | None = msgspec.field(default=None, name="clusterAPIController")
     cloud_provider: Image | None = None
     kube_vip: Image | None = None
@@ -166,7 +167,7 @@ class NutanixBundle(Part):
 class SnowBundle(Part):
     """Infrastructure provider Snow."""
 
-    version: str = ""
+    version: Version = ""
     manager: Image | None = None
     kube_vip: Image | None = None
     components: Manifest | None = None
@@ -232,7 +233,7 @@ class TinkerbellStackBundle(Part):
 class TinkerbellBundle(Part):
     """Infrastructure provider Tinkerbell (bare metal)."""
 
-    version: str = ""
+    version: Version = ""
     cluster_api_controller: Image | None = msgspec.field(default=None, name="clusterAPIController")
     components: Manifest | None = None
     metadata: Manifest | None = None
@@ -245,7 +246,7 @@ class TinkerbellBundle(Part):
 class EksaBundle(Part):
     """EKS Anywhere's own components."""
 
-    version: str = ""
+    version: Version = ""
     cli_tools: Image | None = None
     cluster_controller: Image | None = None
     components: Manifest | None = None
@@ -255,7 +256,7 @@ class EksaBundle(Part):
 class CiliumBundle(Part):
     """CNI Cilium."""
 
-    version: str = ""
+    version: Version = ""
     cilium: Image | None = None
     operator: Image | None = None
     manifest: Manifest | None = None
@@ -265,7 +266,7 @@ class CiliumBundle(Part):
 class KindnetdBundle(Part):
     """CNI kindnetd, for Docker."""
 
-    version: str = ""
+    version: Version = ""
     manifest: Manifest | None = None
     image: Image | None = None
 
@@ -273,7 +274,7 @@ class KindnetdBundle(Part):
 class FluxBundle(Part):
     """GitOps toolkit Flux."""
 
-    version: str = ""
+    version: Version = ""
     source_controller: Image | None = None
     kustomize_controller: Image | None = None
     helm_controller: Image | None = None
@@ -283,7 +284,7 @@ class FluxBundle(Part):
 class PackageBundle(Part):
     """Curated packages."""
 
-    version: str = ""
+    version: Version = ""
     controller: Image | None = msgspec.field(default=None, name="packageController")
     token_refresher: Image | None = None
     credential_provider_package: Image | None = None
@@ -307,7 +308,7 @@ class BottlerocketHostContainersBundle(Part):
 class EtcdadmBundle(Part):
     """Provider of external etcd."""
 
-    version: str = ""
+    version: Version = ""
     controller: Image | None = None
     kube_proxy: Image | None = None
     components: Manifest | None = None
@@ -383,7 +384,7 @@ class BundlesStatus(Observed, frozen=True):
     categories=("eks-anywhere",),
     columns=(
         Column("Number", ".spec.number", "integer", "Number of the Bundles"),
-        Column("Kubernetes", ".spec.versionsBundles[*].kubeVersion", "string", "Kubernetes versions they have"),
+        Column("CLI", ".spec.cliMaxVersion", "string", "Last CLI version that may use them"),
         AGE,
     ),
     status=True,
@@ -405,6 +406,10 @@ class BundlesRef(Part):
 
 class EKSAReleaseSpec(Part):
     """Facts of a release. They never change."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self == oldSelf", "a release never changes; create another EKSARelease instead"),
+    )
 
     date: Annotated[str, Meta(description="When it was released.", extra_json_schema={"format": "date-time"})]
     version: Annotated[str, Meta(min_length=1, description="Version of the release, like v0.26.0.")]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api import capi, eksa
+from espalier.api.crd import crd_of
+from espalier.api.kinds import KubeObject
+from espalier.api.structural import Schema, schema_of
+
+KINDS = (*eksa.KINDS, *capi.KINDS)
+SHORT_NAMES_OF_CLUSTER_API = {"cl", "ma", "ms", "md", "mhc", "mhcs", "mp", "crs", "kcp", "ext"}
+
+
+def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for keyword in ("items", "additionalProperties"):
+        if keyword in schema:
+            yield from nodes(schema[keyword], f"{path}[]")
+
+
+def root(cls: type[KubeObject]) -> Schema:
+    version: dict[str, Any] = crd_of(cls)["spec"]["versions"][0]
+    schema: Schema = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_no_schema_has_a_default(cls: type[KubeObject]) -> None:
+    """A default is applied on read: it would change every stored object without raising its generation."""
+    assert [path for path, node in nodes(root(cls)) if "default" in node] == []
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_schemas_are_structural(cls: type[KubeObject]) -> None:
+    for path, node in nodes(root(cls)):
+        untyped = node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-int-or-string")
+        assert "type" in node or untyped, path
+        assert not ("properties" in node and "additionalProperties" in node), path
+        assert set(node.get("required", [])) <= set(node.get("properties", {})), path
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_the_keys_of_list_maps_are_required(cls: type[KubeObject]) -> None:
+    for path, node in nodes(root(cls)):
+        if node.get("x-kubernetes-list-type") == "map":
+            assert set(node["x-kubernetes-list-map-keys"]) <= set(node["items"]["required"]), path
+
+
+@pytest.mark.parametrize("cls", eksa.KINDS)
+def test_lists_of_ours_say_how_they_are_merged(cls: type[KubeObject]) -> None:
+    lists = {path: node for path, node in nodes(root(cls)) if node.get("type") == "array"}
+    assert [path for path, node in lists.items() if "x-kubernetes-list-type" not in node] == []
+
+
+@pytest.mark.parametrize("cls", eksa.KINDS)
+def test_every_field_of_ours_is_explained(cls: type[KubeObject]) -> None:
+    silent = [
+        f"{path}.{name}"
+        for path, node in nodes(root(cls))
+        for name, child in node.get("properties", {}).items()
+        if "description" not in child and (path, name) != ("", "metadata") and name not in ("apiVersion", "kind")
+    ]
+    assert [path for path in silent if not path.startswith(".status.conditions[]")] == []
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_columns_show_fields_that_there_are(cls: type[KubeObject]) -> None:
+    known = {path.replace("[]", "") for path, _ in nodes(schema_of(cls))}
+    for column in cls.declaration.columns:
+        plain = re.sub(r"\[[^\]]*\]", "", column.json_path)
+        assert plain in known, column
+
+
+def test_short_names_do_not_collide() -> None:
+    counts = Counter(name for cls in KINDS for name in cls.declaration.short_names)
+    assert [name for name, count in counts.items() if count > 1] == []
+    ours = {name for cls in eksa.KINDS for name in cls.declaration.short_names}
+    assert not ours & SHORT_NAMES_OF_CLUSTER_API
+
+
+def test_the_cluster_crd_says_what_kubectl_shows() -> None:
+    crd = crd_of(eksa.cluster.Cluster)
+    assert crd["metadata"] == {"name": "clusters.anywhere.eks.amazonaws.com"}
+    assert crd["spec"]["scope"] == "Namespaced"
+    assert crd["spec"]["names"]["shortNames"] == ["eksac"]
+    (version,) = crd["spec"]["versions"]
+    assert version["subresources"] == {"status": {}}
+    shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
+    assert shown == ["Version", "Control Plane", "Workers", "Ready", "Age"]
+
+
+def test_a_release_is_cluster_scoped_and_never_changes() -> None:
+    crd = crd_of(eksa.release.EKSARelease)
+    assert crd["spec"]["scope"] == "Cluster"
+    (rule,) = root(eksa.release.EKSARelease)["properties"]["spec"]["x-kubernetes-validations"]
+    assert rule["rule"] == "self == oldSelf"
+
+
+@pytest.mark.parametrize("cls", capi.KINDS)
+def test_kinds_of_cluster_api_carry_the_contract_and_keep_what_we_do_not_know(cls: type[KubeObject]) -> None:
+    assert crd_of(cls)["metadata"]["labels"] == {"cluster.x-k8s.io/v1beta2": "v1beta2"}
+    closed = [
+        path
+        for path, node in nodes(root(cls))
+        if "properties" in node and not node.get("x-kubernetes-preserve-unknown-fields")
+    ]
+    assert closed == []
+
+
+@pytest.mark.parametrize(
+    "cls", [capi.machine.MachineDeployment, capi.machine.MachineSet, capi.kubeadm.KubeadmControlPlane]
+)
+def test_what_has_replicas_can_be_scaled(cls: type[KubeObject]) -> None:
+    assert crd_of(cls)["spec"]["versions"][0]["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+
+
+def test_types_without_a_structural_schema_are_refused() -> None:
+    class Odd(msgspec.Struct):
+        value: int | list[int]
+
+    with pytest.raises(TypeError, match="structural"):
+        schema_of(Odd)

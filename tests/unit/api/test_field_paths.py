@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api import paths
+
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]*", fullmatch=True)
+keys = st.from_regex(r"[a-z0-9]+(\.[a-z0-9]+)+(/[a-z-]+)?", fullmatch=True).filter(lambda key: not key.isdecimal())
+steps = st.lists(names | keys | st.integers(min_value=0, max_value=999), max_size=6)
+
+
+def test_paths_are_written_as_kubernetes_writes_them() -> None:
+    assert paths.render(["spec", "workerNodeGroupConfigurations", 0, "count"]) == (
+        "spec.workerNodeGroupConfigurations[0].count"
+    )
+    assert paths.render(["metadata", "labels", "example.com/team"]) == "metadata.labels[example.com/team]"
+    assert paths.render([]) == ""
+
+
+@given(steps)
+def test_a_written_path_reads_back_as_itself(path: list[paths.Step]) -> None:
+    assert list(paths.parse(paths.render(path))) == path
+
+
+@pytest.mark.parametrize("text", ["a[", "a..b", "[a", "a]b"])
+def test_text_that_is_no_path_is_refused_with_the_place(text: str) -> None:
+    with pytest.raises(ValueError, match="see character"):
+        paths.parse(text)

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from espalier.api.manifests import Document, ManifestError, check, read_manifests
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+DOCKER = (EXAMPLES / "docker.yaml").read_text()
+CLUSTER, CONFIG = DOCKER.split("---\n")
+
+
+def read(text: str | bytes) -> list[Document]:
+    return read_manifests(text, source="garden.yaml")
+
+
+def refused(text: str | bytes) -> list[str]:
+    with pytest.raises(ManifestError) as error:
+        check(read(text))
+    return str(error.value).splitlines()
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_examples_are_manifests_of_clusters(example: Path) -> None:
+    documents = read_manifests(example.read_bytes(), source=example.name)
+    check(documents)
+    assert [document.kind for document in documents] == ["Cluster", "DockerDatacenterConfig"]
+
+
+def test_the_example_is_what_the_cli_of_eks_anywhere_generates() -> None:
+    cluster, config = read(DOCKER)
+    assert cluster.tree["spec"] == {
+        "clusterNetwork": {
+            "cniConfig": {"kindnetd": {}},
+            "pods": {"cidrBlocks": ["192.168.0.0/16"]},
+            "services": {"cidrBlocks": ["10.96.0.0/12"]},
+        },
+        "controlPlaneConfiguration": {"count": 1},
+        "datacenterRef": {"kind": "DockerDatacenterConfig", "name": "garden"},
+        "kubernetesVersion": "1.35",
+        "managementCluster": {"name": "laptop"},
+        "workerNodeGroupConfigurations": [{"count": 2, "name": "md-0"}],
+    }
+    assert config.tree["spec"] == {}
+
+
+def test_a_document_knows_the_line_of_each_field() -> None:
+    cluster, config = read(DOCKER)
+    lines = ["", *DOCKER.splitlines()]
+    assert lines[cluster.line("spec.workerNodeGroupConfigurations[0].count")] == "  - count: 2"
+    assert lines[cluster.line("spec.kubernetesVersion")] == '  kubernetesVersion: "1.35"'
+    assert lines[config.line("metadata.name")] == "  name: garden"
+    assert (cluster.index, config.index) == (1, 2)
+
+
+def test_a_field_that_is_missing_is_where_it_ought_to_be() -> None:
+    cluster, _ = read(DOCKER)
+    assert cluster.line("spec.controlPlaneConfiguration.endpoint.host") == cluster.line(
+        "spec.controlPlaneConfiguration"
+    )
+
+
+@pytest.mark.parametrize("version", ["1.30", "'1.30'", '"1.30"', "!!str 1.30"])
+def test_a_kubernetes_version_stays_what_was_written(version: str) -> None:
+    cluster, _ = read(DOCKER.replace('"1.35"', version))
+    assert cluster.tree["spec"]["kubernetesVersion"] == "1.30"
+
+
+def test_other_numbers_are_numbers() -> None:
+    (document,) = read("spec: {size: 1.30, kubernetesVersions: [1.30]}")
+    assert document.tree["spec"] == {"size": 1.3, "kubernetesVersions": [1.3]}
+
+
+def test_keys_are_text() -> None:
+    (document,) = read("on: 1\n2: two\n2.50: half\n")
+    assert document.tree == {"true": 1, "2": "two", "2.5": "half"}
+
+
+def test_anchors_and_merges_give_each_place_its_own_copy() -> None:
+    (document,) = read("base: &b {count: 1, name: a}\nfirst: {<<: *b, name: b}\nsecond: {<<: [*b, {count: 9, x: 1}]}\n")
+    assert document.tree["first"] == {"count": 1, "name": "b"}
+    assert document.tree["second"] == {"count": 1, "name": "a", "x": 1}
+    document.tree["first"]["count"] = 5
+    assert document.tree["base"]["count"] == 1
+
+
+def test_documents_without_content_are_skipped() -> None:
+    documents = read(f"---\n# nothing yet\n---\n{CLUSTER}\n---\n---\n{CONFIG}\n---\n")
+    assert [(document.index, document.kind) for document in documents] == [
+        (1, "Cluster"),
+        (2, "DockerDatacenterConfig"),
+    ]
+
+
+def test_lists_and_json_are_taken_apart() -> None:
+    items = [document.tree for document in read(DOCKER)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent="\t")
+    cluster, config = read(text)
+    check([cluster, config])
+    assert "workerNodeGroupConfigurations" in text.splitlines()[cluster.line("spec.workerNodeGroupConfigurations") - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "garden.yaml: the file is empty"),
+        (" \n\n", "garden.yaml: the file is empty"),
+        ("# only a comment\n---\n", "garden.yaml: there is no object in the file"),
+        ("kind: Cluster\nspec:\n\tcount: 1\n", "garden.yaml:3:1: this is not YAML: the line is indented with a tab"),
+        ("kind: [Cluster\nspec: {}\n", "garden.yaml:2:5: this is not YAML: "),
+        ("a: b: c", "garden.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
+        ("a: *nowhere", "garden.yaml:1:4: this is not YAML: found undefined alias"),
+        (b"kind: \xff", "garden.yaml:1: this is not text in UTF-8: see byte 7 of the file"),
+        ("kind: x\nname: \x01\n", "garden.yaml:2: this is not YAML: the character U+0001 is not allowed"),
+        ("just words", 'garden.yaml:1:1: found "just words", which is no object'),
+        ("- kind: Cluster", 'garden.yaml:1:1: found [{"kind": "Cluster"}], which is no object'),
+        ("a: &a [*a]", "garden.yaml:1:4: an anchor must not contain itself"),
+        ("a: !vault x", "garden.yaml:1:4: a: the tag !vault is not used in manifests; remove it"),
+        ("a: .inf", "garden.yaml:1:4: a: .inf is no value that the Kubernetes API knows"),
+        ("a: " + "[" * 5000 + "]" * 5000, "garden.yaml: this is nested too deeply"),
+        ("? [a]\n: 1", "garden.yaml:1:3: a key must be text"),
+        ("a: {<<: 1}", "garden.yaml:1:9: a: << takes a map, or a list of maps"),
+    ],
+)
+def test_what_is_no_manifest_is_refused_with_its_place(text: str | bytes, sentence: str) -> None:
+    with pytest.raises(ManifestError) as error:
+        read(text)
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_key_given_twice_is_refused_with_both_lines() -> None:
+    text = CLUSTER.replace("  - count: 2\n", "  - count: 2\n    count: 3\n")
+    line = text.splitlines().index("  - count: 2") + 1
+    (sentence,) = refused(text)
+    assert sentence == (
+        f"garden.yaml:{line + 1}:5: spec.workerNodeGroupConfigurations[0].count: "
+        f"the key is given twice, in line {line} and in line {line + 1}; remove one of them"
+    )
+
+
+def test_aliases_that_multiply_are_stopped() -> None:
+    text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    text += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
+    (sentence,) = refused(text)
+    assert sentence == "garden.yaml: a document has more than 200000 fields, its aliases followed"
+
+
+def test_problems_of_all_documents_are_said() -> None:
+    text = "a: 1\na: 2\n---\n- x\n---\nb: [\n"
+    with pytest.raises(ManifestError) as error:
+        read(text)
+    assert [(problem.line, problem.column) for problem in error.value.problems] == [(2, 1), (4, 1), (7, 1)]
+
+
+def test_violations_have_file_line_and_field() -> None:
+    text = DOCKER.replace("  - count: 2", "  - cuont: 2")
+    line = text.splitlines().index("  - cuont: 2") + 1
+    (sentence,) = refused(text)
+    assert sentence.startswith(
+        f"garden.yaml:{line}: spec.workerNodeGroupConfigurations[0].cuont: unknown field; did you mean "
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CONFIG, "garden.yaml: the document with the Cluster (anywhere.eks.amazonaws.com) is missing; "),
+        (
+            f"{DOCKER}---\n{CONFIG}",
+            "garden.yaml:38: metadata.name: the object is given twice, first in garden.yaml:29; remove one of them; ",
+        ),
+        (
+            f"{DOCKER}---\n{CLUSTER}",
+            "garden.yaml:39: metadata.name: the object is given twice, first in garden.yaml:2; remove one of them; ",
+        ),
+        (
+            DOCKER + "---\n" + DOCKER.replace("garden", "orchard"),
+            "garden.yaml:39: metadata.name: a manifest holds one Cluster; the first is in garden.yaml:2; ",
+        ),
+        (
+            CLUSTER + "---\n" + CONFIG.replace("garden", "orchard"),
+            "garden.yaml:20: spec.datacenterRef.name: no DockerDatacenterConfig beside the Cluster has that name",
+        ),
+        (
+            CLUSTER.replace("    kind: DockerDatacenterConfig", "    kind: VSphereDatacenterConfig"),
+            "garden.yaml:19: spec.datacenterRef.kind: this release has no such kind of datacenter; "
+            'found "VSphereDatacenterConfig"; allowed: DockerDatacenterConfig',
+        ),
+        (
+            CLUSTER.replace("v1alpha1", "v1beta1"),
+            'garden.yaml:2: apiVersion: unknown version of the kind; found "anywhere.eks.amazonaws.com/v1beta1"; ',
+        ),
+        (
+            DOCKER + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+            "garden.yaml:36: kind: this kind is no part of a cluster's manifest; remove the object, or apply it with",
+        ),
+        (
+            DOCKER + "---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Custer\n",
+            'garden.yaml:36: kind: this kind is no part of a cluster\'s manifest; did you mean "Cluster"?; ',
+        ),
+        (DOCKER + "---\nmetadata: {}\n", "garden.yaml:35: apiVersion: required field is missing; set it; "),
+        (
+            CLUSTER.replace("  name: garden\nspec:", "  labels: {}\nspec:"),
+            "garden.yaml:4: metadata.name: required field is missing; set it; found nothing",
+        ),
+    ],
+)
+def test_what_is_no_cluster_is_refused(text: str, sentence: str) -> None:
+    assert refused(text)[0].startswith(sentence)
+
+
+def test_a_cluster_may_refer_to_a_datacenter_that_is_there_already() -> None:
+    check(read(CLUSTER))
+
+
+def test_a_namespace_that_is_not_given_is_that_of_the_command() -> None:
+    elsewhere = CONFIG.replace("  name: garden", "  name: garden\n  namespace: team-a")
+    check(read(f"{CLUSTER}---\n{elsewhere}"))
+    with_namespace = CLUSTER.replace("  name: garden\nspec", "  name: garden\n  namespace: team-b\nspec")
+    assert (
+        "no DockerDatacenterConfig beside the Cluster has that name and namespace"
+        in (refused(f"{with_namespace}---\n{elsewhere}")[0])
+    )
