@@ -1,0 +1,229 @@
+"""Wires the laptop world: which change leads to which pass."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.core import NODE
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.local.capi import names
+from espalier.local.capi.cluster import Clusters
+from espalier.local.capi.contract import DOCKER, InfrastructureKinds
+from espalier.local.capi.inventory import Inventory, in_cluster, owned_by
+from espalier.local.capi.kubeadm_config import KubeadmConfigs
+from espalier.local.capi.kubeadm_control_plane import KubeadmControlPlanes
+from espalier.local.capi.machine import Machines
+from espalier.local.capi.machine_deployment import MachineDeployments
+from espalier.local.capi.machine_set import MachineSets
+from espalier.local.capi.objects import cluster_key
+from espalier.local.capi.scheme import Reconcile, Scheme, replanned
+from espalier.local.capi.writer import Writer
+from espalier.local.infrastructure import InfrastructureClusters, InfrastructureMachines
+from espalier.local.workload_controllers.controller import WorkloadControllers
+from espalier.local.workloads import Workloads
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.mapping import owners_of
+
+FIELD_MANAGER = "espalier-laptop"
+"""Under this name the laptop world writes to the management cluster."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long simulated things take, in seconds."""
+
+    boot: float = 1.0
+    pods: float = 0.05
+
+
+def build(
+    client: Client,
+    caches: Caches,
+    workloads: Workloads,
+    *,
+    clock: Clock,
+    entropy: random.Random,
+    keys: random.Random | None = None,
+    kinds: Sequence[InfrastructureKinds] = (DOCKER,),
+    timing: Timing = Timing(),
+    workers: int = 10,
+) -> list[Controller]:
+    """The controllers of the laptop world, for a manager to run.
+
+    `entropy` makes the names of new objects. `keys` makes private keys: None for the system's randomness.
+    """
+    inventory = Inventory.of(caches, kinds)
+    writer = Writer(client, {cache.source.resource: cache for cache in inventory.all()})
+    scheme = Scheme(inventory, writer, workloads, clock, entropy, keys)
+    wiring = _Wiring(scheme, workloads, workers)
+    controllers = [
+        wiring.clusters(),
+        wiring.control_planes(),
+        wiring.deployments(),
+        wiring.sets(),
+        wiring.machines(),
+        wiring.configs(),
+        wiring.workload_clusters(timing.pods),
+    ]
+    for provider in kinds:
+        controllers += [
+            wiring.infrastructure_clusters(provider),
+            wiring.infrastructure_machines(provider, timing.boot),
+        ]
+    return controllers
+
+
+class _Wiring:
+    """One controller each, with its watches."""
+
+    def __init__(self, scheme: Scheme, workloads: Workloads, workers: int) -> None:
+        self._scheme = scheme
+        self._inventory = scheme.inventory
+        self._workloads = workloads
+        self._workers = workers
+
+    def _controller(self, name: str, reconcile: Reconcile) -> Controller:
+        return Controller(name, replanned(reconcile), workers=self._workers)
+
+    def clusters(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-cluster", Clusters(self._scheme).reconcile)
+        controller.watch(inventory.clusters)
+        for cache in (inventory.control_planes, inventory.deployments, inventory.sets, inventory.machines):
+            controller.watch(cache, _cluster)
+        for provider in inventory.kinds:
+            controller.watch(inventory.infrastructure[provider.cluster.kind], self._clusters_of_infrastructure)
+        return controller
+
+    def _clusters_of_infrastructure(self, object_: Object) -> Iterable[Key]:
+        """Infrastructure that is not owned yet is found by the convention that it has the cluster's name or label."""
+        return (*_cluster(object_), object_.key)
+
+    def control_planes(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-control-plane", KubeadmControlPlanes(self._scheme).reconcile)
+        controller.watch(inventory.control_planes)
+        controller.watch(inventory.clusters, self._control_planes_in)
+        controller.watch(inventory.machines, self._control_planes_of_machine)
+        controller.watch(inventory.secrets, self._control_planes_of_secret)
+        for provider in inventory.kinds:
+            controller.watch(inventory.infrastructure[provider.machine_template.kind], self._control_planes_by_label)
+        return controller
+
+    def _control_planes_in(self, cluster: Object) -> Iterable[Key]:
+        return [found.key for found in in_cluster(self._inventory.control_planes, cluster.key)]
+
+    def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
+        """Control planes also wait for the workers of their cluster to be gone."""
+        if names.CONTROL_PLANE in machine.metadata.labels:
+            return owners_of(KubeadmControlPlane.resource)(machine)
+        return self._control_planes_by_label(machine) if machine.metadata.deletion_timestamp else ()
+
+    def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
+        return owners_of(KubeadmControlPlane.resource)(secret)
+
+    def _control_planes_by_label(self, object_: Object) -> Iterable[Key]:
+        return [found.key for found in in_cluster(self._inventory.control_planes, cluster_key(object_))]
+
+    def deployments(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine-deployment", MachineDeployments(self._scheme).reconcile)
+        controller.watch(inventory.deployments)
+        controller.watch(inventory.sets, owners_of(MachineDeployment.resource))
+        controller.watch(inventory.machines, self._deployments_of_machine)
+        controller.watch(inventory.clusters, self._deployments_in)
+        return controller
+
+    def _deployments_of_machine(self, machine: Object) -> Iterable[Key]:
+        name = machine.metadata.labels.get(names.DEPLOYMENT)
+        return (Key(machine.namespace, name),) if name else ()
+
+    def _deployments_in(self, cluster: Object) -> Iterable[Key]:
+        return [found.key for found in in_cluster(self._inventory.deployments, cluster.key)]
+
+    def sets(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine-set", MachineSets(self._scheme).reconcile)
+        controller.watch(inventory.sets)
+        controller.watch(inventory.machines, owners_of(MachineSet.resource))
+        controller.watch(inventory.deployments, self._sets_of_deployment)
+        return controller
+
+    def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
+        return [found.key for found in owned_by(self._inventory.sets, deployment.metadata.uid)]
+
+    def machines(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine", Machines(self._scheme).reconcile)
+        controller.watch(inventory.machines)
+        controller.watch(inventory.configs, owners_of(Machine.resource))
+        for provider in inventory.kinds:
+            controller.watch(inventory.infrastructure[provider.machine.kind], owners_of(Machine.resource))
+
+        def changed(_cluster: Key, object_: Object) -> None:
+            annotations = object_.metadata.annotations
+            if object_.kind == NODE.kind and (name := annotations.get(names.NODE_MACHINE)):
+                controller.enqueue(Key(annotations.get(names.NODE_CLUSTER_NAMESPACE, ""), name))
+
+        self._workloads.subscribe(changed)
+        return controller
+
+    def configs(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
+        controller.watch(inventory.configs)
+        controller.watch(inventory.clusters, self._configs_in)
+        return controller
+
+    def _configs_in(self, cluster: Object) -> Iterable[Key]:
+        return [found.key for found in in_cluster(self._inventory.configs, cluster.key)]
+
+    def infrastructure_clusters(self, provider: InfrastructureKinds) -> Controller:
+        inventory = self._inventory
+        simulator = InfrastructureClusters(self._scheme, self._workloads, provider)
+        controller = self._controller(f"laptop-{provider.cluster.kind.lower()}", simulator.reconcile)
+        cache = inventory.infrastructure[provider.cluster.kind]
+        controller.watch(cache)
+
+        def of_cluster(object_: Object) -> Iterable[Key]:
+            return [found.key for found in in_cluster(cache, cluster_key(object_))]
+
+        controller.watch(inventory.infrastructure[provider.machine.kind], of_cluster)
+        controller.watch(inventory.secrets, lambda secret: of_cluster(secret) if secret.name.endswith("-ca") else ())
+        return controller
+
+    def infrastructure_machines(self, provider: InfrastructureKinds, boot_seconds: float) -> Controller:
+        inventory = self._inventory
+        simulator = InfrastructureMachines(self._scheme, self._workloads, provider, boot_seconds=boot_seconds)
+        controller = self._controller(f"laptop-{provider.machine.kind.lower()}", simulator.reconcile)
+        cache = inventory.infrastructure[provider.machine.kind]
+        controller.watch(cache)
+
+        def of_machine(machine: Object) -> Iterable[Key]:
+            return [found.key for found in owned_by(cache, machine.metadata.uid)]
+
+        controller.watch(inventory.machines, of_machine)
+        return controller
+
+    def workload_clusters(self, pod_seconds: float) -> Controller:
+        simulator = WorkloadControllers(self._workloads, clock=self._scheme.clock, entropy=self._scheme.entropy)
+        controller = self._controller("laptop-workload-cluster", simulator.reconcile)
+
+        def changed(cluster: Key, _object: Object) -> None:
+            controller.enqueue(cluster, after=pod_seconds)
+
+        self._workloads.subscribe(changed)
+        return controller
+
+
+def _cluster(object_: Object) -> Iterable[Key]:
+    key = cluster_key(object_)
+    return (key,) if key.name else ()

@@ -1,0 +1,321 @@
+"""The Machine controller: brings bootstrap data, infrastructure and node together, and takes them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.machine import Machine, MachineInitialization, MachineStatus, NodeReference
+from espalier.api.core import NODE
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
+from espalier.clusterapi.contract import holds
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.local.capi import names
+from espalier.local.capi.contract import InfrastructureMachine
+from espalier.local.capi.objects import controller_of, is_paused, owner_reference
+from espalier.local.capi.reaching import Reachable
+from espalier.local.capi.scheme import Scheme
+from espalier.local.capi.statements import condition, find, stated, summary
+from espalier.local.difference import difference
+from espalier.runtime.outcome import Done, Outcome, Wait
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A machine and everything that belongs to it, as far as it is there."""
+
+    object: Object
+    machine: Machine
+    cluster: Object | None
+    config_object: Object | None
+    config: KubeadmConfig | None
+    infrastructure_object: Object | None
+    infrastructure: InfrastructureMachine | None
+    workload: Reachable | None
+    node: Object | None
+
+    @property
+    def provider_id(self) -> str:
+        """The infrastructure's name of the machine, empty until it is provisioned."""
+        if self.infrastructure is not None and self.infrastructure.status.initialization.provisioned:
+            return self.infrastructure.spec.provider_id
+        return self.machine.spec.provider_id
+
+    @property
+    def node_ready(self) -> bool:
+        """Whether the node says that it is ready."""
+        return self.node is not None and holds(self.node.decode(_Node).status.conditions, "Ready")
+
+
+class _NodeStatus(msgspec.Struct, rename="camel"):
+    conditions: list[Condition] = []
+    node_info: Tree = {}
+
+
+class _Node(msgspec.Struct, rename="camel"):
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+def spec_changes(observed: Observed) -> Tree:
+    """What the machine's spec takes over from bootstrap and infrastructure objects."""
+    spec: Tree = {}
+    config = observed.config
+    if observed.machine.spec.bootstrap.data_secret_name is None and config and config.status.data_secret_name:
+        spec["bootstrap"] = {"dataSecretName": config.status.data_secret_name}
+    infrastructure = observed.infrastructure
+    if infrastructure is not None and infrastructure.status.initialization.provisioned:
+        if infrastructure.spec.provider_id and not observed.machine.spec.provider_id:
+            spec["providerID"] = infrastructure.spec.provider_id
+        failure_domain = infrastructure.status.failure_domain or infrastructure.spec.failure_domain
+        if failure_domain and not observed.machine.spec.failure_domain:
+            spec["failureDomain"] = failure_domain
+    return spec
+
+
+def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineStatus:
+    """The machine's status. `deleting` says what its deletion waits for."""
+    machine = observed.machine
+    bootstrapped = machine.status.initialization.bootstrap_data_secret_created or bool(
+        machine.spec.bootstrap.data_secret_name or (observed.config and observed.config.status.data_secret_name)
+    )
+    infrastructure = observed.infrastructure
+    provisioned = machine.status.initialization.infrastructure_provisioned or bool(
+        infrastructure and infrastructure.status.initialization.provisioned
+    )
+    node_ref = machine.status.node_ref
+    node_info = machine.status.node_info
+    if observed.node is not None:
+        node_ref = NodeReference(name=observed.node.name)
+        node_info = observed.node.decode(_Node).status.node_info
+    conditions = stated(
+        machine.status.conditions,
+        _conditions(observed, bootstrapped, provisioned, deleting, now),
+        now=now,
+        generation=machine.metadata.generation,
+    )
+    return MachineStatus(
+        conditions=conditions,
+        initialization=MachineInitialization(
+            infrastructure_provisioned=provisioned, bootstrap_data_secret_created=bootstrapped
+        ),
+        node_ref=node_ref,
+        node_info=node_info,
+        addresses=infrastructure.status.addresses if infrastructure else machine.status.addresses,
+        failure_domain=machine.spec.failure_domain,
+        phase=_phase(observed, bootstrapped, provisioned, node_ref is not None),
+        observed_generation=machine.metadata.generation,
+    )
+
+
+def _phase(observed: Observed, bootstrapped: bool, provisioned: bool, has_node: bool) -> str:
+    if observed.machine.metadata.deletion_timestamp is not None:
+        return "Deleting"
+    if has_node:
+        return "Running"
+    if provisioned:
+        return "Provisioned"
+    return "Provisioning" if bootstrapped else "Pending"
+
+
+def _conditions(
+    observed: Observed, bootstrapped: bool, provisioned: bool, deleting: str, now: datetime
+) -> Iterator[Condition]:
+    config = find(observed.config.status.conditions, "Ready") if observed.config else None
+    bootstrap = condition(
+        "BootstrapConfigReady",
+        bootstrapped,
+        "Ready" if bootstrapped else "NotReady",
+        "" if bootstrapped else (config and config.message) or "the bootstrap data are not made yet",
+    )
+    infrastructure = condition(
+        "InfrastructureReady",
+        provisioned,
+        "Ready" if provisioned else "NotReady",
+        "" if provisioned else _infrastructure_message(observed),
+    )
+    node_healthy, node_ready = _node_conditions(observed)
+    going = observed.machine.metadata.deletion_timestamp is not None
+    deletion = (
+        condition("Deleting", True, "Deleting", deleting) if going else condition("Deleting", False, "NotDeleting")
+    )
+    ready = (
+        condition("Ready", False, "NotReady", f"* Deleting: {deleting or 'the machine is being deleted'}")
+        if going
+        else summary("Ready", [bootstrap, infrastructure, node_healthy], reason="Ready", otherwise="NotReady")
+    )
+    yield from (bootstrap, infrastructure, node_healthy, node_ready, deletion, ready)
+    yield condition("Paused", False, "NotPaused")
+    yield condition("Updating", False, "NotUpdating")
+    yield _available(observed.machine, ready, now)
+
+
+def _infrastructure_message(observed: Observed) -> str:
+    if observed.infrastructure is None:
+        return f"{observed.machine.spec.infrastructure_ref.kind} does not exist"
+    ready = find(observed.infrastructure.status.conditions, "Ready")
+    return (ready and ready.message) or "the infrastructure is not provisioned yet"
+
+
+def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
+    if observed.node is None:
+        if observed.machine.status.node_ref is not None:
+            reason, message = "NodeDeleted", "the node of this machine is gone"
+            return condition("NodeHealthy", False, reason, message), condition("NodeReady", False, reason, message)
+        reason, message = "InspectionFailed", "waiting for the machine to register its node"
+        return condition("NodeHealthy", None, reason, message), condition("NodeReady", None, reason, message)
+    seen = find(observed.node.decode(_Node).status.conditions, "Ready")
+    ready = seen is not None and seen.status == "True"
+    message = "" if ready else f"* Node.Ready: {seen.message if seen else 'not reported yet'}"
+    return (
+        condition("NodeHealthy", ready, "NodeHealthy" if ready else "NodeNotHealthy", message),
+        condition("NodeReady", ready, "NodeReady" if ready else "NodeNotReady", message),
+    )
+
+
+def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
+    """Seconds until a ready machine has been so for `minReadySeconds`; 0 when it has."""
+    minimum = machine.spec.min_ready_seconds or 0
+    if not minimum:
+        return 0.0
+    previous = find(machine.status.conditions, "Ready")
+    since = previous.last_transition_time if previous and previous.status == ready.status else ""
+    start = datetime.strptime(since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) if since else now
+    return max(0.0, (start + timedelta(seconds=minimum) - now).total_seconds())
+
+
+def _available(machine: Machine, ready: Condition, now: datetime) -> Condition:
+    if ready.status != "True":
+        return condition("Available", False, "NotReady")
+    if available_in(machine, ready, now) > 0:
+        return condition("Available", False, "WaitingForMinReadySeconds")
+    return condition("Available", True, "Available")
+
+
+class Machines:
+    """Reconciles Machines."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.machines.get(key)
+        if found is None:
+            return None
+        machine = found.decode(Machine)
+        config = None
+        if reference := machine.spec.bootstrap.config_ref:
+            config = inventory.configs.get(Key(key.namespace, reference.name))
+        infrastructure = inventory.infrastructure_object(
+            machine.spec.infrastructure_ref.kind, Key(key.namespace, machine.spec.infrastructure_ref.name)
+        )
+        cluster = Key(key.namespace, machine.spec.cluster_name)
+        workload = self._scheme.workload_clusters.reach(cluster)
+        typed = infrastructure.decode(InfrastructureMachine) if infrastructure else None
+        provider_id = (typed and typed.spec.provider_id) or machine.spec.provider_id
+        return Observed(
+            object=found,
+            machine=machine,
+            cluster=inventory.clusters.get(cluster),
+            config_object=config,
+            config=config.decode(KubeadmConfig) if config else None,
+            infrastructure_object=infrastructure,
+            infrastructure=typed,
+            workload=workload,
+            node=workload.node(provider_id) if workload and provider_id else None,
+        )
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one machine a step further."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        if observed.cluster is None or is_paused(observed.object) or is_paused(observed.cluster):
+            return Done()
+        if observed.cluster.decode(Cluster).spec.paused:
+            return Done()
+        if observed.machine.metadata.deletion_timestamp is not None:
+            return await self._delete(observed)
+        writer = self._scheme.writer
+        if await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=True):
+            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        await self._adopt(observed)
+        if spec := spec_changes(observed):
+            await writer.change(Machine.resource, observed.object, {"spec": spec})
+            return Wait("SpecChanged", "waiting to see the changed machine")
+        await self._label_node(observed)
+        now = self._scheme.clock.now()
+        wanted = status(observed, now)
+        await writer.status(Machine.resource, observed.object, wanted)
+        ready = find(wanted.conditions, "Ready")
+        if ready is None or ready.status != "True":
+            return Wait("NotReady", ready.message if ready else "")
+        remaining = available_in(observed.machine, ready, now)
+        return (
+            Wait("WaitingForMinReadySeconds", "ready, but not for long enough", after=remaining)
+            if remaining
+            else Done()
+        )
+
+    async def _adopt(self, observed: Observed) -> None:
+        """Bootstrap and infrastructure objects belong to the machine, also when somebody else made them."""
+        owner = owner_reference(Machine.resource, observed.object)
+        labels = {names.CLUSTER: observed.machine.spec.cluster_name}
+        if observed.config_object is not None:
+            await self._scheme.writer.owner(KubeadmConfig.resource, observed.config_object, owner, labels)
+        resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
+        if observed.infrastructure_object is not None and resource is not None:
+            await self._scheme.writer.owner(resource, observed.infrastructure_object, owner, labels)
+
+    async def _label_node(self, observed: Observed) -> None:
+        """The node says to which machine it belongs."""
+        if observed.node is None or observed.workload is None:
+            return
+        owner = controller_of(observed.machine.metadata)
+        annotations = {
+            names.NODE_CLUSTER: observed.machine.spec.cluster_name,
+            names.NODE_CLUSTER_NAMESPACE: observed.object.namespace,
+            names.NODE_MACHINE: observed.object.name,
+            **({names.NODE_OWNER_KIND: owner.kind, names.NODE_OWNER_NAME: owner.name} if owner else {}),
+        }
+        if patch := difference(observed.node.metadata.annotations, annotations):
+            await observed.workload.client.patch(
+                NODE, observed.node.name, patch={"metadata": {"annotations": patch}}, type=PatchType.MERGE
+            )
+
+    async def _delete(self, observed: Observed) -> Outcome:
+        """In order: infrastructure, bootstrap data, node (nothing runs there any more), machine."""
+        writer = self._scheme.writer
+        waiting = ""
+        resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
+        if observed.infrastructure_object is not None and resource is not None:
+            await writer.delete(resource, observed.infrastructure_object)
+            waiting = f"{resource.kind} {observed.infrastructure_object.name} is being deleted"
+        elif observed.config_object is not None:
+            await writer.delete(KubeadmConfig.resource, observed.config_object)
+            waiting = f"KubeadmConfig {observed.config_object.name} is being deleted"
+        if waiting:
+            await writer.status(
+                Machine.resource, observed.object, status(observed, self._scheme.clock.now(), deleting=waiting)
+            )
+            return Wait("Deleting", waiting)
+        await self._delete_node(observed)
+        await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=False)
+        return Done()
+
+    async def _delete_node(self, observed: Observed) -> None:
+        cluster_goes = observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
+        if observed.workload is None or observed.node is None or cluster_goes:
+            return  # A cluster that goes takes its nodes with it.
+        try:
+            await observed.workload.client.delete(NODE, observed.node.name, uid=observed.node.metadata.uid)
+        except NotFound:
+            return

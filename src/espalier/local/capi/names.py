@@ -1,0 +1,40 @@
+"""Labels, annotations and finalizers of Cluster API."""
+
+from __future__ import annotations
+
+import random
+
+CLUSTER = "cluster.x-k8s.io/cluster-name"
+CONTROL_PLANE = "cluster.x-k8s.io/control-plane"
+CONTROL_PLANE_NAME = "cluster.x-k8s.io/control-plane-name"
+DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
+SET = "cluster.x-k8s.io/set-name"
+TEMPLATE_HASH = "machine-template-hash"
+
+PAUSED = "cluster.x-k8s.io/paused"
+CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
+CLONED_FROM_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
+DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
+REVISION = "machinedeployment.clusters.x-k8s.io/revision"
+
+NODE_CLUSTER = "cluster.x-k8s.io/cluster-name"
+NODE_CLUSTER_NAMESPACE = "cluster.x-k8s.io/cluster-namespace"
+NODE_MACHINE = "cluster.x-k8s.io/machine"
+NODE_OWNER_KIND = "cluster.x-k8s.io/owner-kind"
+NODE_OWNER_NAME = "cluster.x-k8s.io/owner-name"
+
+CLUSTER_FINALIZER = "cluster.cluster.x-k8s.io"
+MACHINE_FINALIZER = "machine.cluster.x-k8s.io"
+SET_FINALIZER = "cluster.x-k8s.io/machineset"
+DEPLOYMENT_FINALIZER = "cluster.x-k8s.io/machinedeployment"
+CONTROL_PLANE_FINALIZER = "kubeadm.controlplane.cluster.x-k8s.io"
+
+CLUSTER_SECRET = "cluster.x-k8s.io/secret"  # noqa: S105 - the type of a Secret
+"""Type of the Secrets that Cluster API makes."""
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def suffixed(name: str, entropy: random.Random) -> str:
+    """A new name: `name-` and five letters, of those that spell no words; cut to 63 characters as labels ask for."""
+    return f"{name[:57]}-{''.join(entropy.choices(_LETTERS, k=5))}"

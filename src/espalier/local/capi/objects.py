@@ -1,0 +1,57 @@
+"""What objects of Cluster API have in common."""
+
+from __future__ import annotations
+
+from espalier.api.meta import ObjectMeta, OwnerReference, Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.local.capi import names
+
+
+def owner_reference(resource: Resource, owner: Object, *, controller: bool = True) -> OwnerReference:
+    """The reference that makes `owner` an owner, or the controller, of an object."""
+    return OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=owner.name,
+        uid=owner.metadata.uid,
+        controller=True if controller else None,
+        block_owner_deletion=True if controller else None,
+    )
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """The owner that is the object's controller."""
+    return next((owner for owner in metadata.owner_references if owner.controller), None)
+
+
+def with_owner(metadata: ObjectMeta, owner: OwnerReference) -> list[OwnerReference]:
+    """The object's owners with this one among them; an entry of the same uid is brought up to date."""
+    if owner in metadata.owner_references:
+        return metadata.owner_references
+    return [*(other for other in metadata.owner_references if other.uid != owner.uid), owner]
+
+
+def cluster_name(object_: Object) -> str:
+    """The cluster that the object's label names, empty without one."""
+    return object_.metadata.labels.get(names.CLUSTER, "")
+
+
+def cluster_key(object_: Object) -> Key:
+    """Key of that cluster."""
+    return Key(object_.namespace, cluster_name(object_))
+
+
+def is_paused(object_: Object) -> bool:
+    """Whether the annotation asks controllers to leave the object alone."""
+    return names.PAUSED in object_.metadata.annotations
+
+
+def cloned_from(template: Object, group: str) -> dict[str, str]:
+    """Annotations that say from which template an object was made."""
+    return {names.CLONED_FROM_NAME: template.name, names.CLONED_FROM_KIND: f"{template.kind}.{group}"}
+
+
+def new_object(resource: Resource, metadata: Tree, **parts: object) -> Tree:
+    """A body to create."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **parts}

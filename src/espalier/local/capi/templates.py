@@ -1,0 +1,39 @@
+"""What of a machine template changes machines in place, and what makes it another template."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from espalier.api.capi.machine import MachineDeployment, MachineSet, MachineTemplate
+from espalier.api.meta import Tree
+from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
+
+IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
+"""Fields of a machine's spec that follow the template without a new machine (Cluster API's rule)."""
+
+
+def template_hash(template: MachineTemplate) -> str:
+    """A short name for the fields whose change asks for new machines."""
+    spec: Tree = msgspec.to_builtins(template.spec)
+    lasting = {name: value for name, value in spec.items() if name not in ("clusterName", *IN_PLACE)}
+    return hashlib.sha256(msgspec.json.encode(lasting, order="sorted")).hexdigest()[:10]
+
+
+def is_current(set_: MachineSet, deployment: MachineDeployment) -> bool:
+    """Whether the set's machines are those that the deployment wants."""
+    change = machine_change(of_machine_template(set_.spec.template), of_machine_template(deployment.spec.template))
+    return change.kind is not ChangeKind.REPLACE
+
+
+def propagated(template: MachineTemplate) -> Tree:
+    """What follows the template in place: labels, annotations, deletion timeouts and the like."""
+    spec = msgspec.to_builtins(template.spec)
+    return {
+        "metadata": {
+            "labels": dict(template.metadata.labels),
+            "annotations": dict(template.metadata.annotations),
+        },
+        "spec": {name: spec[name] for name in IN_PLACE if name in spec},
+    }

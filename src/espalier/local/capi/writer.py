@@ -1,0 +1,93 @@
+"""Writes to the management cluster: only what differs, and only on what was observed.
+
+Every change names the resource version it was planned on. Who planned on an old state gets a `Conflict`, and plans
+again when the newer state has arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from espalier.api.meta import OwnerReference, Tree
+from espalier.api.resource import Resource
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.objects import Object
+from espalier.local.capi.objects import with_owner
+from espalier.local.difference import difference
+from espalier.runtime.cache import Cache
+
+
+class Writer:
+    """Writes through a client, and tells the caches what to expect."""
+
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache]) -> None:
+        self._client = client
+        self._caches = caches
+
+    async def create(self, resource: Resource, body: Tree) -> Object | None:
+        """Make an object; None when one of the name is there already (the cache will show it)."""
+        try:
+            created = await self._client.create(resource, body)
+        except AlreadyExists:
+            return None
+        self._wrote(resource, created)
+        return created
+
+    async def change(self, resource: Resource, current: Object, wanted: Tree) -> bool:
+        """Merge the fields of `wanted` into an object. Whether a write was needed."""
+        return await self._patch(resource, current, difference(current.tree, wanted), None)
+
+    async def status(self, resource: Resource, current: Object, status: msgspec.Struct) -> bool:
+        """Make `status` the object's whole status. Whether a write was needed."""
+        wanted = {"status": msgspec.to_builtins(status)}
+        patch = difference({"status": current.tree.get("status") or {}}, wanted, whole=True)
+        return await self._patch(resource, current, patch, "status")
+
+    async def finalizer(self, resource: Resource, current: Object, finalizer: str, *, present: bool) -> bool:
+        """Add or remove a finalizer. Whether a write was needed."""
+        others = [other for other in current.metadata.finalizers if other != finalizer]
+        if present == (len(others) < len(current.metadata.finalizers)):
+            return False
+        wanted = [*others, finalizer] if present else others
+        return await self._patch(resource, current, {"metadata": {"finalizers": wanted}}, None)
+
+    async def owner(self, resource: Resource, current: Object, owner: OwnerReference, labels: Tree) -> bool:
+        """Make `owner` one of the object's owners, and give it labels. Whether a write was needed."""
+        owners = msgspec.to_builtins(with_owner(current.metadata, owner))
+        return await self.change(resource, current, {"metadata": {"ownerReferences": owners, "labels": labels}})
+
+    async def delete(self, resource: Resource, current: Object) -> None:
+        """Ask for the deletion of exactly this object, unless that was done before."""
+        if current.metadata.deletion_timestamp is not None:
+            return
+        try:
+            remaining = await self._client.delete(
+                resource, current.name, current.namespace or None, uid=current.metadata.uid
+            )
+        except NotFound:
+            return
+        if remaining is not None:
+            self._wrote(resource, remaining)
+
+    async def _patch(self, resource: Resource, current: Object, patch: Tree, subresource: str | None) -> bool:
+        if not patch:
+            return False
+        metadata = {**patch.get("metadata", {}), "resourceVersion": current.resource_version}
+        written = await self._client.patch(
+            resource,
+            current.name,
+            current.namespace or None,
+            patch={**patch, "metadata": metadata},
+            type=PatchType.MERGE,
+            subresource=subresource,
+        )
+        self._wrote(resource, written)
+        return True
+
+    def _wrote(self, resource: Resource, object_: Object) -> None:
+        cache = self._caches.get(resource)
+        if cache is not None:
+            cache.wrote(object_)

@@ -1,0 +1,36 @@
+"""The smallest merge patch (RFC 7386) from one tree to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from espalier.api.meta import Tree
+
+
+def difference(current: Tree, wanted: Tree, *, whole: bool = False) -> Tree:
+    """What must be merged into `current` so that it has everything in `wanted`; empty when it has.
+
+    None in `wanted` asks for a field's removal. With `whole`, fields that `wanted` does not name go as well.
+    Lists are compared and written as one value.
+    """
+    patch: Tree = {}
+    for name, value in wanted.items():
+        present = current.get(name)
+        if isinstance(value, dict) and isinstance(present, dict):
+            inner = difference(present, value, whole=whole)
+            if inner:
+                patch[name] = inner
+        elif value is None:
+            if present is not None:
+                patch[name] = None
+        elif present != value or name not in current:
+            patch[name] = _without_removals(value)
+    if whole:
+        patch.update({name: None for name in current if name not in wanted})
+    return patch
+
+
+def _without_removals(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_removals(inner) for name, inner in value.items() if inner is not None}

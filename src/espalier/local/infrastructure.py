@@ -1,0 +1,254 @@
+"""One simulator for any infrastructure provider, driven by Cluster API's contract alone.
+
+A cluster's infrastructure gets the address where its API server will listen. A machine boots for a while once its
+bootstrap data are there, and then does what they say: the first starts the API server, each registers its node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster, Endpoint
+from espalier.api.capi.machine import Machine, MachineAddress
+from espalier.api.core import Secret
+from espalier.api.meta import Condition
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.local import bootstrap_data, nodes
+from espalier.local.addons import Network
+from espalier.local.bootstrap_data import Kubeadm
+from espalier.local.capi import names
+from espalier.local.capi.certificates import authority_of, secret_name
+from espalier.local.capi.contract import (
+    InfrastructureCluster,
+    InfrastructureClusterStatus,
+    InfrastructureKinds,
+    InfrastructureMachine,
+    InfrastructureMachineStatus,
+    Initialization,
+)
+from espalier.local.capi.inventory import in_cluster
+from espalier.local.capi.objects import cluster_key, controller_of, is_paused
+from espalier.local.capi.scheme import Scheme
+from espalier.local.capi.statements import condition, stated
+from espalier.local.versions import newest
+from espalier.local.workloads import AddressTaken, WorkloadCluster, Workloads
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+
+
+def finalizer_of(resource: Resource) -> str:
+    """Finalizer of an infrastructure kind, named as providers name theirs."""
+    return f"{resource.kind.lower()}.{resource.group}"
+
+
+def address_of(uid: str) -> str:
+    """An address for a machine: of a private range, the same for the same machine."""
+    digest = hashlib.sha256(uid.encode()).digest()
+    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
+
+
+def network_of(cluster: Cluster) -> Network:
+    """The networks that a Cluster asks for."""
+    wanted = cluster.spec.cluster_network
+    default = Network()
+    if wanted is None:
+        return default
+    return Network(
+        pods=next(iter(wanted.pods.cidr_blocks), default.pods) if wanted.pods else default.pods,
+        services=next(iter(wanted.services.cidr_blocks), default.services) if wanted.services else default.services,
+        domain=wanted.service_domain or default.domain,
+    )
+
+
+class InfrastructureClusters:
+    """Reconciles the cluster kind of one provider."""
+
+    def __init__(self, scheme: Scheme, workloads: Workloads, kinds: InfrastructureKinds) -> None:
+        self._scheme = scheme
+        self._workloads = workloads
+        self._kinds = kinds
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Give one cluster its address, keep its API server running, and take both away in the end."""
+        found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
+        if found is None or is_paused(found):
+            return Done()
+        resource = self._kinds.cluster
+        writer = self._scheme.writer
+        if found.metadata.deletion_timestamp is not None:
+            await self._workloads.remove(cluster_key(found))
+            await writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            return Done()
+        owner = self._owner(found)
+        if owner is None:
+            return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
+        typed = found.decode(InfrastructureCluster)
+        if await writer.finalizer(resource, found, finalizer_of(resource), present=True):
+            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        endpoint = typed.spec.control_plane_endpoint
+        if endpoint is None or not endpoint.host:
+            reserved = msgspec.to_builtins(self._workloads.reserve(owner.key))
+            await writer.change(resource, found, {"spec": {"controlPlaneEndpoint": reserved}})
+            return Wait("AddressReserved", "waiting to see the address of the control plane")
+        problem = await self._keep_open(owner, endpoint)
+        await self._report(found, typed, problem)
+        return Wait("ControlPlaneClosed", problem, after=5.0) if problem else Done()
+
+    def _owner(self, found: Object) -> Object | None:
+        owner = controller_of(found.metadata)
+        if owner is None or owner.kind != Cluster.resource.kind:
+            return None
+        return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name))
+
+    async def _keep_open(self, owner: Object, endpoint: Endpoint) -> str:
+        """Run the API server of a cluster whose control plane has booted. Returns what hinders it."""
+        running = _booted_versions(self._scheme, self._kinds, owner.key)
+        if not running:
+            self._workloads.keep(endpoint)
+            return ""
+        try:
+            workload = await open_workload(self._scheme, self._workloads, owner.key, newest(running))
+        except (AddressTaken, ValueError) as error:
+            return str(error)
+        workload.version = newest(running)
+        return ""
+
+    async def _report(self, found: Object, typed: InfrastructureCluster, problem: str) -> None:
+        ready = condition("Ready", not problem, "Ready" if not problem else "ControlPlaneClosed", problem)
+        generation = typed.metadata.generation
+        conditions = stated(typed.status.conditions, [ready], now=self._scheme.clock.now(), generation=generation)
+        status = InfrastructureClusterStatus(
+            initialization=Initialization(provisioned=True),
+            failure_domains=typed.spec.failure_domains,
+            conditions=conditions,
+        )
+        await self._scheme.writer.status(self._kinds.cluster, found, status)
+
+
+class InfrastructureMachines:
+    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`."""
+
+    def __init__(
+        self, scheme: Scheme, workloads: Workloads, kinds: InfrastructureKinds, *, boot_seconds: float
+    ) -> None:
+        self._scheme = scheme
+        self._workloads = workloads
+        self._kinds = kinds
+        self._boot_seconds = boot_seconds
+        self._powered_on: dict[str, float] = {}
+        """When machines that boot were switched on: simulated hardware, so it restarts with this process."""
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one machine a step further: bootstrap data, boot, node."""
+        found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
+        if found is None or is_paused(found) or found.metadata.deletion_timestamp is not None:
+            return Done()
+        typed = found.decode(InfrastructureMachine)
+        if typed.status.initialization.provisioned:
+            return Done()
+        outcome = await self._boot(found, typed)
+        if isinstance(outcome, Wait):
+            await self._report(found, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
+        return outcome
+
+    async def _boot(self, found: Object, typed: InfrastructureMachine) -> Outcome:
+        inventory = self._scheme.inventory
+        owner = controller_of(found.metadata)
+        owner_object = inventory.machines.get(Key(found.namespace, owner.name)) if owner else None
+        if owner_object is None:
+            return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
+        machine = owner_object.decode(Machine)
+        data_name = machine.spec.bootstrap.data_secret_name
+        secret = inventory.secrets.get(Key(found.namespace, data_name)) if data_name else None
+        if secret is None:
+            return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
+        now = self._scheme.clock.monotonic()
+        remaining = self._powered_on.setdefault(typed.metadata.uid, now) + self._boot_seconds - now
+        if remaining > 0:
+            return Wait("Booting", "the machine boots", after=remaining)
+        kubeadm = bootstrap_data.read(secret.decode(Secret).data.get("value", b""))
+        cluster = Key(found.namespace, machine.spec.cluster_name)
+        try:
+            workload = await self._reach(cluster, kubeadm)
+        except (AddressTaken, ValueError) as error:
+            return Wait("ControlPlaneClosed", str(error), after=5.0)
+        if workload is None:
+            return Wait("ControlPlaneUnreachable", "waiting for the API server of the cluster", after=1.0)
+        return await self._join(found, typed, kubeadm, workload)
+
+    async def _reach(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
+        """The API server of the cluster; the first machine of the control plane starts it."""
+        if kubeadm.init:
+            workload = await open_workload(self._scheme, self._workloads, cluster, kubeadm.version)
+            await workload.install(kubeadm)
+            return workload
+        return self._workloads.reach(cluster)
+
+    async def _join(
+        self, found: Object, typed: InfrastructureMachine, kubeadm: Kubeadm, workload: WorkloadCluster
+    ) -> Outcome:
+        provider_id = self._kinds.provider_id.format(cluster=workload.key.name, name=found.name)
+        address = address_of(typed.metadata.uid)
+        await workload.register(kubeadm, provider_id=provider_id, address=address)
+        self._powered_on.pop(typed.metadata.uid, None)
+        if await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}}):
+            return Continue()  # The changed object comes back at once, and registering again changes nothing.
+        addresses = msgspec.convert(nodes.addresses(kubeadm.node_name, address), list[MachineAddress])
+        await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
+        return Done()
+
+    async def _report(
+        self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()
+    ) -> None:
+        conditions = stated(
+            typed.status.conditions,
+            [ready],
+            now=self._scheme.clock.now(),
+            generation=typed.metadata.generation,
+        )
+        status = InfrastructureMachineStatus(
+            initialization=Initialization(provisioned=ready.status == "True"),
+            addresses=list(addresses),
+            failure_domain=typed.spec.failure_domain,
+            conditions=conditions,
+        )
+        await self._scheme.writer.status(self._kinds.machine, found, status)
+
+
+def _booted_versions(scheme: Scheme, kinds: InfrastructureKinds, cluster: Key) -> list[str]:
+    """Kubernetes versions of the control plane machines that have booted."""
+    booted = {
+        machine.name
+        for machine in in_cluster(scheme.inventory.infrastructure[kinds.machine.kind], cluster)
+        if names.CONTROL_PLANE in machine.metadata.labels
+        and machine.decode(InfrastructureMachine).status.initialization.provisioned
+    }
+    machines = (machine.decode(Machine) for machine in in_cluster(scheme.inventory.machines, cluster))
+    return [machine.spec.version for machine in machines if machine.spec.infrastructure_ref.name in booted]
+
+
+async def open_workload(scheme: Scheme, workloads: Workloads, cluster: Key, version: str) -> WorkloadCluster:
+    """The API server of a cluster, started if it does not run yet.
+
+    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority.
+    """
+    running = workloads.reach(cluster)
+    if running is not None:
+        return running
+    found = scheme.inventory.clusters.get(cluster)
+    authority = scheme.inventory.secrets.get(Key(cluster.namespace, secret_name(cluster.name, "ca")))
+    if found is None or authority is None:
+        raise ValueError(f"the certificate authority of cluster {cluster} is not there")
+    typed = found.decode(Cluster)
+    if typed.spec.control_plane_endpoint is None:
+        raise ValueError(f"cluster {cluster} has no address")
+    return await workloads.open(
+        cluster,
+        typed.spec.control_plane_endpoint,
+        authority=authority_of(authority.decode(Secret), scheme.keys),
+        version=version,
+        network=network_of(typed),
+    )

@@ -1,0 +1,314 @@
+"""Hosts the API servers of workload clusters: many in one process, each with its own address, authority and store."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import shutil
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.http import AddressTaken, HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.store import MemoryStore
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority, KeyPair
+from espalier.local import addons, nodes
+from espalier.local.addons import Network
+from espalier.local.bootstrap_data import Kubeadm
+from espalier.local.connecting import LaptopTransport
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+
+__all__ = ["AddressTaken", "Changed", "WorkloadCluster", "Workloads"]
+
+CONTAINER_RUNTIME = "2.1.5"
+"""Version of containerd that simulated machines claim to run."""
+
+WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET)
+
+Changed = Callable[[Key, Object], None]
+"""Told of a changed object in a workload cluster, with the key of the cluster."""
+
+_BY_PROVIDER_ID = "provider-id"
+_FIRST_PORT = 30000
+
+
+class _ProviderSpec(msgspec.Struct):
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class _Provided(msgspec.Struct):
+    spec: _ProviderSpec = msgspec.field(default_factory=_ProviderSpec)
+
+
+def _by_provider_id(node: Object) -> Iterable[str]:
+    found = node.decode(_Provided).spec.provider_id
+    return (found,) if found else ()
+
+
+class WorkloadCluster:
+    """One workload cluster whose API server runs in this process."""
+
+    def __init__(
+        self, key: Key, endpoint: Endpoint, server: Server, authority: Authority, network: Network, clock: Clock
+    ) -> None:
+        self.key = key
+        self.endpoint = endpoint
+        self.server = server
+        self.authority = authority
+        self.network = network
+        self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
+        self._clock = clock
+        self._caches = Caches(self.client, entropy=random.Random(0))  # noqa: S311 - spreads watches in time
+        self._watched: dict[Resource, Cache] = {
+            resource: self._caches.of(
+                resource, indexes={_BY_PROVIDER_ID: _by_provider_id} if resource == NODE else None
+            )
+            for resource in WATCHED
+        }
+        self._shell: HttpShell | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def version(self) -> str:
+        """The Kubernetes version that the API server says it has."""
+        return self.server.version
+
+    @version.setter
+    def version(self, version: str) -> None:
+        self.server.version = version
+
+    def cache(self, resource: Resource) -> Cache:
+        """The cache of one of the `WATCHED` kinds."""
+        return self._watched[resource]
+
+    def object(self, resource: Resource, key: Key) -> Object | None:
+        """One of the `WATCHED` objects."""
+        return self._watched[resource].get(key)
+
+    def node(self, provider_id: str) -> Object | None:
+        """The node of a machine."""
+        return next(iter(self._watched[NODE].by_index(_BY_PROVIDER_ID, provider_id)), None)
+
+    async def start(self, changed: Changed, serving: KeyPair | None) -> None:
+        """Serve; with a serving certificate over the network as well. Raises `AddressTaken`."""
+        if serving is not None:
+            shell = HttpShell(
+                self.server,
+                host=self.endpoint.host,
+                port=self.endpoint.port,
+                serving=serving,
+                client_ca=self.authority.certificate,
+            )
+            await shell.start()
+            self._shell = shell
+        await self.server.start()
+        for cache in self._watched.values():
+            cache.subscribe(self._teller(changed))
+        self._following = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
+        await self._caches.wait_synced()
+
+    def _teller(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
+        def tell(old: Object | None, new: Object | None, _first: bool) -> None:
+            object_ = new or old
+            if object_ is not None:
+                changed(self.key, object_)
+
+        return tell
+
+    async def stop(self) -> None:
+        """Stop serving; what is stored stays."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        if self._shell is not None:
+            await self._shell.stop()
+        await self.client.close()
+        await self.server.close()
+
+    async def install(self, kubeadm: Kubeadm) -> None:
+        """What kubeadm installs in a new cluster; what is there already is left as it is."""
+        endpoint = f"{self.endpoint.host}:{self.endpoint.port}"
+        for resource, body in addons.installed(self.key.name, endpoint, kubeadm, self.network):
+            await self.create(resource, body)
+
+    async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
+        """A kubelet starts: its node appears, and the static pods of a control plane."""
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        node = await self.create(
+            NODE,
+            nodes.node(kubeadm, provider_id=provider_id, address=address, container_runtime=CONTAINER_RUNTIME, now=now),
+        )
+        if kubeadm.control_plane:
+            node = node or await self.client.get(NODE, kubeadm.node_name)
+            for pod in nodes.static_pods(kubeadm, node_uid=node.metadata.uid, address=address, now=now):
+                await self.create(POD, pod)
+
+    async def create(self, resource: Resource, body: Tree) -> Object | None:
+        """Make an object; None when it is there already."""
+        try:
+            created = await self.client.create(resource, body)
+        except AlreadyExists:
+            return None
+        if resource in self._watched:
+            self._watched[resource].wrote(created)
+        return created
+
+
+class Workloads:
+    """All workload clusters of this process.
+
+    With `home` each keeps its objects in a folder below it, else in memory. With `listen` each is reachable over the
+    network at its own port of `host`, else from this process only, at ports that nobody listens on.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        entropy: random.Random,
+        home: Path | None = None,
+        listen: bool = True,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._home = home
+        self._listen = listen
+        self._host = host
+        self._running: dict[Key, WorkloadCluster] = {}
+        self._by_address: dict[str, WorkloadCluster] = {}
+        self._reserved: dict[Key, tuple[Endpoint, socket.socket | None]] = {}
+        self._used_ports: set[int] = set()
+        self._locks: dict[Key, asyncio.Lock] = {}
+        self._subscribers: list[Changed] = []
+
+    def subscribe(self, changed: Changed) -> None:
+        """Be told of changed nodes and pods, and of changed owners of pods."""
+        self._subscribers.append(changed)
+
+    def reach(self, cluster: Key) -> WorkloadCluster | None:
+        """A running workload cluster."""
+        return self._running.get(cluster)
+
+    def at(self, server: str) -> WorkloadCluster | None:
+        """The running workload cluster with this address (`https://host:port`)."""
+        return self._by_address.get(server)
+
+    def connect(self, kubeconfig: bytes) -> Client:
+        """A client for a kubeconfig: without the network where it leads to a cluster of this process.
+
+        Raises `KubeconfigError`.
+        """
+        return Client(LaptopTransport(self, kubeconfig, network=self._listen), field_manager="espalier")
+
+    def reserve(self, cluster: Key) -> Endpoint:
+        """An address for a cluster's API server, kept free until it is opened."""
+        present = self._reserved.get(cluster)
+        if present is not None:
+            return present[0]
+        reservation: socket.socket | None = None
+        if self._listen:
+            reservation = socket.socket()
+            reservation.bind((self._host, 0))
+            port = int(reservation.getsockname()[1])
+        else:
+            port = next(port for port in itertools.count(_FIRST_PORT) if port not in self._used_ports)
+        self._used_ports.add(port)
+        endpoint = Endpoint(host=self._host, port=port)
+        self._reserved[cluster] = (endpoint, reservation)
+        return endpoint
+
+    def keep(self, endpoint: Endpoint) -> None:
+        """An address that was given out earlier is not given out again."""
+        self._used_ports.add(endpoint.port)
+
+    async def open(
+        self, cluster: Key, endpoint: Endpoint, *, authority: Authority, version: str, network: Network
+    ) -> WorkloadCluster:
+        """Run the API server of a cluster, with what it stored before. Raises `AddressTaken`."""
+        async with self._locks.setdefault(cluster, asyncio.Lock()):
+            running = self._running.get(cluster)
+            if running is not None:
+                return running
+            self._release(cluster)
+            workload = self._new(cluster, endpoint, authority, version, network)
+            try:
+                await workload.start(self._tell, self._serving(endpoint, authority, network) if self._listen else None)
+            except BaseException:
+                await workload.stop()
+                raise
+            self._used_ports.add(endpoint.port)
+            self._running[cluster] = workload
+            self._by_address[f"https://{endpoint.host}:{endpoint.port}"] = workload
+            return workload
+
+    async def remove(self, cluster: Key) -> None:
+        """Stop a cluster's API server, and forget its objects and its address; idempotent."""
+        async with self._locks.setdefault(cluster, asyncio.Lock()):
+            self._release(cluster)
+            workload = self._running.pop(cluster, None)
+            if workload is not None:
+                self._by_address.pop(f"https://{workload.endpoint.host}:{workload.endpoint.port}", None)
+                self._used_ports.discard(workload.endpoint.port)
+                await workload.stop()
+            folder = self._folder(cluster)
+            if folder is not None and folder.exists():
+                await asyncio.to_thread(shutil.rmtree, folder)
+        self._locks.pop(cluster, None)
+
+    async def close(self) -> None:
+        """Stop all of them; what is stored stays."""
+        for cluster in list(self._reserved):
+            self._release(cluster)
+        running = list(self._running.values())
+        self._running.clear()
+        self._by_address.clear()
+        for workload in running:
+            await workload.stop()
+
+    def _new(
+        self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network
+    ) -> WorkloadCluster:
+        folder = self._folder(cluster)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        store = MemoryStore() if folder is None else SqliteStore(folder / "objects.db")
+        own = random.Random(self._entropy.getrandbits(64))  # noqa: S311 - names and uids, not keys
+        server = Server(store, now=self._clock.now, random=own, version=version)
+        return WorkloadCluster(cluster, endpoint, server, authority, network, self._clock)
+
+    def _serving(self, endpoint: Endpoint, authority: Authority, network: Network) -> KeyPair:
+        service = (
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            f"kubernetes.default.svc.{network.domain}",
+        )
+        names = (endpoint.host, "localhost", *service, network.service_address(1))
+        return authority.issue_server("kube-apiserver", names=names, now=self._clock.now())
+
+    def _release(self, cluster: Key) -> None:
+        _, reservation = self._reserved.pop(cluster, (None, None))
+        if reservation is not None:
+            reservation.close()
+
+    def _folder(self, cluster: Key) -> Path | None:
+        return self._home / "clusters" / f"{cluster.namespace}-{cluster.name}" if self._home else None
+
+    def _tell(self, cluster: Key, object_: Object) -> None:
+        for subscriber in self._subscribers:
+            subscriber(cluster, object_)
