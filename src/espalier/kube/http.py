@@ -179,6 +179,14 @@ class _HttpStream:
 
     async def close(self) -> None:
         self._closed = True
+        connection = self._response.connection
+        protocol = connection.protocol if connection is not None else None
+        if protocol is not None:
+            # Not closed politely: TLS would wait for the answer of a server that may have no reason to give one.
+            gone = protocol.closed
+            protocol.abort()
+            if gone is not None:
+                await asyncio.gather(gone, return_exceptions=True)
         self._response.close()
 
 
