@@ -1,0 +1,135 @@
+"""The kinds that a server serves: those built in, and those that CustomResourceDefinitions add and take away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from espalier.api.kinds import Column, Scale
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.apiserver.structure import Node, node_of
+from espalier.kube.errors import StatusCause
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+Complete = Callable[[Tree, Tree | None], None]
+"""Fills in what a kind sets by itself: (new, old or None), in place."""
+
+Check = Callable[[Tree, Tree | None], Iterable[StatusCause]]
+"""Rules of a kind beyond its schema: (new, old or None)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedKind:
+    """One kind in one version, as discovery, OpenAPI, printing and the handler see it.
+
+    `columns` is None for built-in kinds: how they are printed is built in as well. Versions of a kind share `table`,
+    the name of the place where its objects are stored, in the form of `storage_version` (an `apiVersion`).
+    `selectable` maps fields that field selectors may name to their paths, beside those of metadata. `renamed` are
+    top-level fields that are called otherwise in storage. `generation` says that the object's `metadata.generation`
+    counts changes of what is desired.
+    """
+
+    resource: Resource
+    singular: str
+    list_kind: str
+    table: str
+    storage_version: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = VERBS
+    subresources: tuple[str, ...] = ()
+    columns: tuple[Column, ...] | None = None
+    scale: Scale | None = None
+    custom: bool = False
+    generation: bool = True
+    selectable: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    renamed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    complete: Complete | None = None
+    check: Check | None = None
+    definition: str = ""
+    make_schema: Callable[[], Tree] = dict
+    make_node: Callable[[], Node] | None = None
+
+    @cached_property
+    def schema(self) -> Tree:
+        """The OpenAPI v3 schema, without references. Shared: do not change it."""
+        return self.make_schema()
+
+    @cached_property
+    def node(self) -> Node:
+        """The schema as merging and pruning walk it."""
+        return self.make_node() if self.make_node is not None else node_of(self.schema)
+
+    @property
+    def described(self) -> str:
+        """The kind as messages name it: `Cluster.anywhere.eks.amazonaws.com`, `Pod`."""
+        return f"{self.resource.kind}.{self.resource.group}" if self.resource.group else self.resource.kind
+
+
+class Registry:
+    """What is served now. `changed` grows whenever that changes, so that documents made from it can be kept."""
+
+    def __init__(self, kinds: Iterable[ServedKind]) -> None:
+        self.changed = 0
+        self._kinds: dict[tuple[str, str, str], ServedKind] = {}
+        self._custom: dict[str, tuple[ServedKind, ...]] = {}
+        self._versions: dict[str, list[ServedKind]] = {}
+        for kind in kinds:
+            self._add(kind)
+
+    def kinds(self) -> Iterable[ServedKind]:
+        """All served kinds, one for each version: built-in ones first, then in the order of their definition."""
+        return self._kinds.values()
+
+    def lookup(self, group: str, version: str, plural: str) -> ServedKind | None:
+        """The kind served under these coordinates."""
+        return self._kinds.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> ServedKind | None:
+        """The kind that an object says it is of."""
+        group, _, version = api_version.rpartition("/")
+        return next(
+            (
+                served
+                for (of_group, of_version, _), served in self._kinds.items()
+                if (of_group, of_version, served.resource.kind) == (group, version, kind)
+            ),
+            None,
+        )
+
+    def versions(self, table: str) -> list[ServedKind]:
+        """The kind whose objects are in a table, in all its served versions."""
+        return self._versions.get(table, [])
+
+    def serves_group(self, group: str, version: str) -> bool:
+        """Whether anything is served in this group and version."""
+        return any((each[0], each[1]) == (group, version) for each in self._kinds)
+
+    def define(self, name: str, kinds: Iterable[ServedKind]) -> None:
+        """Serve what the CustomResourceDefinition of this name says; replaces what it said before."""
+        self._remove(name)
+        served = tuple(kinds)
+        for kind in served:
+            self._add(kind)
+        self._custom[name] = served
+        self.changed += 1
+
+    def forget(self, name: str) -> None:
+        """The CustomResourceDefinition of this name is gone; idempotent."""
+        if self._remove(name):
+            self.changed += 1
+
+    def _add(self, kind: ServedKind) -> None:
+        self._kinds[kind.resource.group, kind.resource.version, kind.resource.plural] = kind
+        self._versions.setdefault(kind.table, []).append(kind)
+
+    def _remove(self, name: str) -> bool:
+        kinds = self._custom.pop(name, ())
+        for kind in kinds:
+            del self._kinds[kind.resource.group, kind.resource.version, kind.resource.plural]
+            self._versions[kind.table].remove(kind)
+        return bool(kinds)

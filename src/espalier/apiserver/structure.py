@@ -1,0 +1,110 @@
+"""Schemas as trees of `Node`: what pruning, defaulting, patches and server-side apply walk beside an object.
+
+A `Node` is made from an OpenAPI v3 schema, whether of a CRD or of a built-in kind, and is never changed afterwards.
+Where no node is known (a field kept by x-kubernetes-preserve-unknown-fields), maps are merged field by field, and
+lists are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from espalier.api.meta import Tree
+from espalier.kube.objects import encode_json
+
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+LIST_TYPE = "x-kubernetes-list-type"
+LIST_KEYS = "x-kubernetes-list-map-keys"
+MAP_TYPE = "x-kubernetes-map-type"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+EMBEDDED = "x-kubernetes-embedded-resource"
+PATCH_STRATEGY = "x-kubernetes-patch-strategy"
+PATCH_MERGE_KEY = "x-kubernetes-patch-merge-key"
+
+Resolve = Callable[[str], "Node"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One place in a schema. `type` is empty where several are allowed; `default` is encoded JSON."""
+
+    type: str = ""
+    format: str = ""
+    properties: dict[str, Node] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    values: Node | None = None
+    items: Node | None = None
+    preserve: bool = False
+    nullable: bool = False
+    embedded: bool = False
+    atomic: bool = False
+    list_type: str = "atomic"
+    keys: tuple[str, ...] = ()
+    merge_key: str = ""
+    strategies: frozenset[str] = frozenset()
+    enum: tuple[str, ...] = ()
+    default: bytes | None = None
+    defaulted: tuple[str, ...] = ()
+    """Names of the properties that have a default."""
+
+    def child(self, name: str) -> Node | None:
+        """The node of a field or of a map's value."""
+        return self.properties.get(name) or self.values
+
+
+def node_of(schema: Tree, resolve: Resolve | None = None, *, open_objects: bool = False) -> Node:
+    """The node of a schema; `resolve` knows what `$ref` names.
+
+    With `open_objects`, objects that declare nothing keep everything (built-in kinds); else they keep nothing (CRDs).
+    """
+    node = Node()
+    fill(node, schema, resolve, open_objects=open_objects)
+    return node
+
+
+def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: bool) -> None:
+    """Make an empty node that of a schema. Apart from `node_of`, so that schemas may contain themselves."""
+
+    def below(part: Tree) -> Node:
+        reference = part.get("$ref")
+        if resolve is None or not isinstance(reference, str):
+            return node_of(part, resolve, open_objects=open_objects)
+        if len(part) == 1:
+            return resolve(reference)
+        target = resolve(reference)
+        changed = Node(**{name: getattr(target, name) for name in Node.__slots__})
+        _annotate(changed, part)
+        return changed
+
+    node.type = "" if schema.get(INT_OR_STRING) else schema.get("type", "")
+    node.format = schema.get("format", "")
+    node.properties = {name: below(part) for name, part in schema.get("properties", {}).items()}
+    node.required = tuple(schema.get("required", ()))
+    node.nullable = bool(schema.get("nullable"))
+    node.embedded = bool(schema.get(EMBEDDED))
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        node.values = below(additional)
+    items = schema.get("items")
+    if isinstance(items, dict):
+        node.items = below(items)
+    declares = bool(node.properties) or additional is not None
+    node.preserve = bool(schema.get(PRESERVE)) or additional is True or (open_objects and not declares)
+    node.enum = tuple(each for each in schema.get("enum", ()) if isinstance(each, str))
+    node.defaulted = tuple(name for name, part in node.properties.items() if part.default is not None)
+    _annotate(node, schema)
+
+
+def _annotate(node: Node, schema: Tree) -> None:
+    """What may also stand beside a reference."""
+    if "default" in schema:
+        node.default = encode_json(schema["default"])
+    if schema.get(MAP_TYPE) == "atomic":
+        node.atomic = True
+    if LIST_TYPE in schema:
+        node.list_type = schema[LIST_TYPE]
+        node.keys = tuple(schema.get(LIST_KEYS, ()))
+    if PATCH_STRATEGY in schema:
+        node.strategies = frozenset(schema[PATCH_STRATEGY].split(","))
+        node.merge_key = schema.get(PATCH_MERGE_KEY, "")
