@@ -19,7 +19,7 @@ from espalier.kube.access import Access
 from espalier.kube.credentials import Credential, credentials_of
 from espalier.kube.errors import Unreachable
 from espalier.kube.proxies import proxy_for
-from espalier.kube.tls import client_context
+from espalier.kube.tls import CertificateError, client_context
 from espalier.kube.wire import Request, Response, Stream
 
 _CONNECT_SECONDS = 10.0
@@ -136,12 +136,15 @@ class HttpTransport:
     def _context(self, credential: Credential) -> ssl.SSLContext:
         """The TLS context, made anew when the client certificate changed."""
         if self._tls is None or self._tls[0].certificate != credential.certificate:
-            context = client_context(
-                self._access.certificate_authority,
-                insecure_skip_tls_verify=self._access.insecure_skip_tls_verify,
-                certificate=credential.certificate,
-                key=credential.key,
-            )
+            try:
+                context = client_context(
+                    self._access.certificate_authority,
+                    insecure_skip_tls_verify=self._access.insecure_skip_tls_verify,
+                    certificate=credential.certificate,
+                    key=credential.key,
+                )
+            except CertificateError as error:
+                raise CertificateError(f"cannot connect to the API server at {self._base}: {error}") from error
             self._tls = credential, context
         return self._tls[1]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from espalier.kube.errors import Unreachable
+from espalier.kube.errors import ApiError, Unreachable
+from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Endpoint, Request, Response, Stream, User
 
 
@@ -30,12 +31,18 @@ class InProcessTransport:
         done, _ = await asyncio.wait((task,), timeout=request.timeout)
         if not done:
             raise Unreachable(f"the API server of this process did not answer within {request.timeout:g} seconds")
-        return task.result()
+        try:
+            return task.result()
+        except ApiError as error:
+            return _failure(error)
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         self._check_open()
-        return await self._endpoint.watch(request, self._user)
+        try:
+            return await self._endpoint.watch(request, self._user)
+        except ApiError as error:
+            return _failure(error)
 
     async def close(self) -> None:
         """Refuse further requests and wait for those that run."""
@@ -46,3 +53,8 @@ class InProcessTransport:
     def _check_open(self) -> None:
         if self._closed:
             raise Unreachable("the connection to the API server of this process is closed", sent=False)
+
+
+def _failure(error: ApiError) -> Response:
+    """What an API server far away would have answered, so that clients treat both alike."""
+    return Response(error.status.code, encode_json(error.status))

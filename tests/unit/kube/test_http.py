@@ -184,7 +184,7 @@ async def test_certificates_that_are_none_are_said_to_be() -> None:
         ),
     ):
         async with transport_to(access) as transport:
-            with pytest.raises(CertificateError, match=message):
+            with pytest.raises(CertificateError, match=rf"https://127\.0\.0\.1:1: .*{message}"):
                 await transport.request(READ)
 
 

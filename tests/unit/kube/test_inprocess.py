@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.kube.scripted import Script
 
-from espalier.kube.errors import Unreachable
+from espalier.kube.errors import Conflict, Expired, Unreachable, error_of
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Stream, User
 
@@ -60,6 +60,15 @@ async def test_a_timeout_leaves_open_whether_the_request_was_applied() -> None:
     server.go.set()
     await transport.close()
     assert server.applied
+
+
+async def test_a_failure_that_is_raised_is_answered() -> None:
+    script = Script(Conflict.of("stale"), Expired.of("too old"))
+    transport = InProcessTransport(script)
+    for send, error in ((transport.request, Conflict), (transport.stream, Expired)):
+        answer = await send(WRITE)
+        assert isinstance(answer, Response)
+        assert type(error_of(answer.status, answer.body)) is error
 
 
 async def test_nothing_is_sent_after_close() -> None:
