@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from espalier.api.resource import Resource
+from espalier.kube.access import Impersonation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery, UnknownResource
-from espalier.kube.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
+from espalier.kube.errors import AlreadyExists, BadRequest, Conflict, Expired, Forbidden, Invalid, NotFound
 from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.kubeconfig import Kubeconfig, in_cluster_access
 from espalier.kube.objects import Object
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Transport
@@ -234,3 +238,33 @@ async def test_other_paths_can_be_asked(client: Client) -> None:
     response = await client.raw(Request("GET", "/readyz"))
     assert (response.status, response.body) == (200, b"ok")
     assert (await client.raw(Request("GET", "/no/such/path"))).status == 404
+
+
+@pytest.mark.envtest
+async def test_a_pod_speaks_as_its_service_account(client: Client, control_plane: ControlPlane, tmp_path: Path) -> None:
+    path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    wanted = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}'
+    granted = await client.raw(Request("POST", path, headers={"content-type": "application/json"}, body=wanted))
+    (tmp_path / "token").write_text(msgspec.json.decode(granted.body)["status"]["token"])
+    (tmp_path / "ca.crt").write_bytes(control_plane.ca)
+    host, port = control_plane.url.removeprefix("https://").split(":")
+    in_cluster = in_cluster_access({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}, tmp_path)
+    assert in_cluster is not None
+    pod = Client(HttpTransport(in_cluster, environment={}))
+    with pytest.raises(Forbidden, match="system:serviceaccount:default:default"):
+        await pod.list(SECRET, "default")
+    await pod.close()
+
+
+@pytest.mark.envtest
+async def test_an_administrator_acts_as_another(control_plane: ControlPlane) -> None:
+    administrator = Kubeconfig.load([control_plane.kubeconfig]).context()
+    as_another = replace(administrator, impersonation=Impersonation("jane", groups=("ops", "system:masters")))
+    client = Client(HttpTransport(as_another, environment={}))
+    assert (await client.list(NAMESPACE, fields="metadata.name=default")).items
+    await client.close()
+    as_nobody = replace(administrator, impersonation=Impersonation("jane", groups=("ops",)))
+    client = Client(HttpTransport(as_nobody, environment={}))
+    with pytest.raises(Forbidden, match='"jane"'):
+        await client.list(NAMESPACE)
+    await client.close()
