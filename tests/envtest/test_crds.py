@@ -1,0 +1,126 @@
+"""What a real API server makes of our CRDs: it accepts them, compiles their rules, and refuses what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+from tests.support.control_plane import ControlPlane
+
+from espalier.api import capi, eksa
+from espalier.api.core import Namespace
+from espalier.api.crd import crd_of
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import ObjectMeta
+from espalier.releases import Releases
+
+pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DOCKER = (EXAMPLES / "docker.yaml").read_text()
+
+
+async def kubectl(control_plane: ControlPlane, *arguments: str, text: str = "") -> tuple[bool, str]:
+    """Whether kubectl succeeded, and all that it printed."""
+    process = await asyncio.create_subprocess_exec(
+        control_plane.kubectl,
+        f"--kubeconfig={control_plane.kubeconfig}",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate(text.encode())
+    return process.returncode == 0, output.decode()
+
+
+async def must(control_plane: ControlPlane, *arguments: str, text: str = "") -> str:
+    succeeded, output = await kubectl(control_plane, *arguments, text=text)
+    assert succeeded, output
+    return output
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def kinds(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """The control plane with all our CRDs served; they go afterwards, and all objects with them."""
+    crds = [crd_of(cls) for cls in (*eksa.KINDS, *capi.KINDS)]
+    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+    await must(control_plane, "apply", "--server-side", "-f", "-", text="\n---\n".join(map(json.dumps, crds)))
+    await must(control_plane, "wait", "--for=condition=Established", *names)
+    for condition in ("NonStructuralSchema", "KubernetesAPIApprovalPolicyConformant"):
+        path = f'{{.items[*].status.conditions[?(@.type=="{condition}")].message}}'
+        assert await must(control_plane, "get", "crd", "-o", f"jsonpath={path}") == ""
+    yield control_plane
+    await must(control_plane, "delete", *names)
+
+
+async def test_the_release_and_the_examples_are_accepted(kinds: ControlPlane) -> None:
+    namespace = Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE))
+    objects = "\n---\n".join(msgspec.json.encode(item).decode() for item in (namespace, *Releases.load().objects()))
+    await must(kinds, "apply", "-f", "-", text=objects)
+    await must(kinds, "apply", "-f", str(EXAMPLES))
+    shown = await must(kinds, "get", "eksac")
+    assert shown.splitlines()[0].split() == ["NAME", "VERSION", "CONTROL", "PLANE", "WORKERS", "READY", "AGE"]
+    succeeded, output = await kubectl(
+        kinds, "patch", "eksar", "eksa-v0-26-0", "--type=merge", "-p", '{"spec":{"version":"v9.9.9"}}'
+    )
+    assert not succeeded
+    assert "a release never changes; create another EKSARelease instead" in output
+
+
+async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane) -> None:
+    await must(kinds, "apply", "-f", "-", text=DOCKER.replace("garden", "meadow"))
+    for version, expected in (('"v0.26.0"', True), ("null", False)):
+        patch = f'{{"spec":{{"eksaVersion":{version}}}}}'
+        succeeded, output = await kubectl(kinds, "patch", "eksac", "meadow", "--type=merge", "-p", patch)
+        assert succeeded is expected, output
+    assert "eksaVersion must not be removed once it is set" in output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("count: 1", "count: 2", "spec.controlPlaneConfiguration.count: Invalid value: the count must be odd"),
+        ("count: 1", "count: 0", "count in body should be greater than or equal to 1"),
+        ("count: 2", "cout: 2", 'unknown field "spec.workerNodeGroupConfigurations[0].cout"'),
+        ("count: 2", 'count: "2"', "count in body must be of type integer"),
+        ("kindnetd: {}", "{}", "exactly one CNI must be given: cilium or kindnetd"),
+        ("kindnetd: {}", "{kindnetd: {}, cilium: {}}", "exactly one CNI must be given: cilium or kindnetd"),
+        ("garden", "g" * 36, "35 characters at most"),
+        ("garden", "1garden", "metadata.name must be a letter followed by letters, digits and dashes"),
+        ('"1.35"', "1.35", "spec.kubernetesVersion in body must be of type string"),
+        (
+            "count: 2",
+            "autoscalingConfiguration: {minCount: 3}",
+            "autoscalingConfiguration.minCount: Invalid value: minCount must not be more than maxCount",
+        ),
+        (
+            "count: 2",
+            "upgradeRolloutStrategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}",
+            "maxSurge and maxUnavailable must not both be 0",
+        ),
+        (
+            "count: 1",
+            "count: 1\n  externalEtcdConfiguration: {count: 2}",
+            "spec.externalEtcdConfiguration.count: Invalid value: the count must be odd",
+        ),
+        (
+            "count: 1",
+            "count: 1\n  eksaVersion: v0.26.0\n"
+            "  bundlesRef: {apiVersion: anywhere.eks.amazonaws.com/v1alpha1, name: b, namespace: eksa-system}",
+            "spec.bundlesRef: Invalid value: eksaVersion and bundlesRef must not both be set",
+        ),
+    ],
+)
+async def test_what_the_schema_refuses(kinds: ControlPlane, old: str, new: str, sentence: str) -> None:
+    assert old in DOCKER
+    succeeded, output = await kubectl(
+        kinds, "create", "--dry-run=server", "-n", "kube-public", "-f", "-", text=DOCKER.replace(old, new)
+    )
+    assert not succeeded
+    assert sentence in output

@@ -1,0 +1,153 @@
+"""A folder of manifests with something wrong in it: every problem is named with file, line and field."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import espalier.releases
+from espalier.releases import MalformedRelease, Releases
+
+DATA = Path(espalier.releases.__file__).parent / "data"
+Change = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(DATA, tmp_path / "data"))
+
+
+@pytest.fixture
+def change(folder: Path) -> Change:
+    def replace(file: str, old: str, new: str) -> None:
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new, 1))
+
+    return replace
+
+
+def problems(folder: Path) -> list[str]:
+    with pytest.raises(MalformedRelease) as error:
+        Releases.load(folder)
+    return [str(problem) for problem in error.value.problems]
+
+
+def test_a_folder_of_the_same_shape_is_read_as_well(folder: Path) -> None:
+    assert Releases.load(folder).versions == Releases.load().versions
+
+
+def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path, change: Change) -> None:
+    entry = (folder / "releases.yaml").read_text().split("releases:\n")[1]
+    for version in ("v0.27.0-dev+build.9", "v0.27.0-dev+build.10", "v0.9.0"):
+        change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", version))
+    assert Releases.load(folder).versions == ("v0.27.0-dev+build.10", "v0.27.0-dev+build.9", "v0.26.0", "v0.9.0")
+
+
+def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
+    entry = (folder / "releases.yaml").read_text().split("releases:\n")[1]
+    change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", "v0.26.1"))
+    assert [item.metadata.name for item in Releases.load(folder).objects()] == [
+        "bundles-1",
+        "eksa-v0-26-1",
+        "eksa-v0-26-0",
+    ]
+
+
+def test_a_file_that_is_not_there(folder: Path) -> None:
+    (folder / "bundles-1.yaml").unlink()
+    assert problems(folder) == ["bundles-1.yaml: the file is missing: No such file or directory"]
+
+
+def test_yaml_that_is_none(folder: Path) -> None:
+    (folder / "releases.yaml").write_text("kind: [")
+    (problem,) = problems(folder)
+    assert problem.startswith("releases.yaml:2:1: this is not YAML: ")
+
+
+def test_a_manifest_of_another_kind(folder: Path) -> None:
+    shutil.copy(folder / "bundles-1.yaml", folder / "releases.yaml")
+    assert problems(folder) == [
+        "releases.yaml:3: kind: this is not the manifest that was expected; found anywhere.eks.amazonaws.com/v1alpha1 "
+        "Bundles; allowed: anywhere.eks.amazonaws.com/v1alpha1 Release"
+    ]
+
+
+def test_a_manifest_with_two_objects(folder: Path) -> None:
+    text = (folder / "releases.yaml").read_text()
+    (folder / "releases.yaml").write_text(f"{text}---\n{text}")
+    (problem,) = problems(folder)
+    assert "the manifest has more than one object" in problem
+
+
+def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Change) -> None:
+    change("bundles-1.yaml", "  number: 1\n", "  nummer: 1\n")
+    change("bundles-1.yaml", "  - kubeVersion: '1.34'\n", "  - kubeVersion: 1.34\n")
+    assert [problem.split(";")[0] for problem in problems(folder)] == [
+        "bundles-1.yaml:7: spec.number: required field is missing",
+        "bundles-1.yaml:8: spec.nummer: unknown field",
+        "bundles-1.yaml:12: spec.versionsBundles[0].kubeVersion: wrong type",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "sentence"),
+    [
+        (
+            "releases.yaml",
+            "latestVersion: v0.26.0",
+            "latestVersion: v0.27.0",
+            "releases.yaml:7: spec.latestVersion: no release has this version; found v0.27.0; allowed: v0.26.0",
+        ),
+        (
+            "releases.yaml",
+            "    version: v0.26.0",
+            "    version: v0.26.0-",
+            "releases.yaml:7: spec.latestVersion: no release has this version; found v0.26.0; allowed: v0.26.0-",
+        ),
+        (
+            "releases.yaml",
+            "embed:///bundles-1.yaml",
+            "https://example.com/bundles-1.yaml",
+            "https://example.com/bundles-1.yaml: this build reads manifests of releases from its own files only; ",
+        ),
+        (
+            "releases.yaml",
+            "embed:///bundles-1.yaml",
+            "embed:///../bundles-1.yaml",
+            "embed:///../bundles-1.yaml: this build reads manifests of releases from its own files only; ",
+        ),
+        (
+            "bundles-1.yaml",
+            "  - kubeVersion: '1.35'",
+            "  - kubeVersion: '1.34'",
+            "spec.versionsBundles[1].kubeVersion: the version is given twice; found 1.34",
+        ),
+        (
+            "bundles-1.yaml",
+            "      name: kubernetes-1-35-eks-1",
+            "      name: kubernetes-1-35-eks-2",
+            "spec.versionsBundles[1].eksD.name: its manifest has another name; found kubernetes-1-35-eks-2; "
+            "allowed: kubernetes-1-35-eks-1",
+        ),
+        ("bundles-1.yaml", "  namespace: eksa-system\n", "", "metadata: Bundles need a name and a namespace"),
+        (
+            "eks-distro/kubernetes-1-36-eks-1.yaml",
+            "etcd-io/etcd:v3.6.8-eks-1-36-1",
+            "etcd-io/etcd",
+            "status.components: no image for etcd-image; found public.ecr.aws/eks-distro/etcd-io/etcd; ",
+        ),
+        (
+            "eks-distro/kubernetes-1-36-eks-1.yaml",
+            "name: coredns-image",
+            "name: core-dns-image",
+            "status.components: no image for coredns-image; found nothing; allowed: repository/name:tag",
+        ),
+    ],
+)
+def test_each_problem_is_named(folder: Path, change: Change, file: str, old: str, new: str, sentence: str) -> None:
+    change(file, old, new)
+    assert any(sentence in problem for problem in problems(folder)), problems(folder)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.schema import violations
+from espalier.releases import (
+    Image,
+    Release,
+    Releases,
+    UnknownKubernetesVersion,
+    UnknownRelease,
+    images,
+    release_name,
+    resolve,
+)
+
+KUBEADM_ASKS_FOR = {
+    "1.34": ("v1.34.4-eks-1-34-1", "v3.6.5-eks-1-34-1", "v1.12.1-eks-1-34-1", "3.10.1"),
+    "1.35": ("v1.35.4-eks-1-35-1", "v3.6.6-eks-1-35-1", "v1.13.1-eks-1-35-1", "3.10.1"),
+    "1.36": ("v1.36.3-eks-1-36-1", "v3.6.8-eks-1-36-1", "v1.14.2-eks-1-36-1", "3.10.2"),
+}
+
+
+@pytest.fixture(scope="module")
+def releases() -> Releases:
+    return Releases.load()
+
+
+@pytest.fixture(scope="module")
+def newest(releases: Releases) -> Release:
+    return releases.newest()
+
+
+def test_this_build_brings_one_release(releases: Releases, newest: Release) -> None:
+    assert releases.versions == ("v0.26.0",)
+    assert (newest.name, newest.version) == ("eksa-v0-26-0", "v0.26.0")
+    assert newest.kubernetes_versions == ("1.34", "1.35", "1.36")
+    assert releases.release("v0.26.0") is newest
+
+
+@pytest.mark.parametrize("minor", KUBEADM_ASKS_FOR)
+def test_each_kubernetes_version_has_what_kubeadm_asks_for(releases: Releases, newest: Release, minor: str) -> None:
+    distro = releases.distro(newest.resolve(minor))
+    assert (distro.version, distro.etcd.tag, distro.coredns.tag, distro.pause.tag) == KUBEADM_ASKS_FOR[minor]
+    assert distro.repository == "public.ecr.aws/eks-distro/kubernetes"
+    assert distro.etcd.repository == "public.ecr.aws/eks-distro/etcd-io"
+    assert distro.coredns.repository == "public.ecr.aws/eks-distro/coredns"
+    assert {image.tag for image in distro.images if image.name.startswith("kube-")} == {distro.version}
+    assert releases.distro_of_version(distro.version) is distro
+
+
+@pytest.mark.parametrize("minor", KUBEADM_ASKS_FOR)
+def test_every_image_has_a_tag_and_a_name_of_its_own(newest: Release, minor: str) -> None:
+    everything = images(newest.resolve(minor))
+    assert {"kindnetd.image", "cilium.cilium", "cilium.operator", "vSphere.kubeVip", "eksD.kindNode"} <= set(everything)
+    assert [str(Image.parse(uri)) for uri in everything.values()] == list(everything.values())
+    assert len(set(everything.values())) == len(everything)
+
+
+def test_what_is_installed_fits_the_schemas_and_points_at_itself(releases: Releases) -> None:
+    bundles, release = releases.objects()
+    assert isinstance(bundles, Bundles)
+    assert isinstance(release, EKSARelease)
+    assert violations(Bundles, msgspec.to_builtins(bundles)) == []
+    assert violations(EKSARelease, msgspec.to_builtins(release)) == []
+    reference = release.spec.bundles_ref
+    assert (reference.name, reference.namespace) == (bundles.metadata.name, bundles.metadata.namespace)
+    assert reference.api_version == bundles.api_version
+    assert release.metadata.name == release_name(release.spec.version)
+
+
+def test_a_version_that_bundles_lack_is_refused_naming_those_there_are(newest: Release) -> None:
+    with pytest.raises(UnknownKubernetesVersion) as error:
+        resolve(newest.bundles, "1.33")
+    assert str(error.value) == (
+        "Kubernetes 1.33 is not in the Bundles bundles-1 (number 1); they have 1.34, 1.35, 1.36"
+    )
+
+
+def test_releases_that_this_build_lacks_are_refused(releases: Releases, newest: Release) -> None:
+    with pytest.raises(UnknownRelease, match=r"there is no release v0\.99\.0; this build has v0\.26\.0"):
+        releases.release("v0.99.0")
+    with pytest.raises(
+        UnknownRelease, match=r"EKS Distro with Kubernetes v1\.20\.0; this build has v1\.34\.4-eks-1-34-1"
+    ):
+        releases.distro_of_version("v1.20.0")
+    stranger = msgspec.structs.replace(newest.resolve("1.35"))
+    stranger.eks_d = msgspec.structs.replace(stranger.eks_d, name="kubernetes-1-20-eks-1")
+    with pytest.raises(UnknownRelease, match="EKS Distro named kubernetes-1-20-eks-1"):
+        releases.distro(stranger)
+
+
+@pytest.mark.parametrize("uri", ["", "etcd", "etcd:v1", "registry.example.com:5000/etcd", "a/:v1", "a/b:"])
+def test_what_has_no_repository_name_and_tag_is_no_image(uri: str) -> None:
+    with pytest.raises(ValueError, match="no image"):
+        Image.parse(uri)
