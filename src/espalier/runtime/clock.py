@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -25,8 +26,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """The running loop's time."""
-        return asyncio.get_running_loop().time()
+        """Seconds that never go back: not the loop's time, which some loops freeze while a callback runs."""
+        return time.monotonic()
 
 
 class LoopClock:

@@ -1,8 +1,10 @@
-"""The one channel out of a step and out of a reconcile: what happened, in a word for programs and a sentence for people."""
+"""The one channel out of a step and out of a reconcile: a word for programs, a sentence for people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from espalier.kube.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class Continue:
 class Wait:
     """Waiting is no error. `reason` is CamelCase and stable; `message` says for what.
 
-    An event of something watched brings the key back; `after` (seconds) also does so by a timer, for what no watch tells.
+    An event of something watched brings the key back; `after` (seconds) is a timer, for what no watch tells.
     """
 
     reason: str
@@ -37,3 +39,10 @@ class Fault:
 
 
 Outcome = Continue | Wait | Done | Fault
+
+
+def fault_of(error: Exception) -> Fault:
+    """The fault an exception stands for; the reason is the server's, or the name of the exception's class."""
+    reason = error.status.reason if isinstance(error, ApiError) else ""
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return Fault(reason or type(error).__name__, f"{error}{notes}")

@@ -1,0 +1,260 @@
+"""Shared caches: one watch for everybody who asks for the same objects; reads never leave the process.
+
+A cache is a moment behind the server, but never behind this process: what `wrote` is told is there at once, and the
+watch, which still has older events on their way, does not take it back. (Resource versions of one resource are
+compared as numbers for that, as Kubernetes allows clients since 1.35.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.kube.watching import EventType
+from espalier.runtime import selectors
+from espalier.runtime.indexed import IndexedObjects
+from espalier.runtime.mapping import Index
+from espalier.runtime.options import Options
+from espalier.runtime.reflector import Reflector, Source
+from espalier.runtime.transforms import Transform, strip_managed_fields
+
+Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
+"""Told of each change: the object before, the object after (None is absence), and whether it is of the first list."""
+
+
+class Cache:
+    """The objects of one source. Made by `Caches.of`; what it gives is shared, so it is read-only."""
+
+    def __init__(self, source: Source, transform: Transform = strip_managed_fields) -> None:
+        self.source = source
+        self._transform = transform
+        self._objects = IndexedObjects()
+        self._handlers: list[Handler] = []
+        self._synced = asyncio.Event()
+        self._position = ""
+        self._written: dict[Key, int] = {}  # own writes that the watch has not shown yet
+        self._unlisted: dict[Key, None] = {}
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is complete."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until the first list is complete."""
+        await self._synced.wait()
+
+    def get(self, key: Key) -> Object | None:
+        """The object, None when it is not there."""
+        return self._objects.get(key)
+
+    def by_index(self, name: str, value: str) -> list[Object]:
+        """Objects that have this value in an index declared with `Caches.of` or `add_indexes`."""
+        return self._objects.by_index(name, value)
+
+    def list(self, namespace: str | None = None, labels: str = "") -> list[Object]:
+        """Objects of a namespace (or of all) that a label selector selects."""
+        return self._objects.list(namespace, labels)
+
+    def add_indexes(self, indexes: Mapping[str, Index]) -> None:
+        """Have these indexes too. Raises `ValueError` when a name already means another index."""
+        self._objects.add_indexes(indexes)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    @property
+    def size(self) -> int:
+        """Bytes of JSON held."""
+        return self._objects.size
+
+    def subscribe(self, handler: Handler) -> Callable[[], None]:
+        """Tell `handler` of changes from now on; of what is there already, at once. Returns what ends it."""
+        self._handlers.append(handler)
+        for object_ in self._objects.list():
+            handler(None, object_, True)
+        return lambda: self._handlers.remove(handler)
+
+    def wrote(self, object_: Object) -> None:
+        """Take over what a write returned: reads of its key never go back behind it. Only what the source selects."""
+        version = _number(object_.resource_version)
+        if version is None or version <= (_number(self._position) or 0) or not self._selects(object_):
+            return
+        key = object_.key
+        present = self._objects.get(key)
+        if present is not None and (_number(present.resource_version) or 0) >= version:
+            return
+        self._written[key] = version
+        self._put(Object(object_.raw))
+
+    # What the reflector calls.
+
+    def begin_list(self) -> None:
+        """A list shows all that was written before it was asked for."""
+        self._written.clear()
+        self._unlisted = dict.fromkeys(self._objects.keys)
+
+    def listed(self, objects: Sequence[Object]) -> None:
+        """A page of the list: only differences are told."""
+        for object_ in objects:
+            key = object_.key
+            self._unlisted.pop(key, None)
+            present = self._objects.get(key)
+            if present is not None and present.resource_version == object_.resource_version:
+                continue
+            if self._written.get(key, 0) > (_number(object_.resource_version) or 0):
+                continue
+            self._put(object_)
+
+    def end_list(self, resource_version: str) -> None:
+        """What the list did not name was deleted while nobody watched."""
+        self._position = resource_version
+        for key in self._unlisted:
+            if key not in self._written:
+                self._remove(key, None)
+        self._unlisted = {}
+        self._synced.set()
+
+    def happened(self, type: EventType, object: Object) -> None:
+        """An event of the watch."""
+        self._position = object.resource_version
+        if type == "BOOKMARK":
+            return
+        if self._written and self._knows(object, type):
+            return
+        if type == "DELETED":
+            self._remove(object.key, object)
+        else:
+            self._put(object)
+
+    def _knows(self, object_: Object, type_: EventType) -> bool:
+        """Whether an event is no news, or even old, because of an own write."""
+        written = self._written.get(object_.key)
+        version = _number(object_.resource_version)
+        if written is None or version is None:
+            return False
+        if version < written:
+            return True
+        del self._written[object_.key]
+        return version == written and type_ != "DELETED"
+
+    def _put(self, object_: Object) -> None:
+        object_ = self._transform(object_)
+        old = self._objects.put(object_)
+        first = not self._synced.is_set()
+        for handler in self._handlers:
+            handler(old, object_, first)
+
+    def _remove(self, key: Key, last: Object | None) -> None:
+        """Handlers see the last state of a deleted object, as the server told it if it did."""
+        old = self._objects.remove(key)
+        if old is None:
+            return
+        seen = old if last is None else self._transform(last)
+        for handler in self._handlers:
+            handler(seen, None, False)
+
+    def _selects(self, object_: Object) -> bool:
+        source = self.source
+        if source.namespace and object_.namespace != source.namespace:
+            return False
+        if source.fields and object_.key not in self._objects:
+            return False
+        return not source.labels or selectors.parse(source.labels)(object_.metadata.labels)
+
+
+class Caches:
+    """The caches of one client. `of` may be called at any time; what it gives is filled while `run` runs.
+
+    `options.namespace` is where namespaced kinds are watched when no namespace is named.
+    """
+
+    def __init__(self, client: Client, *, entropy: random.Random | None = None, options: Options | None = None) -> None:
+        self._client = client
+        self._entropy = entropy or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
+        self._options = options or Options()
+        self._caches: dict[tuple[Source, Transform], Cache] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._stopped: asyncio.Future[None] | None = None
+
+    def of(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        labels: str = "",
+        *,
+        fields: str = "",
+        sharded: bool = False,
+        indexes: Mapping[str, Index] | None = None,
+        transform: Transform = strip_managed_fields,
+    ) -> Cache:
+        """The cache of a collection; the same one for the same arguments (indexes add up).
+
+        `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller is
+        there for, not for those that it only reads.
+        """
+        if resource.namespaced and namespace is None:
+            namespace = self._options.namespace or None
+        if sharded and self._options.labels:
+            labels = f"{labels},{self._options.labels}" if labels else self._options.labels
+        source = Source(resource, namespace if resource.namespaced else None, labels, fields)
+        cache = self._caches.get((source, transform))
+        if cache is None:
+            selectors.parse(labels)
+            cache = self._caches[source, transform] = Cache(source, transform)
+            if self._stopped is not None:
+                self._follow(cache)
+        cache.add_indexes(indexes or {})
+        return cache
+
+    @property
+    def all(self) -> list[Cache]:
+        """Every cache that was asked for."""
+        return list(self._caches.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether every first list is complete."""
+        return all(cache.synced for cache in self._caches.values())
+
+    async def wait_synced(self) -> None:
+        """Wait until every first list is complete."""
+        for cache in self.all:
+            await cache.wait_synced()
+
+    async def run(self) -> None:
+        """Keep all caches true until cancelled. Raises what no reconnecting helps against (a bug of ours)."""
+        self._stopped = asyncio.get_running_loop().create_future()
+        for cache in self._caches.values():
+            self._follow(cache)
+        try:
+            await self._stopped
+        finally:
+            self._stopped = None
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _follow(self, cache: Cache) -> None:
+        reflector = Reflector(self._client, cache.source, cache, self._entropy)
+        task = asyncio.get_running_loop().create_task(
+            reflector.run(), name=f"watch {cache.source.resource.group_resource}"
+        )
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._stopped is not None and not self._stopped.done():
+            self._stopped.set_exception(error)
+
+
+def _number(resource_version: str) -> int | None:
+    return int(resource_version) if resource_version.isdecimal() else None

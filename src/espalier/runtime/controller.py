@@ -1,0 +1,249 @@
+"""Controllers: watched changes become keys in a queue, and each key one pass of `reconcile` at a time.
+
+An idle controller costs nothing: it has no worker that waits, only a timer when a key is delayed. A pass is a task,
+made when there is a key and room for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import structlog
+from structlog.contextvars import bind_contextvars
+
+from espalier.api.resource import Key
+from espalier.kube.errors import KubeError
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.mapping import ToKeys, own_key
+from espalier.runtime.metrics import ControllerMeasures, Metrics
+from espalier.runtime.outcome import Fault, Outcome, Wait, fault_of
+from espalier.runtime.predicates import Predicate, any_change
+from espalier.runtime.queue import LOW, Backoff, Taken, WorkQueue
+
+Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
+
+RESYNC = 10 * 3600.0
+"""Seconds between two passes over everything, for what no watch told; 10 % more or less at random."""
+
+_log = structlog.get_logger("espalier.controller")
+
+
+class Controller:
+    """Calls `reconcile` with keys: with one key never twice at once, with at most `workers` keys at a time.
+
+    - `Done`, `Continue`: nothing until something changes. `Wait(after=…)`: again after so many seconds; `Wait` without:
+      as `Done`, an event will come.
+    - `Fault`: again after a pause that doubles from 5 ms to 1000 s; `terminal`: not until something changes.
+    - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        workers: int = 10,
+        backoff: Backoff | None = None,
+        resync: float | None = RESYNC,
+        entropy: random.Random | None = None,
+    ) -> None:
+        self.name = name
+        self._reconcile = reconcile
+        self._workers = workers
+        self._resync = resync
+        self._entropy = entropy or random.Random()  # noqa: S311 - spreads resyncs in time, guards nothing
+        self._queue: WorkQueue[Key] = WorkQueue(backoff)
+        self._watches: list[tuple[Cache, ToKeys]] = []
+        self._measures: ControllerMeasures | None = None
+        self._passes: dict[asyncio.Task[None], None] = {}
+        self._passes_made = itertools.count(1)
+        self._open = False
+        self._pump_is_due = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def measured_by(self, metrics: Metrics) -> None:
+        """Report to these metrics."""
+        self._measures = metrics.controller(self.name, self._queue, self._workers, self._unfinished)
+
+    def watch(
+        self, cache: Cache, to_keys: ToKeys = own_key, *, predicate: Predicate = any_change, priority: int = 0
+    ) -> None:
+        """Work on what `to_keys` makes of each changed object, before and after the change.
+
+        Allowed while running; then await `cache.wait_synced()` before relying on its content.
+        """
+        self._watches.append((cache, to_keys))
+
+        def changed(old: Object | None, new: Object | None, first: bool) -> None:
+            urgency = LOW if first else priority
+            try:
+                if not predicate(old, new):
+                    return
+                if to_keys is own_key:
+                    self.enqueue((new or old).key, priority=urgency)  # type: ignore[union-attr]
+                    return
+                for object_ in (old, new):
+                    if object_ is not None:
+                        for key in to_keys(object_):
+                            self.enqueue(key, priority=urgency)
+            except Exception:
+                # An object that we cannot read must not end the watch for all others.
+                _log.exception("an object could not be mapped to keys", controller=self.name, object=repr(new or old))
+
+        cache.subscribe(changed)
+
+    def enqueue(self, key: Key, after: float = 0.0, priority: int = 0) -> None:
+        """Ask for a pass on `key`, after so many seconds."""
+        loop = asyncio.get_running_loop()
+        self._queue.add(key, loop.time(), after=after, priority=priority)
+        self._pump_soon(loop)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a pass runs or could run now; delayed keys do not count."""
+        return bool(self._passes or self._queue.depth())
+
+    async def run(self) -> None:
+        """Work until cancelled; starts once all watched caches are complete."""
+        for cache, _ in list(self._watches):
+            await cache.wait_synced()
+        loop = asyncio.get_running_loop()
+        self._open = True
+        self._pump_soon(loop)
+        try:
+            while True:
+                await asyncio.sleep(self._resync_pause())
+                self._enqueue_all()
+        finally:
+            self._close()
+            await _end(list(self._passes))
+
+    async def drain(self) -> None:
+        """Begin no further pass and wait for those that run."""
+        self._close()
+        if self._passes:
+            await asyncio.wait(list(self._passes))
+
+    def _close(self) -> None:
+        self._open = False
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _resync_pause(self) -> float:
+        if self._resync is None:
+            return 365 * 86400.0
+        return self._resync * (0.9 + 0.2 * self._entropy.random())
+
+    def _enqueue_all(self) -> None:
+        if self._resync is None:
+            return
+        for cache, to_keys in self._watches:
+            for object_ in cache.list():
+                for key in to_keys(object_):
+                    self.enqueue(key, priority=LOW)
+
+    def _pump_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._open and not self._pump_is_due:
+            self._pump_is_due = True
+            loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Begin passes as long as there are keys and room, and set the alarm for the next delayed key."""
+        self._pump_is_due = False
+        if not self._open:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while len(self._passes) < self._workers:
+            taken = self._queue.take(now)
+            if taken is None:
+                break
+            task = loop.create_task(self._pass(taken), name=f"{self.name} {taken.key}")
+            self._passes[task] = None
+            task.add_done_callback(self._passed)
+        self._set_alarm(loop)
+
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+        at = self._queue.next_at()
+        if self._alarm is not None:
+            if at is not None and self._alarm.when() == at and not self._alarm.cancelled():
+                return
+            self._alarm.cancel()
+            self._alarm = None
+        if at is not None and len(self._passes) < self._workers:
+            self._alarm = loop.call_at(at, self._pump)
+
+    def _passed(self, task: asyncio.Task[None]) -> None:
+        del self._passes[task]
+        self._pump_soon(asyncio.get_running_loop())
+
+    async def _pass(self, taken: Taken[Key]) -> None:
+        key = taken.key
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        bind_contextvars(
+            controller=self.name, namespace=key.namespace, name=key.name, reconcile_id=next(self._passes_made)
+        )
+        measures = self._measures
+        if measures is not None:
+            measures.active.inc()
+            measures.waited.observe(max(0.0, started - taken.ready_at))
+        panic = False
+        try:
+            outcome = await self._reconcile(key)
+        except KubeError as error:
+            outcome = fault_of(error)
+        except Exception as error:
+            outcome, panic = fault_of(error), True
+            _log.exception("panic")
+        except asyncio.CancelledError:
+            self._queue.done(key, loop.time())
+            raise
+        self._settle(taken, outcome, loop.time())
+        if measures is not None:
+            _measure(measures, outcome, loop.time() - started, panic)
+
+    def _settle(self, taken: Taken[Key], outcome: Outcome, now: float) -> None:
+        queue, key = self._queue, taken.key
+        if isinstance(outcome, Fault):
+            retry_in = None if outcome.terminal else queue.retry(key, now, priority=taken.priority)
+            _log.warning("fault", reason=outcome.reason, message=outcome.message, retry_in_seconds=retry_in)
+        else:
+            _log.debug("pass", outcome=outcome)
+            queue.forget(key)
+            if isinstance(outcome, Wait) and outcome.after is not None:
+                queue.add(key, now, after=outcome.after, priority=taken.priority)
+        queue.done(key, now)
+
+    def _unfinished(self) -> list[float]:
+        now = asyncio.get_running_loop().time()
+        return [now - since for since in self._queue.taken.values()]
+
+
+def _measure(measures: ControllerMeasures, outcome: Outcome, seconds: float, panic: bool) -> None:
+    measures.active.dec()
+    measures.time.observe(seconds)
+    measures.worked.observe(seconds)
+    if isinstance(outcome, Fault):
+        measures.error.inc()
+        measures.errors.inc()
+        if outcome.terminal:
+            measures.terminal_errors.inc()
+        if panic:
+            measures.panics.inc()
+    elif isinstance(outcome, Wait) and outcome.after is not None:
+        measures.requeue_after.inc()
+    else:
+        measures.success.inc()
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,70 @@
+"""From an object that changed to the keys to work on, and to the values under which a cache finds objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from espalier.api.meta import OwnerReference
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+
+ToKeys = Callable[[Object], Iterable[Key]]
+Index = Callable[[Object], Iterable[str]]
+
+
+def own_key(object_: Object) -> Iterable[Key]:
+    """The object itself."""
+    return (object_.key,)
+
+
+def owners_of(resource: Resource, *, any_owner: bool = False) -> ToKeys:
+    """The owner of that kind, in any version of its group; the controlling one, unless `any_owner`."""
+
+    def to_keys(object_: Object) -> Iterable[Key]:
+        return [
+            Key(object_.namespace if resource.namespaced else "", owner.name)
+            for owner in object_.metadata.owner_references
+            if owner.kind == resource.kind and group_of(owner) == resource.group and (any_owner or owner.controller)
+        ]
+
+    return to_keys
+
+
+def named_by_label(name: str, *, namespace: str | None = None) -> ToKeys:
+    """The key in these labels; without a `namespace` label, in the object's own. None if one lacks."""
+
+    def to_keys(object_: Object) -> Iterable[Key]:
+        labels = object_.metadata.labels
+        found = labels.get(name)
+        where = object_.namespace if namespace is None else labels.get(namespace)
+        return (Key(where, found),) if found and where is not None else ()
+
+    return to_keys
+
+
+def by_owner(object_: Object) -> Iterable[str]:
+    """Index: the uids of all owners."""
+    return [owner.uid for owner in object_.metadata.owner_references]
+
+
+def by_controller(object_: Object) -> Iterable[str]:
+    """Index: the uid of the controlling owner."""
+    return [owner.uid for owner in object_.metadata.owner_references if owner.controller]
+
+
+@cache
+def by_label(label: str) -> Index:
+    """Index: the value of a label."""
+
+    def index(object_: Object) -> Iterable[str]:
+        value = object_.metadata.labels.get(label)
+        return (value,) if value is not None else ()
+
+    return index
+
+
+def group_of(owner: OwnerReference) -> str:
+    """The API group of an owner; empty for the core group."""
+    group, slash, _ = owner.api_version.partition("/")
+    return group if slash else ""

@@ -1,0 +1,44 @@
+"""Which share of the work a process takes: options that all controllers of a process have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
+"""Cluster API's label by which several managers share out objects."""
+
+_LEASE_NAME_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`--controllers`, `--namespace` and `--watch-filter`. The defaults take everything.
+
+    `controllers` is as for kube-controller-manager: names, `*` for all, `-name` for all but that one.
+    """
+
+    controllers: tuple[str, ...] = ("*",)
+    namespace: str = ""
+    watch_filter: str = ""
+
+    def enables(self, controller: str) -> bool:
+        """Whether a controller of this name runs here."""
+        if f"-{controller}" in self.controllers:
+            return False
+        return controller in self.controllers or "*" in self.controllers
+
+    @property
+    def labels(self) -> str:
+        """The label selector of the objects of this share; empty when there is no filter."""
+        return f"{WATCH_FILTER_LABEL}={self.watch_filter}" if self.watch_filter else ""
+
+    def lease_name(self, base: str) -> str:
+        """The name of the Lease of this share: managers of different shares do not wait for each other."""
+        if self == Options():
+            return base
+        words = [self.namespace, self.watch_filter, *(() if self.controllers == ("*",) else self.controllers)]
+        slug = re.sub("[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[: _LEASE_NAME_LIMIT - len(base)]
+        share = "\0".join((self.namespace, self.watch_filter, *sorted(self.controllers)))
+        return f"{base}-{slug}-{hashlib.sha256(share.encode()).hexdigest()[:6]}"

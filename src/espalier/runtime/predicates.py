@@ -1,0 +1,62 @@
+"""Which changes of an object are worth a pass. A predicate sees the object before and after; None is absence.
+
+Appearing and disappearing always pass (as in controller-runtime): they also stand for what happened in a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from espalier.api.meta import ObjectMeta
+from espalier.kube.objects import Object
+from espalier.runtime import selectors
+
+Predicate = Callable[[Object | None, Object | None], bool]
+
+
+def any_change(old: Object | None, new: Object | None) -> bool:
+    """Every change."""
+    return True
+
+
+def _on_change_of(value: Callable[[ObjectMeta], Any]) -> Predicate:
+    def predicate(old: Object | None, new: Object | None) -> bool:
+        return old is None or new is None or value(old.metadata) != value(new.metadata)
+
+    return predicate
+
+
+generation_changed = _on_change_of(lambda metadata: metadata.generation)
+"""Spec changed, or deletion began (the server raises the generation for both). Not for kinds without generation."""
+
+labels_changed = _on_change_of(lambda metadata: metadata.labels)
+annotations_changed = _on_change_of(lambda metadata: metadata.annotations)
+finalizers_changed = _on_change_of(lambda metadata: metadata.finalizers)
+resource_version_changed = _on_change_of(lambda metadata: metadata.resource_version)
+"""Everything but resyncs."""
+
+
+def labelled(selector: str) -> Predicate:
+    """Objects that carry these labels, or did before the change."""
+    matches = selectors.parse(selector)
+
+    def predicate(old: Object | None, new: Object | None) -> bool:
+        return any(object_ is not None and matches(object_.metadata.labels) for object_ in (old, new))
+
+    return predicate
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """At least one of them."""
+    return lambda old, new: any(predicate(old, new) for predicate in predicates)
+
+
+def all_of(*predicates: Predicate) -> Predicate:
+    """All of them."""
+    return lambda old, new: all(predicate(old, new) for predicate in predicates)
+
+
+def negated(predicate: Predicate) -> Predicate:
+    """Whatever it refuses."""
+    return lambda old, new: not predicate(old, new)

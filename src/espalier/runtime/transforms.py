@@ -1,0 +1,97 @@
+"""What a cache keeps of an object. A transform is given an object that is its own, and returns what is kept.
+
+Caches that share a watch share its transform; so each of these gives the same function for the same arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import msgspec
+from msgspec import Raw, Struct
+
+from espalier.kube.objects import Object, encode_json
+
+Transform = Callable[[Object], Object]
+
+_MANAGED_FIELDS = b'"managedFields":'
+
+
+class _Entry(Struct):
+    manager: str = ""
+
+
+_decode_entries = msgspec.json.Decoder(list[Raw]).decode
+_decode_entry = msgspec.json.Decoder(_Entry).decode
+
+
+def strip_managed_fields(object_: Object) -> Object:
+    """Without `metadata.managedFields`, often the largest part of an object."""
+    if object_.metadata.managed_fields is not None:
+        object_.raw = _without(object_.raw, bytes(object_.metadata.managed_fields))
+        object_.metadata.managed_fields = None
+    return object_
+
+
+@cache
+def keep_managed_fields(*managers: str) -> Transform:
+    """As `strip_managed_fields`, but the entries of these field managers stay: what we own tells what to write."""
+
+    def transform(object_: Object) -> Object:
+        found = object_.metadata.managed_fields
+        if found is None:
+            return object_
+        whole = bytes(found)
+        kept = [entry for entry in map(bytes, _decode_entries(whole)) if _decode_entry(entry).manager in managers]
+        if not kept:
+            return strip_managed_fields(object_)
+        entries = b"[" + b",".join(kept) + b"]"
+        object_.raw = _replaced(object_.raw, whole, entries)
+        object_.metadata.managed_fields = Raw(entries)
+        return object_
+
+    return transform
+
+
+def metadata_only(object_: Object) -> Object:
+    """Nothing but `apiVersion`, `kind` and `metadata` (without managed fields), for kinds only counted or mapped."""
+    object_.metadata.managed_fields = None
+    return Object(encode_json(object_.head), object_.head)
+
+
+def unchanged(object_: Object) -> Object:
+    """The whole object."""
+    return object_
+
+
+def _without(raw: bytes, value: bytes) -> bytes:
+    start = raw.find(_MANAGED_FIELDS + value)
+    if start < 0:
+        return _edited(raw, None)
+    end = start + len(_MANAGED_FIELDS) + len(value)
+    if raw[end : end + 1] == b",":
+        end += 1
+    elif raw[start - 1 : start] == b",":
+        start -= 1
+    return raw[:start] + raw[end:]
+
+
+def _replaced(raw: bytes, value: bytes, new: bytes) -> bytes:
+    start = raw.find(_MANAGED_FIELDS + value)
+    if start < 0:
+        return _edited(raw, new)
+    start += len(_MANAGED_FIELDS)
+    return raw[:start] + new + raw[start + len(value) :]
+
+
+def _edited(raw: bytes, new: bytes | None) -> bytes:
+    """For JSON that is not written as API servers write it (blanks after the colon)."""
+    tree = msgspec.json.decode(raw, type=dict[str, Raw])
+    metadata = msgspec.json.decode(tree["metadata"], type=dict[str, Raw])
+    if new is None:
+        del metadata["managedFields"]
+    else:
+        metadata["managedFields"] = Raw(new)
+    tree["metadata"] = Raw(encode_json(metadata))
+    return encode_json(tree)

@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict
+from espalier.runtime import virtual
+from espalier.runtime.cache import Caches
+from espalier.runtime.controller import Controller, Reconcile
+from espalier.runtime.mapping import named_by_label
+from espalier.runtime.metrics import Metrics
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.predicates import generation_changed, labelled
+from espalier.runtime.virtual import Simulation
+
+KEY = Key("default", "a")
+
+
+def simulate(main: Callable[[], Awaitable[Any]], seed: int = 1) -> Any:
+    async def start(simulation: Simulation) -> Any:
+        return await main()
+
+    return virtual.run(start, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=seed)
+
+
+@asynccontextmanager
+async def running(*runnables: Any) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(runnable.run()) for runnable in runnables]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list[float]:
+    """When passes on one key begin, if it was asked for once and they end as told, then with Done."""
+
+    async def main() -> list[float]:
+        times: list[float] = []
+
+        async def reconcile(key: Key) -> Outcome:
+            times.append(round(asyncio.get_running_loop().time(), 3))
+            outcome = outcomes[len(times) - 1] if len(times) <= len(outcomes) else Done()
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        controller = Controller("test", reconcile)
+        async with running(controller):
+            controller.enqueue(KEY)
+            await asyncio.sleep(seconds)
+        return times
+
+    found: list[float] = simulate(main)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "times"),
+    [
+        ([Done()], [0.0]),
+        ([Continue()], [0.0]),
+        ([Wait("W", "for an event")], [0.0]),
+        ([Wait("W", "for a while", after=30.0)] * 2, [0.0, 30.0, 60.0]),
+        ([Fault("F", "once")], [0.0, 0.005]),
+        ([Fault("F", "thrice")] * 3, [0.0, 0.005, 0.015, 0.035]),
+        ([Fault("F", "for good", terminal=True)], [0.0]),
+        ([Conflict.of("changed")], [0.0, 0.005]),
+        ([ZeroDivisionError("a bug")], [0.0, 0.005]),
+        ([Fault("F", ""), Wait("W", "", after=1.0), Fault("F", "anew")], [0.0, 0.005, 1.005, 1.01]),
+    ],
+    ids=repr,
+)
+def test_what_follows_from_each_outcome(outcomes: list[Outcome | Exception], times: list[float]) -> None:
+    assert times_of_passes(outcomes, 3600.0) == pytest.approx(times)
+
+
+def test_a_key_is_never_worked_on_twice_at_once_and_an_event_meanwhile_is_not_lost() -> None:
+    async def main() -> tuple[int, int]:
+        active = most = passes = 0
+
+        async def reconcile(key: Key) -> Outcome:
+            nonlocal active, most, passes
+            active, passes = active + 1, passes + 1
+            most = max(most, active)
+            await asyncio.sleep(10)
+            active -= 1
+            return Done()
+
+        controller = Controller("test", reconcile)
+        async with running(controller):
+            for after in (0, 1, 2, 3):
+                asyncio.get_running_loop().call_later(after, controller.enqueue, KEY)
+            await asyncio.sleep(100)
+        return most, passes
+
+    assert simulate(main) == (1, 2)
+
+
+def test_no_more_than_so_many_passes_at_once() -> None:
+    async def main() -> int:
+        active = most = 0
+
+        async def reconcile(key: Key) -> Outcome:
+            nonlocal active, most
+            active += 1
+            most = max(most, active)
+            await asyncio.sleep(1)
+            active -= 1
+            return Done()
+
+        controller = Controller("test", reconcile, workers=3)
+        async with running(controller):
+            for number in range(10):
+                controller.enqueue(Key("", str(number)))
+            await asyncio.sleep(4.5)
+            assert not controller.busy
+        return most
+
+    assert simulate(main) == 3
+
+
+def test_passes_begin_when_all_caches_are_complete_and_follow_events() -> None:
+    async def main() -> list[str]:
+        server = SmallServer()
+        caches = Caches(client_of(server), entropy=random.Random(1))
+        cache = caches.of(CONFIG_MAP)
+        story: list[str] = []
+
+        async def reconcile(key: Key) -> Outcome:
+            found = cache.get(key)
+            story.append(f"{key.name} {len(cache)} {found.tree['data'] if found else 'gone'}")
+            return Done()
+
+        controller = Controller("test", reconcile)
+        controller.watch(cache)
+        server.put(config_map("a"))
+        server.put(config_map("b"))
+        server.slow = 5.0
+        async with running(caches, controller):
+            await asyncio.sleep(10)
+            server.put(config_map("a", x="1"))
+            await asyncio.sleep(1)
+            server.remove("b")
+            await asyncio.sleep(1)
+        return story
+
+    assert simulate(main) == ["a 2 {}", "b 2 {}", "a 2 {'x': '1'}", "b 1 gone"]
+
+
+def test_an_event_of_a_part_is_work_on_the_whole_that_it_belonged_to_and_belongs_to() -> None:
+    async def main() -> list[str]:
+        server = SmallServer()
+        caches = Caches(client_of(server), entropy=random.Random(1))
+        keys: list[str] = []
+        controller = Controller("test", recorder_of(keys))
+        controller.watch(caches.of(CONFIG_MAP), named_by_label("whole"))
+        async with running(caches, controller):
+            await asyncio.sleep(1)
+            server.put(config_map("part", labels={"whole": "one"}))
+            await asyncio.sleep(1)
+            server.put(config_map("part", labels={"whole": "two"}))
+            await asyncio.sleep(1)
+            server.put(config_map("unrelated"))
+            await asyncio.sleep(1)
+        return keys
+
+    assert simulate(main) == ["one", "one", "two"]
+
+
+def recorder_of(keys: list[str]) -> Reconcile:
+    async def reconcile(key: Key) -> Outcome:
+        keys.append(key.name)
+        return Done()
+
+    return reconcile
+
+
+def test_predicates_keep_out_what_does_not_matter() -> None:
+    async def main() -> list[str]:
+        server = SmallServer()
+        caches = Caches(client_of(server), entropy=random.Random(1))
+        keys: list[str] = []
+        controller = Controller("test", recorder_of(keys))
+        cache = caches.of(CONFIG_MAP)
+        controller.watch(cache, predicate=generation_changed)
+        controller.watch(cache, lambda object_: [Key("", "by-label")], predicate=labelled("important"))
+        async with running(caches, controller):
+            await asyncio.sleep(1)
+            tree = config_map("a")
+            for generation, labels in ((1, {}), (1, {}), (2, {}), (2, {"important": "yes"})):
+                tree["metadata"] |= {"generation": generation, "labels": labels}
+                server.put(tree)
+                await asyncio.sleep(1)
+        return keys
+
+    assert simulate(main) == ["a", "a", "by-label"]
+
+
+def test_an_object_that_cannot_be_mapped_does_not_end_the_watch() -> None:
+    def to_keys(object_: Any) -> list[Key]:
+        return [Key("", object_.tree["data"]["whole"])]
+
+    async def main() -> list[str]:
+        server = SmallServer()
+        caches = Caches(client_of(server), entropy=random.Random(1))
+        keys: list[str] = []
+        controller = Controller("test", recorder_of(keys))
+        controller.watch(caches.of(CONFIG_MAP), to_keys)
+        async with running(caches, controller):
+            await asyncio.sleep(1)
+            server.put(config_map("bad"))
+            server.put(config_map("good", whole="x"))
+            await asyncio.sleep(1)
+        return keys
+
+    assert simulate(main) == ["x"]
+
+
+def test_a_watch_may_be_added_while_running() -> None:
+    async def main() -> list[str]:
+        server = SmallServer()
+        server.put(config_map("a"))
+        caches = Caches(client_of(server), entropy=random.Random(1))
+        keys: list[str] = []
+        controller = Controller("test", recorder_of(keys))
+        async with running(caches, controller):
+            await asyncio.sleep(1)
+            cache = caches.of(CONFIG_MAP)
+            controller.watch(cache)
+            await cache.wait_synced()
+            await asyncio.sleep(1)
+        return keys
+
+    assert simulate(main) == ["a"]
+
+
+def test_everything_is_looked_at_again_after_hours() -> None:
+    async def main() -> None:
+        server = SmallServer()
+        for number in range(5):
+            server.put(config_map(f"a{number}"))
+        caches = Caches(client_of(server), entropy=random.Random(1))
+        keys: list[str] = []
+        controller = Controller("test", recorder_of(keys), workers=1, resync=3600.0, entropy=random.Random(1))
+        controller.watch(caches.of(CONFIG_MAP))
+        async with running(caches, controller):
+            await asyncio.sleep(1)
+            assert len(keys) == 5
+            await asyncio.sleep(3590 * 1.1)
+            assert len(keys) == 10
+
+    simulate(main)
+
+
+def test_a_stop_lets_passes_end_and_begins_none() -> None:
+    async def main() -> list[str]:
+        story: list[str] = []
+
+        async def reconcile(key: Key) -> Outcome:
+            story.append(f"begin {key.name}")
+            await asyncio.sleep(5)
+            story.append(f"end {key.name}")
+            return Done()
+
+        controller = Controller("test", reconcile, workers=1)
+        async with running(controller):
+            controller.enqueue(Key("", "a"))
+            controller.enqueue(Key("", "b"))
+            await asyncio.sleep(1)
+            await controller.drain()
+        return story
+
+    assert simulate(main) == ["begin a", "end a"]
+
+
+def test_an_idle_controller_has_no_task_but_its_own() -> None:
+    async def main() -> int:
+        controller = Controller("test", recorder_of([]), workers=100)
+        async with running(controller):
+            controller.enqueue(KEY)
+            await asyncio.sleep(1)
+            return len(asyncio.all_tasks())
+
+    assert simulate(main) == 2  # this test, and run()
+
+
+def test_dashboards_for_controller_runtime_find_their_measures() -> None:
+    async def main() -> str:
+        endings: list[Outcome | Exception] = [
+            Fault("F", ""),
+            ValueError("bug"),
+            Wait("W", "", after=1.0),
+            Fault("F", "", terminal=True),
+        ]
+        outcomes = iter(endings)
+
+        async def reconcile(key: Key) -> Outcome:
+            outcome = next(outcomes, Done())
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        metrics = Metrics()
+        controller = Controller("cluster", reconcile)
+        controller.measured_by(metrics)
+        async with running(controller):
+            controller.enqueue(KEY)
+            await asyncio.sleep(10)
+            controller.enqueue(KEY)
+            controller.enqueue(Key("default", "later"), after=1000.0)
+            await asyncio.sleep(1)
+            return metrics.exposition().decode()
+
+    text = simulate(main)
+    for line in (
+        'controller_runtime_reconcile_total{controller="cluster",result="error"} 3.0',
+        'controller_runtime_reconcile_total{controller="cluster",result="requeue_after"} 1.0',
+        'controller_runtime_reconcile_total{controller="cluster",result="success"} 1.0',
+        'controller_runtime_reconcile_errors_total{controller="cluster"} 3.0',
+        'controller_runtime_terminal_reconcile_errors_total{controller="cluster"} 1.0',
+        'controller_runtime_reconcile_panics_total{controller="cluster"} 1.0',
+        'controller_runtime_reconcile_time_seconds_count{controller="cluster"} 5.0',
+        'controller_runtime_max_concurrent_reconciles{controller="cluster"} 10.0',
+        'controller_runtime_active_workers{controller="cluster"} 0.0',
+        'workqueue_retries_total{controller="cluster",name="cluster"} 2.0',
+        'workqueue_depth{controller="cluster",name="cluster",priority="0"} 0.0',
+        'workqueue_unfinished_work_seconds{controller="cluster",name="cluster"} 0.0',
+    ):
+        assert line in text
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    def play(seed: int) -> list[str]:
+        async def main(simulation: Simulation) -> list[str]:
+            trace: list[str] = []
+            server = SmallServer()
+            caches = Caches(client_of(server), entropy=simulation.random)
+            cache = caches.of(CONFIG_MAP)
+
+            async def reconcile(key: Key) -> Outcome:
+                trace.append(f"{simulation.clock.now().isoformat()} {key}")
+                await asyncio.sleep(simulation.random.random())
+                return Fault("F", "bad luck") if simulation.random.random() < 0.3 else Done()
+
+            controllers = [Controller(name, reconcile, workers=2, entropy=simulation.random) for name in "xy"]
+            for controller in controllers:
+                controller.watch(cache)
+            async with running(caches, *controllers):
+                for number in range(50):
+                    server.put(config_map(f"a{simulation.random.randrange(9)}", number=str(number)))
+                    if number % 10 == 9:
+                        server.break_watches()
+                    await asyncio.sleep(simulation.random.random())
+                await asyncio.sleep(30)
+            return trace
+
+        return virtual.run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=seed)
+
+    assert play(5) == play(5)
+    assert play(5) != play(6)
