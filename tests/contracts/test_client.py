@@ -14,7 +14,7 @@ import pytest
 from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_fixture import control_plane
 
-from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, SECRET
 from espalier.api.resource import Resource
 from espalier.kube.access import Impersonation
 from espalier.kube.client import Client, PatchType
@@ -238,6 +238,25 @@ async def test_other_paths_can_be_asked(client: Client) -> None:
     response = await client.raw(Request("GET", "/readyz"))
     assert (response.status, response.body) == (200, b"ok")
     assert (await client.raw(Request("GET", "/no/such/path"))).status == 404
+
+
+@pytest.mark.envtest
+async def test_scale_and_status_are_written_on_their_own(client: Client, namespace: str) -> None:
+    labels = {"app": "a"}
+    pods = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    deployment = {
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pods},
+    }
+    await client.create(DEPLOYMENT, deployment)
+    scale = await client.get(DEPLOYMENT, "a", namespace, subresource="scale")
+    assert (scale.kind, scale.tree["spec"]) == ("Scale", {"replicas": 1})
+    three = {"spec": {"replicas": 3}}
+    await client.patch(DEPLOYMENT, "a", namespace, patch=three, type=PatchType.MERGE, subresource="scale")
+    status = {"metadata": deployment["metadata"], "status": {"replicas": 3, "observedGeneration": 2}}
+    await client.apply(DEPLOYMENT, status, subresource="status")
+    found = (await client.get(DEPLOYMENT, "a", namespace)).tree
+    assert (found["spec"]["replicas"], found["status"]) == (3, status["status"])
 
 
 @pytest.mark.envtest
