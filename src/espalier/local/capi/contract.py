@@ -11,7 +11,7 @@ import msgspec
 from espalier.api.capi import docker
 from espalier.api.capi.cluster import Endpoint, FailureDomain
 from espalier.api.capi.machine import MachineAddress
-from espalier.api.meta import Condition, ObjectMeta, Part
+from espalier.api.meta import Condition, ObjectMeta, Observed
 from espalier.api.resource import Resource
 
 
@@ -32,20 +32,20 @@ DOCKER = InfrastructureKinds(
 )
 
 
-class Initialization(Part):
+class Initialization(Observed, frozen=True):
     """Steps that happen once in the life of infrastructure."""
 
     provisioned: bool = False
 
 
-class InfrastructureClusterSpec(Part):
+class InfrastructureClusterSpec(Observed, frozen=True):
     """Of the spec of a cluster's infrastructure."""
 
     control_plane_endpoint: Endpoint | None = None
     failure_domains: list[FailureDomain] = []
 
 
-class InfrastructureClusterStatus(Part):
+class InfrastructureClusterStatus(Observed, frozen=True):
     """Of the status of a cluster's infrastructure."""
 
     initialization: Initialization = Initialization()
@@ -53,7 +53,7 @@ class InfrastructureClusterStatus(Part):
     conditions: list[Condition] = []
 
 
-class InfrastructureCluster(Part):
+class InfrastructureCluster(Observed, frozen=True):
     """A cluster's infrastructure."""
 
     metadata: ObjectMeta
@@ -61,14 +61,14 @@ class InfrastructureCluster(Part):
     status: InfrastructureClusterStatus = InfrastructureClusterStatus()
 
 
-class InfrastructureMachineSpec(Part):
+class InfrastructureMachineSpec(Observed, frozen=True):
     """Of the spec of a machine's infrastructure."""
 
     provider_id: str = msgspec.field(name="providerID", default="")
     failure_domain: str = ""
 
 
-class InfrastructureMachineStatus(Part):
+class InfrastructureMachineStatus(Observed, frozen=True):
     """Of the status of a machine's infrastructure."""
 
     initialization: Initialization = Initialization()
@@ -77,7 +77,7 @@ class InfrastructureMachineStatus(Part):
     conditions: list[Condition] = []
 
 
-class InfrastructureMachine(Part):
+class InfrastructureMachine(Observed, frozen=True):
     """A machine's infrastructure."""
 
     metadata: ObjectMeta

@@ -40,11 +40,12 @@ class OwnedSet:
 
     @property
     def available(self) -> int:
-        """How many of its machines are available and stay."""
-        return sum(
+        """How many of its machines are available and stay, also when it has yet to remove some."""
+        available = sum(
             holds(machine.status.conditions, "Available") and machine.metadata.deletion_timestamp is None
             for machine in self.machines
         )
+        return min(self.replicas, available)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def scale(
     yield newest, min(replicas, newest.replicas + room) if newest.replicas < replicas else replicas
     removable = max(0, sum(owned.available for owned in (*old, newest)) - (replicas - missing))
     for owned in old:
-        unavailable = max(0, owned.replicas - owned.available)
+        unavailable = owned.replicas - owned.available
         take = min(owned.replicas, unavailable + removable)
         removable -= max(0, take - unavailable)
         yield owned, owned.replicas - take

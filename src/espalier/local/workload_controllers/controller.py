@@ -10,15 +10,13 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, NotFound
 from espalier.kube.objects import Object
-from espalier.local.workload_controllers import daemon_sets, deployments, kubelet, replica_sets, scheduler
+from espalier.local.workload_controllers.planners import PLANNERS
 from espalier.local.workload_controllers.snapshot import Snapshot
 from espalier.local.workload_controllers.views import Node, Pod, View, Workload
 from espalier.local.workload_controllers.writes import Change, Create, Delete, Write
 from espalier.local.workloads import WorkloadCluster, Workloads
 from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
-
-PLANNERS = (deployments.plan, replica_sets.plan, daemon_sets.plan, scheduler.plan, kubelet.plan)
 
 V = TypeVar("V", bound=View)
 

@@ -43,17 +43,17 @@ def _plan(world: Snapshot, daemon_set: Workload) -> Iterator[Write]:
         spec["tolerations"] = [*spec.get("tolerations", []), *msgspec.to_builtins(tolerations)]
         name = f"{daemon_set.metadata.name}-{world.suffix()}"
         yield Create(POD, controlled_pod(daemon_set, template, name, {REVISION: revision}, node_name))
-    yield from _replace_outdated(daemon_set, revision, on_node)
+    yield from _replace_outdated(daemon_set, revision, len(wanted), on_node)
     status = _status(daemon_set, revision, len(wanted), on_node)
     if status != daemon_set.status:
         yield Change(DAEMON_SET, _key(daemon_set), {"status": status}, "status")
 
 
-def _replace_outdated(daemon_set: Workload, revision: str, on_node: dict[str, Pod]) -> Iterator[Write]:
+def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod]) -> Iterator[Write]:
     if daemon_set.spec.update_strategy.type != "RollingUpdate":
         return
-    limit = share(daemon_set.spec.update_strategy.rolling_update.max_unavailable, len(on_node), default=1)
-    budget = max(limit, 1) - sum(1 for pod in on_node.values() if not pod.ready)
+    limit = share(daemon_set.spec.update_strategy.rolling_update.max_unavailable, wanted, default=1)
+    budget = max(limit, 1) - wanted + sum(1 for pod in on_node.values() if pod.ready)
     for pod in on_node.values():
         if pod.metadata.labels.get(REVISION) == revision or pod.deleting:
             continue

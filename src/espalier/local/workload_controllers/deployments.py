@@ -59,12 +59,11 @@ def _scale(deployment: Workload, new: Workload, old: list[Workload]) -> Iterator
     old_total = sum(replica_set.spec.replicas for replica_set in old)
     grown = min(replicas, max(new.spec.replicas, replicas + max(surge, 0 if missing else 1) - old_total))
     yield new, grown
-    available = sum(_count(replica_set, "availableReplicas") for replica_set in (*old, new))
-    removable = max(0, available - (replicas - missing))
+    removable = max(0, sum(map(_available, (*old, new))) - (replicas - missing))
     for replica_set in old:
-        unavailable = replica_set.spec.replicas - _count(replica_set, "availableReplicas")
-        take = min(replica_set.spec.replicas, max(0, unavailable) + removable)
-        removable -= max(0, take - max(0, unavailable))
+        unavailable = replica_set.spec.replicas - _available(replica_set)
+        take = min(replica_set.spec.replicas, unavailable + removable)
+        removable -= max(0, take - unavailable)
         yield replica_set, replica_set.spec.replicas - take
 
 
@@ -123,6 +122,11 @@ def _status(world: Snapshot, deployment: Workload, new: Workload | None, all_: l
         **({"unavailableReplicas": wanted - available} if wanted > available else {}),
         "conditions": world.dated(deployment.status.get("conditions", []), conditions),
     }
+
+
+def _available(replica_set: Workload) -> int:
+    """Available pods that stay: the status may still count some that are about to go."""
+    return min(replica_set.spec.replicas, _count(replica_set, "availableReplicas"))
 
 
 def _count(replica_set: Workload, field: str) -> int:

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Raw, field
 
 from espalier.api.core import Taint
-from espalier.api.meta import ObjectMeta, Part, Tree
+from espalier.api.meta import ObjectMeta, Observed, Tree
 
 
-class View(Part):
+class View(Observed, frozen=True):
     """Base of the views: every object has metadata."""
 
     metadata: ObjectMeta
@@ -29,7 +29,7 @@ class View(Part):
         return self.metadata.deletion_timestamp is not None
 
 
-class Observation(Part):
+class Observation(Observed, frozen=True):
     """The two fields of a condition that decide something here."""
 
     type: str
@@ -41,7 +41,7 @@ def is_true(observations: list[Observation], type_: str) -> bool:
     return any(seen.type == type_ and seen.status == "True" for seen in observations)
 
 
-class Toleration(Part):
+class Toleration(Observed, frozen=True):
     """Lets a pod onto a node with a taint. An empty key with operator Exists tolerates every taint."""
 
     key: str = ""
@@ -58,14 +58,14 @@ class Toleration(Part):
         return self.operator == "Exists" or (bool(self.key) and self.value == taint.value)
 
 
-class Address(Part):
+class Address(Observed, frozen=True):
     """One address of a node."""
 
     type: str
     address: str
 
 
-class NodeSpec(Part):
+class NodeSpec(Observed, frozen=True):
     """What the scheduler looks at."""
 
     taints: list[Taint] = []
@@ -73,14 +73,14 @@ class NodeSpec(Part):
     pod_cidr: str = field(name="podCIDR", default="")
 
 
-class NodeStatus(Part):
+class NodeStatus(Observed, frozen=True):
     """What the kubelet reported."""
 
     conditions: list[Observation] = []
     addresses: list[Address] = []
 
 
-class Node(View):
+class Node(View, frozen=True):
     """A node."""
 
     spec: NodeSpec = NodeSpec()
@@ -97,14 +97,14 @@ class Node(View):
         return next((address.address for address in self.status.addresses if address.type == "InternalIP"), "")
 
 
-class Container(Part):
+class Container(Observed, frozen=True):
     """Of a container."""
 
     name: str
     image: str = ""
 
 
-class PodSpec(Part):
+class PodSpec(Observed, frozen=True):
     """What scheduler and kubelet look at."""
 
     node_name: str = ""
@@ -114,7 +114,7 @@ class PodSpec(Part):
     containers: list[Container] = []
 
 
-class PodStatus(Part):
+class PodStatus(Observed, frozen=True):
     """What the kubelet reported."""
 
     phase: str = ""
@@ -122,7 +122,7 @@ class PodStatus(Part):
     pod_ip: str = field(name="podIP", default="")
 
 
-class Pod(View):
+class Pod(View, frozen=True):
     """A pod."""
 
     spec: PodSpec = PodSpec()
@@ -134,27 +134,27 @@ class Pod(View):
         return is_true(self.status.conditions, "Ready")
 
 
-class TemplateView(Part):
+class TemplateView(Observed, frozen=True):
     """A pod template, as far as placing its pods asks for it."""
 
     spec: PodSpec = PodSpec()
 
 
-class RollingUpdate(Part):
+class RollingUpdate(Observed, frozen=True):
     """How many pods may be missing or too many during a rollout: numbers or percentages."""
 
     max_unavailable: int | str | None = None
     max_surge: int | str | None = None
 
 
-class Strategy(Part):
+class Strategy(Observed, frozen=True):
     """How pods are replaced when the template changes."""
 
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate = RollingUpdate()
 
 
-class WorkloadSpec(Part):
+class WorkloadSpec(Observed, frozen=True):
     """What DaemonSets, Deployments and ReplicaSets have in common; the template stays as it came."""
 
     replicas: int = 1
@@ -164,7 +164,7 @@ class WorkloadSpec(Part):
     update_strategy: Strategy = Strategy()
 
 
-class Workload(View):
+class Workload(View, frozen=True):
     """A DaemonSet, Deployment or ReplicaSet."""
 
     spec: WorkloadSpec = WorkloadSpec()

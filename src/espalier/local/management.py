@@ -1,0 +1,93 @@
+"""The management side of the laptop: what must be there before the first manifest is applied.
+
+Objects only, written through a client by server-side apply, so that it may run at every start and on any API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from espalier.api import capi, eksa
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Namespace
+from espalier.api.crd import crd_of
+from espalier.api.eksa import network
+from espalier.api.eksa.cluster import Cluster, ClusterSpec, ControlPlaneConfiguration, ManagementCluster, Ref
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import ObjectMeta, Observed
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.local.workload_controllers.views import Observation, is_true
+from espalier.releases import Releases
+
+FIELD_MANAGER = "espalier-laptop"
+
+LAPTOP = "laptop"
+"""Name of the management Cluster, in the namespace `default`."""
+
+
+class _ServedStatus(Observed, frozen=True):
+    conditions: list[Observation] = []  # noqa: RUF012  (msgspec copies empty defaults)
+
+
+class _Served(Observed, frozen=True):
+    """Of a CustomResourceDefinition."""
+
+    status: _ServedStatus = _ServedStatus()
+
+
+async def prepare(client: Client, releases: Releases) -> None:
+    """Namespace, CRDs (of EKS Anywhere, Cluster API and its Docker provider), releases, and the management Cluster.
+
+    Returns once all of it is served.
+    """
+    await client.apply(NAMESPACE, Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)), field_manager=FIELD_MANAGER)
+    await _install([*eksa.KINDS, *capi.KINDS], client)
+    for object_ in [*releases.objects(), *management_cluster(releases)]:
+        await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
+
+
+def management_cluster(releases: Releases) -> list[KubeObject]:
+    """The Cluster that workload clusters name as their manager: self-managed, and paused because nothing is to be done.
+
+    It and its datacenter describe the laptop as well as the kind can: there are no machines behind it.
+    """
+    release = releases.newest()
+    metadata = ObjectMeta(name=LAPTOP, namespace="default")
+    spec = ClusterSpec(
+        kubernetes_version=release.kubernetes_versions[-1],
+        control_plane_configuration=ControlPlaneConfiguration(count=1),
+        datacenter_ref=Ref(kind=DockerDatacenterConfig.resource.kind, name=LAPTOP),
+        cluster_network=network.ClusterNetwork(
+            pods=network.Ranges(cidr_blocks=["192.168.0.0/16"]),
+            services=network.Ranges(cidr_blocks=["10.96.0.0/12"]),
+            cni_config=network.CNIConfig(kindnetd=network.KindnetdConfig()),
+        ),
+        management_cluster=ManagementCluster(name=LAPTOP),
+        eksa_version=release.version,
+    )
+    paused = ObjectMeta(name=LAPTOP, namespace="default", annotations={PAUSED_ANNOTATION: "true"})
+    return [DockerDatacenterConfig(metadata=metadata), Cluster(metadata=paused, spec=spec)]
+
+
+async def _install(kinds: Sequence[type[KubeObject]], client: Client) -> None:
+    """Apply CRDs and wait until the server serves them all."""
+    for kind in kinds:
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), field_manager=FIELD_MANAGER)
+    missing = {kind.resource.group_resource for kind in kinds}
+    listed = await client.list(CUSTOM_RESOURCE_DEFINITION)
+    missing -= {found.name for found in listed.items if _is_established(found)}
+    while missing:
+        events = client.watch(CUSTOM_RESOURCE_DEFINITION, resource_version=listed.resource_version)
+        async with aclosing(events):
+            async for event in events:
+                if event.type != "BOOKMARK" and _is_established(event.object):
+                    missing.discard(event.object.name)
+                if not missing:
+                    return
+
+
+def _is_established(crd: Object) -> bool:
+    return is_true(crd.decode(_Served).status.conditions, "Established")
