@@ -1,0 +1,172 @@
+"""Failures in the words of kube-apiserver: clients, and people used to it, look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from espalier.api.resource import Resource
+from espalier.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerFailure,
+    Status,
+    StatusCause,
+    StatusDetails,
+)
+from espalier.kube.objects import encode_json
+from espalier.kube.wire import User
+
+
+class MethodNotAllowed(ApiError):
+    """405: the resource has no such verb."""
+
+    code, reason = 405, "MethodNotAllowed"
+
+
+class Timeout(ApiError):
+    """504: the server has not seen a resource version that the client has."""
+
+    code, reason = 504, "Timeout"
+
+
+class Full(ServerFailure):
+    """507: nothing can be stored any more."""
+
+    code, reason = 507, "InsufficientStorage"
+
+
+def _details(resource: Resource, name: str, causes: Iterable[StatusCause] = ()) -> StatusDetails:
+    return StatusDetails(name=name, group=resource.group, kind=resource.plural, causes=list(causes))
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """The object is not there."""
+    return NotFound.of(f'{resource.group_resource} "{name}" not found', _details(resource, name))
+
+
+def not_served() -> ApiError:
+    """Nothing is served under this path."""
+    return NotFound(
+        Status(
+            message="the server could not find the requested resource",
+            reason="NotFound",
+            details=StatusDetails(),
+            code=404,
+        )
+    )
+
+
+def method_not_allowed(resource: Resource, verb: str) -> ApiError:
+    """The resource is served, but not with this verb."""
+    return MethodNotAllowed.of(
+        "the server does not allow this method on the requested resource", _details(resource, "")
+    )
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """An object of this name is there."""
+    return AlreadyExists.of(f'{resource.group_resource} "{name}" already exists', _details(resource, name))
+
+
+def conflict(resource: Resource, name: str, sentence: str) -> ApiError:
+    """A precondition of a write does not hold."""
+    return Conflict.of(
+        f'Operation cannot be fulfilled on {resource.group_resource} "{name}": {sentence}', _details(resource, name)
+    )
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def forbidden(user: User, verb: str, resource: Resource, subresource: str, namespace: str, name: str) -> ApiError:
+    """The user may not do this."""
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    what = f'{resource.group_resource.replace(resource.plural, plural, 1)} "{name}"' if name else None
+    scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    sentence = f'User "{user.name}" cannot {verb} resource "{plural}" in API group "{resource.group}" {scope}'
+    subject = what or resource.group_resource.replace(resource.plural, plural, 1)
+    return Forbidden.of(f"{subject} is forbidden: {sentence}", _details(resource, name))
+
+
+def refused(resource: Resource, name: str, sentence: str, causes: Iterable[StatusCause] = ()) -> ApiError:
+    """Admission refuses the write."""
+    return Forbidden.of(
+        f'{resource.group_resource} "{name}" is forbidden: {sentence}', _details(resource, name, causes)
+    )
+
+
+def expired(message: str = "The resourceVersion for the provided watch is too old.") -> ApiError:
+    """The moment asked for is compacted away."""
+    return Expired.of(message)
+
+
+def too_large(revision: int, current: int) -> ApiError:
+    """The client has seen more than this server."""
+    cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+    return Timeout.of(
+        f"Timeout: Too large resource version: {revision}, current: {current}",
+        StatusDetails(causes=[cause], retry_after_seconds=1),
+    )
+
+
+def bad_request(message: str) -> ApiError:
+    """The request makes no sense."""
+    return BadRequest.of(message)
+
+
+def invalid_object(kind: str, group: str, name: str, causes: Sequence[StatusCause]) -> ApiError:
+    """Fields of an object break rules: one cause each."""
+    described = f"{kind}.{group}" if group else kind
+    sentences = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
+    return Invalid.of(
+        f'{described} "{name}" is invalid: {text}',
+        StatusDetails(name=name, group=group, kind=kind, causes=list(causes)),
+    )
+
+
+def cause(reason: str, field: str, message: str) -> StatusCause:
+    """One violation, said as it is."""
+    return StatusCause(reason=reason, message=message, field=field)
+
+
+def shown(value: object) -> str:
+    """A value in a message."""
+    return encode_json(value).decode()
+
+
+def invalid(field: str, value: object, detail: str) -> StatusCause:
+    """The value breaks a rule."""
+    return cause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(field: str, detail: str = "") -> StatusCause:
+    """A value is missing."""
+    return cause("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
+
+
+def unsupported(field: str, value: object, allowed: Iterable[object]) -> StatusCause:
+    """The value is none of those that there are."""
+    listed = ", ".join(shown(each) for each in allowed)
+    return cause("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {listed}")
+
+
+def duplicate(field: str, value: object) -> StatusCause:
+    """A list that may not hold a value twice does."""
+    return cause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+
+
+def forbidden_field(field: str, detail: str) -> StatusCause:
+    """The field may not be set, or not be changed."""
+    return cause("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def immutable(field: str, value: object) -> StatusCause:
+    """The field may not change."""
+    return invalid(field, value, "field is immutable")
