@@ -8,7 +8,7 @@ from collections.abc import Sequence
 Step = str | int
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_STEP = re.compile(r"\[(?P<key>[^\]]*)\]|\.?(?P<name>[^.\[\]]+)")
+_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|\Z)|\.?(?P<name>[^.\[\]]+)", re.DOTALL)
 
 
 def render(path: Sequence[Step]) -> str:
@@ -23,7 +23,10 @@ def render(path: Sequence[Step]) -> str:
 
 
 def parse(text: str) -> tuple[Step, ...]:
-    """The steps of a path; a number in brackets is an index. Raises `ValueError` when the text is no path."""
+    """The steps of a path; a number in brackets is an index. Raises `ValueError` when the text is no path.
+
+    What `render` wrote is always a path; its steps are the same unless a key has `].` or `][` in it.
+    """
     steps: list[Step] = []
     position = 0
     while position < len(text):

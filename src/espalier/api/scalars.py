@@ -7,6 +7,7 @@ out is what its JSON says: a number without a fraction is an integer.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -36,9 +37,10 @@ def resolve(text: str) -> Scalar:
     digits = text.replace("_", "") if text[0] in "+-0123456789" else text
     if _INTEGER.fullmatch(digits):
         return _integer(digits)
-    if _FLOAT.fullmatch(digits):
-        return _number(digits)
-    return text
+    number = float(digits) if _FLOAT.fullmatch(digits) else math.inf
+    if math.isinf(number):  # no number, or one too large for a float: the name of a commit may look like that
+        return text
+    return int(number) if number.is_integer() and abs(number) < _INTEGER_IN_JSON else number
 
 
 def _integer(digits: str) -> int:
@@ -46,10 +48,3 @@ def _integer(digits: str) -> int:
     if len(magnitude) > 1 and magnitude[0] == "0" and magnitude[1].isdecimal():
         return sign * int(magnitude, 8)
     return sign * int(magnitude, 0)
-
-
-def _number(digits: str) -> int | float:
-    value = float(digits)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{digits} is larger than any number; put it in quotes if it is text")
-    return int(value) if value.is_integer() and abs(value) < _INTEGER_IN_JSON else value

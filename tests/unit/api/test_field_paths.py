@@ -24,6 +24,12 @@ def test_a_written_path_reads_back_as_itself(path: list[paths.Step]) -> None:
     assert list(paths.parse(paths.render(path))) == path
 
 
+@given(st.lists(st.text(max_size=8) | st.integers(min_value=0, max_value=9), max_size=4))
+def test_whatever_the_keys_the_path_can_be_read(path: list[paths.Step]) -> None:
+    text = paths.render(path)
+    assert paths.render(paths.parse(text)).count("[") <= text.count("[")
+
+
 @pytest.mark.parametrize("text", ["a[", "a..b", "[a", "a]b"])
 def test_text_that_is_no_path_is_refused_with_the_place(text: str) -> None:
     with pytest.raises(ValueError, match="see character"):

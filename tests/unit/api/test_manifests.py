@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from espalier.api.manifests import Document, ManifestError, check, read_manifests
 
@@ -223,3 +226,41 @@ def test_a_namespace_that_is_not_given_is_that_of_the_command() -> None:
         "no DockerDatacenterConfig beside the Cluster has that name and namespace"
         in (refused(f"{with_namespace}---\n{elsewhere}")[0])
     )
+
+
+SCRAPS = [
+    "a",
+    "b",
+    ": ",
+    "- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    "&x ",
+    "*x",
+    "<<",
+    "? ",
+    "> ",
+    "!!int ",
+    "!!map ",
+    "'",
+    '"',
+    "#",
+    "%YAML 1.1",
+    "kind",
+    "List",
+    "items",
+    "1",
+    "é",
+]
+SCRAPS += ["\n", "  ", "\t", "| ", "\n---\n", "...\n", "\x00", "\ufeff", CLUSTER]
+
+
+@given(st.lists(st.sampled_from(SCRAPS), max_size=40).map("".join) | st.text(max_size=60) | st.binary(max_size=60))
+def test_whatever_the_text_it_is_read_or_refused(text: str | bytes) -> None:
+    with suppress(ManifestError):
+        documents = read(text)
+        assert documents
+        check(documents)

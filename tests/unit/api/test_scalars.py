@@ -1,4 +1,4 @@
-"""The table was made with kubectl: `kubectl label --local -f FILE -o json` on an object that holds these scalars."""
+"""A table of what plain scalars mean; that kubectl agrees is seen in tests/envtest/test_yaml_of_kubectl.py."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ MEANINGS: dict[str, Scalar] = {
     "v1.35.4": "v1.35.4",
     "1.35.4": "1.35.4",
     "10.96.0.0/12": "10.96.0.0/12",
+    "8e2026": "8e2026",
     "-": "-",
     ".": ".",
 }
@@ -59,7 +60,7 @@ def test_a_plain_scalar_means_what_it_means_to_kubectl(text: str, meaning: Scala
     assert (type(value), value) == (type(meaning), meaning)
 
 
-@pytest.mark.parametrize("text", [".inf", "-.INF", ".NaN", "1e400"])
+@pytest.mark.parametrize("text", [".inf", "-.INF", ".NaN"])
 def test_numbers_that_json_cannot_say_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="quotes"):
         resolve(text)
