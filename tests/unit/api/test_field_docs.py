@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from espalier.api import eksa
+from espalier.api.field_docs import KINDS, page, write
+from espalier.api.kinds import KubeObject
+
+PAGES = Path(__file__).parents[3] / "docs" / "fields"
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_the_pages_are_those_of_the_kinds(cls: type[KubeObject]) -> None:
+    """When this fails: python -m espalier.api.field_docs docs/fields."""
+    assert (PAGES / f"{cls.declaration.singular}.md").read_text() == page(cls)
+
+
+def test_there_is_a_page_for_each_kind_and_no_other(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert {path.name for path in PAGES.iterdir()} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_page_says_what_a_field_is_for_and_what_it_may_be() -> None:
+    lines = page(eksa.cluster.Cluster).splitlines()
+    assert "| `spec.controlPlaneConfiguration.count` | integer | **required**; Number of machines; odd when etcd" in (
+        "\n".join(lines)
+    )
+    assert "| `spec.clusterNetwork.cniConfig` | rule | exactly one CNI must be given: cilium or kindnetd |" in lines
+    assert any(line.startswith("| `spec.workerNodeGroupConfigurations[].taints[].effect` | string |") for line in lines)
