@@ -19,11 +19,11 @@ from espalier.local.capi.scheme import Scheme
 def machine_body(
     key: Key, owner: OwnerReference, spec: MachineSpec, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Tree:
-    """A Machine to create: its bootstrap and infrastructure objects will have its name."""
+    """A Machine to create. What `spec` names as templates becomes the machine's own objects, which have its name."""
     tree = msgspec.to_builtins(spec)
-    tree["infrastructureRef"]["name"] = key.name
-    if "configRef" in tree["bootstrap"]:
-        tree["bootstrap"]["configRef"]["name"] = key.name
+    for reference in (tree["infrastructureRef"], tree["bootstrap"].get("configRef")):
+        if reference is not None:
+            reference |= {"kind": reference["kind"].removesuffix("Template"), "name": key.name}
     metadata: Tree = {
         "name": key.name,
         "namespace": key.namespace,

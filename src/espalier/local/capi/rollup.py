@@ -48,7 +48,7 @@ class Rollup:
         yield condition(
             "MachinesReady",
             not self.not_ready,
-            "Ready" if self.replicas else "NoReplicas",
+            "NotReady" if self.not_ready else "Ready" if self.replicas else "NoReplicas",
             _listing("not ready", self.not_ready),
         )
         yield condition(
