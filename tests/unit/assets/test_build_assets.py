@@ -1,0 +1,187 @@
+"""`make real-assets`: what it says and leaves behind when all goes well, when something lacks, and when it is killed.
+
+The compiler is a script that stands in for Go; the real one takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# A "binary" that prints the go.mod of its source says every version that could be asked for.
+GO = """\
+#!/bin/sh
+case "$1" in
+env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; echo "$HOME/modules"; exit ;;
+esac
+while [ "$1" != -o ]; do shift; done
+echo some.where/a/package
+"""
+COMPILES = """{ echo '#!/bin/sh'; echo 'cat <<END'; cat go.mod; echo END; } > "$2" && chmod +x "$2"\n"""
+FAILS = "echo '# some.where/a/package'; echo './main.go:7:2: undefined: Frobnicate'; exit 1\n"
+BLOCKS = """touch "$2"; echo "$2" > "$HOME/began"; read line < "$HOME/never"\n"""
+
+
+class Machine:
+    """A home of its own, and a PATH with the compiler that a test wants."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.assets = home / "cache" / "assets"
+        (home / "bin").mkdir()
+
+    def install_go(self, behaviour: str) -> None:
+        go = self.home / "bin" / "go"
+        go.write_text(GO + behaviour)
+        go.chmod(0o755)
+
+    def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
+        story = (
+            f"import runpy, sys; sys.path.insert(0, 'assets'); sys.argv = ['build.py', *{arguments!r}]; {prelude};"
+            "runpy.run_path('assets/build.py', run_name='__main__')"
+        )
+        return subprocess.Popen(
+            [sys.executable, "-c", story],
+            cwd=ROOT,
+            env={"PATH": f"{self.home}/bin:/usr/bin:/bin", "HOME": str(self.home)}
+            | {"ESPALIER_CACHE": str(self.home / "cache")}
+            | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str, prelude: str = "pass", **environment: str) -> tuple[int, str]:
+        with self.start(*arguments, prelude=prelude, **environment) as process:
+            output, _ = process.communicate(timeout=60)
+        return process.returncode, output
+
+    def start_blocked(self) -> tuple[subprocess.Popen[str], Path]:
+        """A build whose compiler has begun to write a file, and will not go on."""
+        self.install_go(BLOCKS)
+        os.mkfifo(self.home / "never")
+        os.mkfifo(self.home / "began")
+        began = os.open(self.home / "began", os.O_RDWR)
+        try:
+            process = self.start()
+            if not select.select([began], [], [], 60)[0]:
+                process.kill()
+                pytest.fail("the compiler was not started")
+            return process, Path(os.read(began, 4096).decode().strip())
+        finally:
+            os.close(began)
+
+    def unfinished(self) -> list[Path]:
+        return list(self.assets.glob(".unfinished-*"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine) -> None:
+    machine.install_go(COMPILES)
+    code, output = machine.run()
+    assert code == 0, output
+    for announced in ("etcd, etcdctl", "kube-apiserver, kube-controller-manager, kubectl", "MiB", "min"):
+        assert announced in output.split(": built")[0]
+    (envtest,) = machine.assets.glob("envtest-*")
+    assert f"KUBEBUILDER_ASSETS={envtest}" in output
+    programs = {path.name for path in envtest.iterdir() if os.access(path, os.X_OK)}
+    assert programs == {"etcd", "etcdctl", "kube-apiserver", "kube-controller-manager", "kubectl"}
+    assert machine.unfinished() == []
+    (etcd,) = machine.assets.glob("etcd-*")
+    checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=etcd, capture_output=True, check=False)
+    assert checked.returncode == 0
+
+    (machine.home / "bin" / "go").unlink()  # what is there needs no compiler
+    code, output = machine.run()
+    assert code == 0
+    assert output.count("up to date") == 2
+    assert "built" not in output
+
+
+def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:
+    machine.install_go(COMPILES)
+    machine.run("client-go-peer")
+    (home,) = machine.assets.glob("client-go-peer-*")
+    binary = home / "client-go-peer.bin"
+    good = binary.read_bytes()
+    binary.write_bytes(good[:-1])
+    code, output = machine.run("client-go-peer")
+    assert code == 0
+    assert "built" in output
+    assert binary.read_bytes() == good
+    assert output.splitlines()[-1] == str(home / "client-go-peer")
+
+
+def test_a_failed_build_shows_the_compilers_words_and_leaves_nothing(machine: Machine) -> None:
+    machine.install_go(FAILS)
+    code, output = machine.run()
+    assert code == 1
+    assert "undefined: Frobnicate" in output
+    assert "some.where/a/package\n" not in output.replace("# some.where/a/package\n", "")  # progress is not a complaint
+    assert [path.name for path in machine.assets.iterdir()] == [".lock"]
+
+
+def test_a_binary_of_another_version_is_refused(machine: Machine) -> None:
+    machine.install_go("""{ echo '#!/bin/sh'; echo 'echo v0.0.0-master'; } > "$2" && chmod +x "$2"\n""")
+    code, output = machine.run()
+    assert code == 1
+    assert "etcd does not say that it is" in output
+    assert "v0.0.0-master" in output
+    assert machine.unfinished() == []
+
+
+def test_all_that_lacks_is_named_at_once(machine: Machine) -> None:
+    full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(10**12, 10**12, 3 * 2**20)"
+    code, output = machine.run(prelude=full)
+    assert code == 2
+    assert "Go 1.26 or newer: no program 'go' on PATH; install it" in output
+    assert "MiB of free disk space" in output
+    assert "3 MiB are free" in output
+    assert not machine.assets.exists()
+
+
+def test_an_old_go_is_not_tried(machine: Machine) -> None:
+    machine.install_go(COMPILES)
+    code, output = machine.run(GO_VERSION="go1.25.4")
+    assert code == 2
+    assert "Go 1.26 or newer: 'go' on PATH is go1.25.4; install it" in output
+
+
+def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
+    code, output = machine.run("kubernetse")
+    assert code == 2
+    assert "no component is called kubernetse; there are etcd, kubernetes, client-go-peer" in output
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_build_takes_its_compiler_along(machine: Machine, ending: signal.Signals) -> None:
+    process, _ = machine.start_blocked()
+    with process:
+        process.send_signal(ending)
+        process.communicate(timeout=60)  # ends only when the compiler, which has the other end of the pipe, has too
+    assert process.returncode == 128 + ending
+    assert machine.unfinished() == []
+
+
+def test_what_a_killed_build_leaves_is_cleared_by_the_next(machine: Machine) -> None:
+    process, target = machine.start_blocked()
+    with process:
+        process.kill()
+    assert machine.unfinished() == [target.parent]
+    (machine.home / "never").write_text("go home\n")  # the orphaned compiler
+    machine.install_go(COMPILES)
+    code, output = machine.run()
+    assert code == 0, output
+    assert machine.unfinished() == []
