@@ -102,13 +102,14 @@ def find_assets() -> Path | None:
     When `KUBEBUILDER_ASSETS` is set, nothing else is looked at: tests never run on other programs than those named.
     """
     if named := os.environ.get("KUBEBUILDER_ASSETS"):
-        return Path(named) if not _lacking(Path(named)) else None
-    on_path = shutil.which("kube-apiserver")
-    if on_path is not None and not _lacking(Path(on_path).parent):
-        return Path(on_path).parent
-    cache = os.environ.get("ESPALIER_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "espalier"
-    built = (Path(cache).expanduser() / "assets").glob("envtest-*")
-    return max((folder for folder in built if not _lacking(folder)), key=_version, default=None)
+        candidates = [Path(named)]
+    else:
+        on_path = shutil.which("kube-apiserver")
+        cache = os.environ.get("ESPALIER_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "espalier"
+        built = (Path(cache).expanduser() / "assets").glob("envtest-*")
+        candidates = [Path(on_path).parent] if on_path else []
+        candidates += sorted(built, key=_version, reverse=True)
+    return next((folder.absolute() for folder in candidates if not _lacking(folder)), None)
 
 
 def why_no_assets() -> str:
