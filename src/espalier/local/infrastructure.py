@@ -36,7 +36,7 @@ from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import newest
 from espalier.local.workloads import AddressTaken, WorkloadCluster, Workloads
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.outcome import Done, Outcome, Wait
 
 
 def finalizer_of(resource: Resource) -> str:
@@ -86,13 +86,12 @@ class InfrastructureClusters:
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         typed = found.decode(InfrastructureCluster)
-        if await writer.finalizer(resource, found, finalizer_of(resource), present=True):
-            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
-            reserved = msgspec.to_builtins(self._workloads.reserve(owner.key))
-            await writer.change(resource, found, {"spec": {"controlPlaneEndpoint": reserved}})
-            return Wait("AddressReserved", "waiting to see the address of the control plane")
+            endpoint = self._workloads.reserve(owner.key)
+            address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
+            found = await writer.change(resource, found, {"spec": address})
         problem = await self._keep_open(owner, endpoint)
         await self._report(found, typed, problem)
         return Wait("ControlPlaneClosed", problem, after=5.0) if problem else Done()
@@ -194,8 +193,7 @@ class InfrastructureMachines:
         address = address_of(typed.metadata.uid)
         await workload.register(kubeadm, provider_id=provider_id, address=address)
         self._powered_on.pop(typed.metadata.uid, None)
-        if await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}}):
-            return Continue()  # The changed object comes back at once, and registering again changes nothing.
+        found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
         addresses = msgspec.convert(nodes.addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
         return Done()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import shutil
 import socket
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import msgspec
 
@@ -18,8 +16,6 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists
 from espalier.kube.inprocess import InProcessTransport
@@ -29,6 +25,7 @@ from espalier.local import addons, nodes
 from espalier.local.addons import Network
 from espalier.local.bootstrap_data import Kubeadm
 from espalier.local.connecting import LaptopTransport
+from espalier.local.stores import Stores
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 
@@ -171,8 +168,8 @@ class WorkloadCluster:
 class Workloads:
     """All workload clusters of this process.
 
-    With `home` each keeps its objects in a folder below it, else in memory. With `listen` each is reachable over the
-    network at its own port of `host`, else from this process only, at ports that nobody listens on.
+    With `listen` each is reachable over the network at its own port of `host`, else from this process only, at ports
+    that nobody listens on.
     """
 
     def __init__(
@@ -180,13 +177,13 @@ class Workloads:
         *,
         clock: Clock,
         entropy: random.Random,
-        home: Path | None = None,
+        stores: Stores,
         listen: bool = True,
         host: str = "127.0.0.1",
     ) -> None:
         self._clock = clock
         self._entropy = entropy
-        self._home = home
+        self._stores = stores
         self._listen = listen
         self._host = host
         self._running: dict[Key, WorkloadCluster] = {}
@@ -265,9 +262,7 @@ class Workloads:
                 self._by_address.pop(f"https://{workload.endpoint.host}:{workload.endpoint.port}", None)
                 self._used_ports.discard(workload.endpoint.port)
                 await workload.stop()
-            folder = self._folder(cluster)
-            if folder is not None and folder.exists():
-                await asyncio.to_thread(shutil.rmtree, folder)
+            await self._stores.remove(cluster)
         self._locks.pop(cluster, None)
 
     async def close(self) -> None:
@@ -283,12 +278,8 @@ class Workloads:
     def _new(
         self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network
     ) -> WorkloadCluster:
-        folder = self._folder(cluster)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = MemoryStore() if folder is None else SqliteStore(folder / "objects.db")
         own = random.Random(self._entropy.getrandbits(64))  # noqa: S311 - names and uids, not keys
-        server = Server(store, now=self._clock.now, random=own, version=version)
+        server = Server(self._stores.open(cluster), now=self._clock.now, random=own, version=version)
         return WorkloadCluster(cluster, endpoint, server, authority, network, self._clock)
 
     def _serving(self, endpoint: Endpoint, authority: Authority, network: Network) -> KeyPair:
@@ -305,9 +296,6 @@ class Workloads:
         _, reservation = self._reserved.pop(cluster, (None, None))
         if reservation is not None:
             reservation.close()
-
-    def _folder(self, cluster: Key) -> Path | None:
-        return self._home / "clusters" / f"{cluster.namespace}-{cluster.name}" if self._home else None
 
     def _tell(self, cluster: Key, object_: Object) -> None:
         for subscriber in self._subscribers:

@@ -120,13 +120,12 @@ class Clusters:
         if observed.going:
             return await self._delete(observed)
         writer = self._scheme.writer
-        if await writer.finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER, present=True):
-            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        current = await writer.finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER, present=True)
         await self._adopt(observed)
         if spec := _taken_over(observed):
-            await writer.change(RESOURCE, observed.object, {"spec": spec})
+            await writer.change(RESOURCE, current, {"spec": spec})
             return Wait("SpecChanged", "waiting to see the changed cluster")
-        await writer.status(RESOURCE, observed.object, self._status(observed, None))
+        await writer.status(RESOURCE, current, self._status(observed, None))
         return Done()
 
     async def _adopt(self, observed: Observed) -> None:

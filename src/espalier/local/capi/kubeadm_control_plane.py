@@ -221,10 +221,10 @@ class KubeadmControlPlanes:
             return await self._delete(observed)
         if controller_of(observed.object.metadata) is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this control plane")
-        if await self._scheme.writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True):
-            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        writer = self._scheme.writer
+        current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)
         outcome = await self._advance(observed)
-        await self._scheme.writer.status(RESOURCE, observed.object, self._status(observed, None))
+        await writer.status(RESOURCE, current, self._status(observed, None))
         return outcome if isinstance(outcome, Wait) else Done()
 
     async def _advance(self, observed: Observed) -> Outcome:
@@ -296,8 +296,7 @@ class KubeadmControlPlanes:
             if owned.going:
                 continue
             await self._complete(observed, owned.object, owned.machine)
-            if await self._scheme.writer.change(Machine.resource, owned.object, self._propagated(observed)):
-                continue
+            current = await self._scheme.writer.change(Machine.resource, owned.object, self._propagated(observed))
             fields = observed.outdated.get(owned.object.name, ())
             verdict = (
                 condition("UpToDate", False, "NotUpToDate", "\n".join(f"* {field} is outdated" for field in fields))
@@ -312,7 +311,7 @@ class KubeadmControlPlanes:
                 generation=machine.metadata.generation,
             )
             status = msgspec.structs.replace(machine.status, conditions=conditions)
-            await self._scheme.writer.status(Machine.resource, owned.object, status)
+            await self._scheme.writer.status(Machine.resource, current, status)
         return Continue()
 
     def _propagated(self, observed: Observed) -> Tree:

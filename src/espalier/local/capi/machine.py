@@ -245,16 +245,15 @@ class Machines:
         if observed.machine.metadata.deletion_timestamp is not None:
             return await self._delete(observed)
         writer = self._scheme.writer
-        if await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=True):
-            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        current = await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=True)
         await self._adopt(observed)
         if spec := spec_changes(observed):
-            await writer.change(Machine.resource, observed.object, {"spec": spec})
+            await writer.change(Machine.resource, current, {"spec": spec})
             return Wait("SpecChanged", "waiting to see the changed machine")
         await self._label_node(observed)
         now = self._scheme.clock.now()
         wanted = status(observed, now)
-        await writer.status(Machine.resource, observed.object, wanted)
+        await writer.status(Machine.resource, current, wanted)
         ready = find(wanted.conditions, "Ready")
         if ready is None or ready.status != "True":
             return Wait("NotReady", ready.message if ready else "")

@@ -130,19 +130,17 @@ class MachineDeployments:
             return await self._delete(observed)
         writer = self._scheme.writer
         resource = MachineDeployment.resource
-        if await writer.finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER, present=True):
-            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        current = await writer.finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER, present=True)
         owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
         labels = {names.CLUSTER: observed.deployment.spec.cluster_name}
-        if await writer.owner(resource, observed.object, owner, labels):
-            return Wait("OwnerAdded", "waiting to see the owner")
+        current = await writer.owner(resource, current, owner, labels)
         await self._adopt_templates(observed)
         newest = observed.newest
         if newest is None:
             await writer.create(MachineSet.resource, self._new_set(observed))
         else:
             await self._roll(observed, newest)
-        await writer.status(resource, observed.object, self._status(observed, None))
+        await writer.status(resource, current, self._status(observed, None))
         return Done()
 
     async def _adopt_templates(self, observed: Observed) -> None:

@@ -94,12 +94,11 @@ class MachineSets:
         if observed.set.metadata.deletion_timestamp is not None:
             return await self._delete(observed)
         writer = self._scheme.writer
-        if await writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=True):
-            return Wait("FinalizerAdded", "waiting to see the finalizer")
+        current = await writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=True)
         await self._scale(observed)
         for machine, typed in observed.staying:
             await self._bring_up_to_date(observed, machine, typed)
-        await writer.status(MachineSet.resource, observed.object, self._status(observed, None))
+        await writer.status(MachineSet.resource, current, self._status(observed, None))
         return Done()
 
     async def _scale(self, observed: Observed) -> None:
@@ -142,8 +141,7 @@ class MachineSets:
     async def _bring_up_to_date(self, observed: Observed, machine: Object, typed: Machine) -> None:
         """What changes in place, what was never made, and whether the machine is what its owner wants."""
         await self._complete(observed, machine, typed)
-        if await self._scheme.writer.change(Machine.resource, machine, propagated(observed.set.spec.template)):
-            return
+        machine = await self._scheme.writer.change(Machine.resource, machine, propagated(observed.set.spec.template))
         verdict = (
             condition("UpToDate", True, "UpToDate")
             if observed.current

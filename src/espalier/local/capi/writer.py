@@ -36,26 +36,26 @@ class Writer:
         self._wrote(resource, created)
         return created
 
-    async def change(self, resource: Resource, current: Object, wanted: Tree) -> bool:
-        """Merge the fields of `wanted` into an object. Whether a write was needed."""
+    async def change(self, resource: Resource, current: Object, wanted: Tree) -> Object:
+        """Merge the fields of `wanted` into an object, if it lacks any. Returns the object as it is then."""
         return await self._patch(resource, current, difference(current.tree, wanted), None)
 
-    async def status(self, resource: Resource, current: Object, status: msgspec.Struct) -> bool:
-        """Make `status` the object's whole status. Whether a write was needed."""
+    async def status(self, resource: Resource, current: Object, status: msgspec.Struct) -> Object:
+        """Make `status` the object's whole status, unless it is. Returns the object as it is then."""
         wanted = {"status": msgspec.to_builtins(status)}
         patch = difference({"status": current.tree.get("status") or {}}, wanted, whole=True)
         return await self._patch(resource, current, patch, "status")
 
-    async def finalizer(self, resource: Resource, current: Object, finalizer: str, *, present: bool) -> bool:
-        """Add or remove a finalizer. Whether a write was needed."""
+    async def finalizer(self, resource: Resource, current: Object, finalizer: str, *, present: bool) -> Object:
+        """Add or remove a finalizer, if need be. Returns the object as it is then."""
         others = [other for other in current.metadata.finalizers if other != finalizer]
         if present == (len(others) < len(current.metadata.finalizers)):
-            return False
+            return current
         wanted = [*others, finalizer] if present else others
         return await self._patch(resource, current, {"metadata": {"finalizers": wanted}}, None)
 
-    async def owner(self, resource: Resource, current: Object, owner: OwnerReference, labels: Tree) -> bool:
-        """Make `owner` one of the object's owners, and give it labels. Whether a write was needed."""
+    async def owner(self, resource: Resource, current: Object, owner: OwnerReference, labels: Tree) -> Object:
+        """Have `owner` among the object's owners, and these labels on it. Returns the object as it is then."""
         owners = msgspec.to_builtins(with_owner(current.metadata, owner))
         return await self.change(resource, current, {"metadata": {"ownerReferences": owners, "labels": labels}})
 
@@ -72,9 +72,9 @@ class Writer:
         if remaining is not None:
             self._wrote(resource, remaining)
 
-    async def _patch(self, resource: Resource, current: Object, patch: Tree, subresource: str | None) -> bool:
+    async def _patch(self, resource: Resource, current: Object, patch: Tree, subresource: str | None) -> Object:
         if not patch:
-            return False
+            return current
         metadata = {**patch.get("metadata", {}), "resourceVersion": current.resource_version}
         written = await self._client.patch(
             resource,
@@ -85,7 +85,7 @@ class Writer:
             subresource=subresource,
         )
         self._wrote(resource, written)
-        return True
+        return written
 
     def _wrote(self, resource: Resource, object_: Object) -> None:
         cache = self._caches.get(resource)

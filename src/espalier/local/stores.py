@@ -1,0 +1,59 @@
+"""Where workload clusters keep their objects: in a folder each, or in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from espalier.api.resource import Key
+from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.store import MemoryStore, Store
+
+
+class Stores(Protocol):
+    """A store for each cluster."""
+
+    def open(self, cluster: Key) -> Store:
+        """The store of a cluster, with what it held before."""
+
+    async def remove(self, cluster: Key) -> None:
+        """Forget what a cluster held; idempotent."""
+
+
+class FolderStores:
+    """Below `home`, a folder `clusters/<namespace>-<name>` for each cluster, for its owner to read only."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def open(self, cluster: Key) -> Store:
+        """The store of a cluster, with what it held before."""
+        folder = self._folder(cluster)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return SqliteStore(folder / "objects.db")
+
+    async def remove(self, cluster: Key) -> None:
+        """Delete the cluster's folder; idempotent."""
+        folder = self._folder(cluster)
+        if folder.exists():
+            await asyncio.to_thread(shutil.rmtree, folder)
+
+    def _folder(self, cluster: Key) -> Path:
+        return self._home / "clusters" / f"{cluster.namespace}-{cluster.name}"
+
+
+class MemoryStores:
+    """In memory: as lasting as this object."""
+
+    def __init__(self) -> None:
+        self._stores: dict[Key, Store] = {}
+
+    def open(self, cluster: Key) -> Store:
+        """The store of a cluster, with what it held before."""
+        return self._stores.setdefault(cluster, MemoryStore())
+
+    async def remove(self, cluster: Key) -> None:
+        """Forget what a cluster held; idempotent."""
+        self._stores.pop(cluster, None)
