@@ -7,8 +7,8 @@ where its Accept header offers it; a 406 makes it ask again.
 from __future__ import annotations
 
 import msgspec
-import yaml
 
+from espalier.api.yaml_trees import Builder, ManifestError, decoded, nodes
 from espalier.kube.errors import ApiError, BadRequest
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Response
@@ -76,10 +76,17 @@ def _json_of_yaml(body: bytes) -> bytes:
             pass  # a flow mapping of YAML
         else:
             return body
+    source = "the body of the request"
+    builder = Builder(source)
     try:
-        return encode_json(yaml.load(body, Loader=yaml.CSafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        documents = [builder.build(root) for root in nodes(decoded(body, source), source)]
+        if builder.problems:
+            raise ManifestError(builder.problems)
+    except (ManifestError, RecursionError) as error:
         raise BadRequest.of(f"error decoding YAML: {error}") from error
+    if len(documents) != 1:
+        raise BadRequest.of(f"error decoding YAML: found {len(documents)} documents, expected one object")
+    return encode_json(documents[0])
 
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

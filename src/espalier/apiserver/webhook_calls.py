@@ -8,6 +8,7 @@ import ssl
 import aiohttp
 
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
+from espalier.kube.tls import CertificateError, client_context
 
 MAX_ANSWER = 16 * 1024 * 1024
 """Bytes of an answer that are read at most."""
@@ -42,7 +43,7 @@ class HttpWebhooks:
                 body = await _read(response)
         except TimeoutError as error:
             raise CallFailed(f'failed to call webhook: Post "{url}": no answer within {call.timeout:g} s') from error
-        except (aiohttp.ClientError, ssl.SSLError, ValueError, OSError) as error:
+        except (aiohttp.ClientError, CertificateError, ValueError, OSError) as error:
             raise CallFailed(f'failed to call webhook: Post "{url}": {error}') from error
         if response.status != 200:
             text = body[:200].decode("utf-8", "replace").strip()
@@ -59,12 +60,7 @@ class HttpWebhooks:
     def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(ca_bundle)
         if context is None:
-            if ca_bundle:
-                # Only this authority: cheaper by far than the system's store, and what the configuration says.
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                context.load_verify_locations(cadata=ca_bundle.decode("ascii"))
-            else:
-                context = ssl.create_default_context()
+            context = client_context(ca_bundle or None)
             self._contexts[ca_bundle] = context
         return context
 

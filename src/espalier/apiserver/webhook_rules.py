@@ -12,6 +12,7 @@ import msgspec
 
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
+from espalier.apiserver.failures import invalid, required, unsupported
 from espalier.kube.errors import StatusCause
 from espalier.kube.wire import User
 
@@ -175,39 +176,37 @@ def _problems(index: int, tree: Tree) -> Iterator[StatusCause]:
     try:
         webhook = msgspec.convert(tree, Webhook)
     except msgspec.ValidationError as error:
-        yield _invalid(field_, tree.get("name", ""), str(error))
+        yield invalid(field_, tree.get("name", ""), str(error))
         return
     if webhook.name.count(".") < 2:
         detail = "should be a domain with at least three segments separated by dots"
-        yield _invalid(f"{field_}.name", webhook.name, detail)
+        yield invalid(f"{field_}.name", webhook.name, detail)
     if webhook.match_conditions:
-        yield _invalid(
+        yield invalid(
             f"{field_}.matchConditions",
             [condition.get("name", "") for condition in webhook.match_conditions],
             "this API server does not evaluate CEL, and a condition that is not looked at would call the webhook for "
             "writes that it should not see; remove matchConditions, or check them in the webhook",
         )
     if bool(webhook.client_config.url) == (webhook.client_config.service is not None):
-        yield _required(f"{field_}.clientConfig", "exactly one of url or service is required")
+        yield required(f"{field_}.clientConfig", "exactly one of url or service is required")
     elif webhook.client_config.url and not webhook.client_config.url.startswith("https://"):
-        yield _invalid(
-            f"{field_}.clientConfig.url", webhook.client_config.url, "'https' is the only allowed URL scheme"
-        )
+        yield invalid(f"{field_}.clientConfig.url", webhook.client_config.url, "'https' is the only allowed URL scheme")
     if webhook.side_effects not in ("None", "NoneOnDryRun"):
-        yield _unsupported(f"{field_}.sideEffects", webhook.side_effects, ["None", "NoneOnDryRun"])
+        yield unsupported(f"{field_}.sideEffects", webhook.side_effects, ["None", "NoneOnDryRun"])
     if not 1 <= webhook.timeout_seconds <= MAX_TIMEOUT:
         limits = f"the timeout value must be between 1 and {MAX_TIMEOUT} seconds"
-        yield _invalid(f"{field_}.timeoutSeconds", webhook.timeout_seconds, limits)
+        yield invalid(f"{field_}.timeoutSeconds", webhook.timeout_seconds, limits)
     for name, value, allowed in (
         ("failurePolicy", webhook.failure_policy, ["Fail", "Ignore"]),
         ("matchPolicy", webhook.match_policy, ["Equivalent", "Exact"]),
         ("reinvocationPolicy", webhook.reinvocation_policy, ["IfNeeded", "Never"]),
     ):
         if value not in allowed:
-            yield _unsupported(f"{field_}.{name}", value, allowed)
+            yield unsupported(f"{field_}.{name}", value, allowed)
     if REVIEW_VERSION not in webhook.admission_review_versions:
         must = f"must include at least one of {REVIEW_VERSION}"
-        yield _invalid(f"{field_}.admissionReviewVersions", webhook.admission_review_versions, must)
+        yield invalid(f"{field_}.admissionReviewVersions", webhook.admission_review_versions, must)
 
 
 def _listed(allowed: Sequence[str], value: str) -> bool:
@@ -217,18 +216,3 @@ def _listed(allowed: Sequence[str], value: str) -> bool:
 def _names(pattern: str, plural: str, subresource: str) -> bool:
     wanted_plural, _, wanted_subresource = pattern.partition("/")
     return wanted_plural in ("*", plural) and wanted_subresource in ("*", subresource)
-
-
-def _invalid(field_: str, value: object, detail: str) -> StatusCause:
-    shown = msgspec.json.encode(value).decode()
-    return StatusCause(reason="FieldValueInvalid", message=f"Invalid value: {shown}: {detail}", field=field_)
-
-
-def _required(field_: str, detail: str) -> StatusCause:
-    return StatusCause(reason="FieldValueRequired", message=f"Required value: {detail}", field=field_)
-
-
-def _unsupported(field_: str, value: object, allowed: Sequence[str]) -> StatusCause:
-    shown, names = msgspec.json.encode(value).decode(), ", ".join(f'"{name}"' for name in allowed)
-    message = f"Unsupported value: {shown}: supported values: {names}"
-    return StatusCause(reason="FieldValueNotSupported", message=message, field=field_)

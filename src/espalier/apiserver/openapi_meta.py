@@ -1,0 +1,146 @@
+"""Schemas of what all kinds share: metadata, owners, and the bodies of deletes and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from espalier.api.meta import Tree
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+OBJECT_META = f"{META}.ObjectMeta"
+OWNER_REFERENCE = f"{META}.OwnerReference"
+MANAGED_FIELDS_ENTRY = f"{META}.ManagedFieldsEntry"
+DELETE_OPTIONS = f"{META}.DeleteOptions"
+STATUS = f"{META}.Status"
+
+
+def _text(description: str, **more: object) -> Tree:
+    return {"type": "string", "description": description, **more}
+
+
+def _time(description: str) -> Tree:
+    return _text(description, format="date-time")
+
+
+def _number(description: str) -> Tree:
+    return {"type": "integer", "format": "int64", "description": description}
+
+
+def _flag(description: str) -> Tree:
+    return {"type": "boolean", "description": description}
+
+
+def _map(description: str) -> Tree:
+    return {"type": "object", "additionalProperties": {"type": "string"}, "description": description}
+
+
+def _object(description: str, properties: Tree, *required: str) -> Tree:
+    schema: Tree = {"type": "object", "description": description, "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+_LISTS: Tree = {
+    "finalizers": {
+        "type": "array",
+        "items": {"type": "string"},
+        "x-kubernetes-list-type": "set",
+        "x-kubernetes-patch-strategy": "merge",
+        "description": "Who must act before the object may vanish. A deleted object stays until the list is empty.",
+    },
+    "ownerReferences": {
+        "type": "array",
+        "items": {"$ref": f"#/components/schemas/{OWNER_REFERENCE}"},
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["uid"],
+        "x-kubernetes-patch-strategy": "merge",
+        "x-kubernetes-patch-merge-key": "uid",
+        "description": "Objects that this one depends on. It is removed when all of them are gone.",
+    },
+    "managedFields": {
+        "type": "array",
+        "items": {"$ref": f"#/components/schemas/{MANAGED_FIELDS_ENTRY}"},
+        "x-kubernetes-list-type": "atomic",
+        "description": "Which field was last written by whom; kept by the server.",
+    },
+}
+
+META_SCHEMAS: Mapping[str, Tree] = MappingProxyType(
+    {
+        OBJECT_META: _object(
+            "Metadata that every stored object has.",
+            {
+                "name": _text(
+                    "Name of the object, unique among objects of its kind in its namespace. It can't change."
+                ),
+                "generateName": _text("Start of a name that the server completes, when no name is given."),
+                "namespace": _text("Namespace that the object is in; empty for cluster-scoped kinds. It can't change."),
+                "labels": _map("Names and values by which objects are grouped and selected."),
+                "annotations": _map("Names and values for tools; not used to select objects."),
+                "uid": _text("Identifier of this object in time and space; set by the server."),
+                "resourceVersion": _text("Opaque version of the object; changes with each write; set by the server."),
+                "generation": _number("Number of the desired state; grows when the spec changes; set by the server."),
+                "creationTimestamp": _time("When the object was created; set by the server."),
+                "deletionTimestamp": _time("When deletion was asked for; set by the server."),
+                "deletionGracePeriodSeconds": _number("Seconds the object may take to end; set with a deletion."),
+                "selfLink": _text("No longer set."),
+                **_LISTS,
+            },
+        ),
+        OWNER_REFERENCE: _object(
+            "An object that owns another, in the same namespace or cluster-scoped.",
+            {
+                "apiVersion": _text("API version of the owner."),
+                "kind": _text("Kind of the owner."),
+                "name": _text("Name of the owner."),
+                "uid": _text("Identifier of the owner."),
+                "controller": _flag("Whether the owner is the controller that manages the object."),
+                "blockOwnerDeletion": _flag("Whether a foreground deletion of the owner waits for this object."),
+            },
+            "apiVersion",
+            "kind",
+            "name",
+            "uid",
+        ),
+        MANAGED_FIELDS_ENTRY: _object(
+            "Fields that one manager owns, written by one kind of operation.",
+            {
+                "manager": _text("Name of the manager."),
+                "operation": _text("Apply or Update."),
+                "apiVersion": _text("Version of the kind in which the fields are named."),
+                "fieldsType": _text("Form of the set of fields: FieldsV1."),
+                "fieldsV1": {"type": "object", "description": "The set of fields."},
+                "subresource": _text("Subresource through which the fields were written; empty for the object itself."),
+                "time": _time("When the set or a value of it changed last."),
+            },
+        ),
+        DELETE_OPTIONS: _object(
+            "How an object is deleted.",
+            {
+                "apiVersion": _text("v1"),
+                "kind": _text("DeleteOptions"),
+                "propagationPolicy": _text("What becomes of dependents: Orphan, Background or Foreground."),
+                "gracePeriodSeconds": _number("Seconds the object may take to end."),
+                "preconditions": _object(
+                    "What must hold for the deletion to happen.",
+                    {
+                        "uid": _text("The object's identifier."),
+                        "resourceVersion": _text("The object's version."),
+                    },
+                ),
+                "dryRun": {"type": "array", "items": {"type": "string"}, "description": "All: nothing is persisted."},
+            },
+        ),
+        STATUS: _object(
+            "The result of a request that returns no object.",
+            {
+                "apiVersion": _text("v1"),
+                "kind": _text("Status"),
+                "status": _text("Success or Failure."),
+                "message": _text("A sentence for people."),
+                "reason": _text("A word for programs."),
+                "code": _number("The HTTP status code."),
+            },
+        ),
+    }
+)
