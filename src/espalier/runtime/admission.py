@@ -1,0 +1,151 @@
+"""Admission: what an API server asks about a write, and what we answer (`admission.k8s.io/v1`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import jsonpatch
+import msgspec
+from msgspec import Raw
+
+from espalier.api.meta import Part, Tree
+from espalier.kube.errors import Invalid, StatusCause
+from espalier.kube.objects import Object, encode_json
+from espalier.kube.wire import User
+
+API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
+
+Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """A write that waits for our word. `object` is None for deletions, `old` for creations."""
+
+    operation: Operation
+    kind: str
+    namespace: str
+    name: str
+    user: User
+    object: Object | None = None
+    old: Object | None = None
+    subresource: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionResponse:
+    """Our word. A refusal has a sentence, a status code with its reason, and a cause for each wrong field.
+
+    `changed` is the whole object as we would have it; None leaves it as it is.
+    """
+
+    allowed: bool = True
+    message: str = ""
+    code: int = 403
+    reason: str = "Forbidden"
+    causes: tuple[StatusCause, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changed: Tree | None = None
+
+    @classmethod
+    def refuse_fields(
+        cls, message: str, causes: tuple[StatusCause, ...], warnings: tuple[str, ...] = ()
+    ) -> AdmissionResponse:
+        """A refusal because of wrong fields (422 Invalid)."""
+        return cls(False, message, Invalid.code, Invalid.reason, causes, warnings)
+
+
+Handler: TypeAlias = Callable[[AdmissionRequest], AdmissionResponse]
+"""Answers at once, from the request and from caches."""
+
+
+class NoReview(ValueError):
+    """The body is not an AdmissionReview."""
+
+
+class _UserInfo(Part):
+    username: str = ""
+    groups: list[str] = msgspec.field(default_factory=list)
+
+
+class _Kind(Part):
+    kind: str = ""
+
+
+class _Request(Part):
+    uid: str
+    operation: Operation
+    kind: _Kind = msgspec.field(default_factory=_Kind)
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
+    object: Raw = Raw(b"null")
+    old_object: Raw = Raw(b"null")
+    dry_run: bool | None = None
+
+
+class _Review(Part):
+    request: _Request
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+def review(body: bytes, handler: Handler) -> tuple[bytes, AdmissionResponse]:
+    """Answer one AdmissionReview. Raises `NoReview`, and whatever the handler does."""
+    try:
+        asked = _decode(body).request
+        request = AdmissionRequest(
+            asked.operation,
+            asked.kind.kind,
+            asked.namespace,
+            asked.name,
+            User(asked.user_info.username, tuple(asked.user_info.groups)),
+            _object(asked.object),
+            _object(asked.old_object),
+            asked.sub_resource,
+            bool(asked.dry_run),
+        )
+    except msgspec.MsgspecError as error:
+        raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
+    response = handler(request)
+    return encode(asked.uid, request.object, response), response
+
+
+def uid_of(body: bytes) -> str:
+    """The identity of a review, to answer it even when our handler failed."""
+    return _decode(body).request.uid
+
+
+def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> bytes:
+    """The AdmissionReview that says `response`."""
+    answer: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
+    if response.warnings:
+        answer["warnings"] = list(response.warnings)
+    if not response.allowed:
+        answer["status"] = {
+            "apiVersion": "v1",
+            "kind": "Status",
+            "metadata": {},
+            "status": "Failure",
+            "message": response.message,
+            "reason": response.reason,
+            "code": response.code,
+        }
+        if response.causes:
+            answer["status"]["details"] = {"causes": msgspec.to_builtins(response.causes)}
+    elif response.changed is not None and object_ is not None:
+        patch = jsonpatch.make_patch(object_.tree, response.changed).patch
+        if patch:
+            answer["patchType"] = "JSONPatch"
+            answer["patch"] = encode_json(patch)  # base64 on the wire, as msgspec has it for bytes
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": answer})
+
+
+def _object(raw: Raw) -> Object | None:
+    content = bytes(raw)
+    return None if content == b"null" else Object(content)

@@ -1,0 +1,210 @@
+"""The serving certificate of the webhooks: made by us, kept in a Secret, renewed in time, trusted by caBundle.
+
+All replicas share one Secret. Who finds it missing or due makes a new one; the write is conditional, so that two
+replicas that do so at once agree on the first. API servers are told to trust a new authority before anybody serves a
+certificate of it, and the old one stays trusted until it ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from espalier.api.core import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    SECRET,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    Secret,
+)
+from espalier.api.meta import ObjectMeta
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority, KeyPair
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Outcome, Wait
+
+SECRET_NAME = "espalier-webhook-server-cert"  # noqa: S105 - the name of a Secret
+AUTHORITY_DAYS, SERVING_DAYS = 3650, 365
+
+_log = structlog.get_logger("espalier.webhooks")
+
+
+class ServingCertificate:
+    """Keeps Secret, caBundles and `served` right; a controller on its own caches, running on every replica.
+
+    `names` are the DNS names and addresses under which API servers reach the webhooks. `validating` and `mutating` name
+    the webhook configurations whose caBundles are kept: no other one is watched or written. `serve` gets each new pair.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        names: Sequence[str],
+        validating: Sequence[str] = (),
+        mutating: Sequence[str] = (),
+        serve: Callable[[KeyPair], None],
+        clock: Clock,
+        entropy: random.Random | None = None,
+        secret_name: str = SECRET_NAME,
+    ) -> None:
+        self._client = client
+        self._key = Key(namespace, secret_name)
+        self._names = tuple(names)
+        self._serve = serve
+        self._clock = clock
+        self._entropy = entropy
+        self._served = b""
+        # Without an entropy the keys come from the system's generator; retries may be spread by any.
+        self._caches = Caches(client, entropy=entropy)
+        self._secrets = self._caches.of(SECRET, namespace, fields=f"metadata.name={secret_name}")
+        self._configurations: list[tuple[Resource, Cache]] = [
+            (resource, self._caches.of(resource, fields=f"metadata.name={name}"))
+            for resource, names_ in (
+                (VALIDATING_WEBHOOK_CONFIGURATION, validating),
+                (MUTATING_WEBHOOK_CONFIGURATION, mutating),
+            )
+            for name in names_
+        ]
+        self.caches = self._caches
+        self.controller = Controller("webhook-certificate", self._reconcile, workers=1)
+        for cache in (self._secrets, *(cache for _, cache in self._configurations)):
+            self.controller.watch(cache, lambda _: (self._key,))
+
+    def begin(self) -> None:
+        """Ask for the first pass: there may be no object yet whose event would."""
+        self.controller.enqueue(self._key)
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        now = self._clock.now()
+        secret = self._secrets.get(key)
+        kept = _read(secret) if secret is not None else None
+        if secret is None:
+            kept = self._renewed(None, now)
+            self._secrets.wrote(await self._client.create(SECRET, _secret(key, kept)))
+        elif kept is None or not kept.good_for(self._names, now):
+            kept = self._renewed(kept, now)
+            self._secrets.wrote(await self._write(secret, kept))
+        for resource, cache in self._configurations:
+            for configuration in cache.list():
+                await self._trust(resource, cache, configuration, kept.trusted)
+        if kept.serving.certificate != self._served:
+            self._served = kept.serving.certificate
+            self._serve(kept.serving)
+            _log.info("serving certificate loaded", not_after=kept.serving.not_after.isoformat())
+        renew_in = (kept.renew_at - now).total_seconds()
+        return Wait("CertificateValid", "waiting until the serving certificate is due", after=max(renew_in, 1.0))
+
+    def _renewed(self, kept: Kept | None, now: datetime) -> Kept:
+        """A new serving pair; of a new authority as well when the old one is unusable or due."""
+        trusted = b""
+        if kept is None or _renew_at(kept.authority) <= now:
+            authority = Authority.create("espalier-webhooks", now=now, days=AUTHORITY_DAYS, entropy=self._entropy)
+            if kept is not None:
+                trusted = _still_valid(kept.trusted, now)
+        else:
+            authority, trusted = kept.authority, kept.trusted
+        serving = authority.issue_server(self._names[0], names=self._names, now=now, days=SERVING_DAYS)
+        if authority.certificate not in trusted:
+            trusted = authority.certificate + trusted
+        return Kept(Authority.load(authority.certificate, authority.key, self._entropy), serving, trusted)
+
+    async def _write(self, secret: Object, kept: Kept) -> Object:
+        patch = {
+            "metadata": {"resourceVersion": secret.resource_version},
+            "data": msgspec.to_builtins(_data(kept)),
+        }
+        return await self._client.patch(SECRET, secret.name, secret.namespace, patch=patch, type=PatchType.MERGE)
+
+    async def _trust(self, resource: Resource, cache: Cache, configuration: Object, trusted: bytes) -> None:
+        """Set the caBundle of each webhook that has another; guarded by the name at its place in the list."""
+        wanted = base64.b64encode(trusted).decode()
+        patch: list[dict[str, Any]] = []
+        for place, webhook in enumerate(configuration.tree.get("webhooks") or []):
+            if webhook["clientConfig"].get("caBundle") != wanted:
+                path = f"/webhooks/{place}"
+                patch.append({"op": "test", "path": f"{path}/name", "value": webhook["name"]})
+                patch.append({"op": "add", "path": f"{path}/clientConfig/caBundle", "value": wanted})
+        if patch:
+            cache.wrote(await self._client.patch(resource, configuration.name, patch=patch, type=PatchType.JSON))
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What the Secret keeps: the authority that signs, the pair that serves, and the certificates to trust."""
+
+    authority: Authority
+    serving: KeyPair
+    trusted: bytes
+
+    @property
+    def renew_at(self) -> datetime:
+        """When two thirds of the life of the first to end are over."""
+        return min(_renew_at(self.authority), _renew_at(self.serving))
+
+    def good_for(self, names: Sequence[str], now: datetime) -> bool:
+        """Whether it may be served under these names, and need not be renewed yet."""
+        return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
+
+
+def _read(secret: Object) -> Kept | None:
+    """What a Secret holds; None when it cannot be used and has to be made anew."""
+    data = secret.decode(Secret).data
+    try:
+        authority = Authority.load(_first(data["ca.crt"]), data["ca.key"])
+        serving = KeyPair(data["tls.crt"], data["tls.key"])
+        serving.x509.verify_directly_issued_by(authority.x509)
+    except Exception as error:  # whatever somebody put there
+        _log.warning("the serving certificate is not usable and is made anew", error=type(error).__name__)
+        return None
+    return Kept(authority, serving, data["ca.crt"])
+
+
+def _data(kept: Kept) -> dict[str, bytes]:
+    return {
+        "ca.crt": kept.trusted,
+        "ca.key": kept.authority.key,
+        "tls.crt": kept.serving.certificate,
+        "tls.key": kept.serving.key,
+    }
+
+
+def _secret(key: Key, kept: Kept) -> Secret:
+    metadata = ObjectMeta(name=key.name, namespace=key.namespace)
+    return Secret(metadata=metadata, type="kubernetes.io/tls", data=_data(kept))
+
+
+def _renew_at(pair: KeyPair) -> datetime:
+    begun = pair.x509.not_valid_before_utc
+    return begun + (pair.not_after - begun) * 2 / 3
+
+
+def _still_valid(bundle: bytes, now: datetime) -> bytes:
+    certificates = x509.load_pem_x509_certificates(bundle)
+    return b"".join(
+        certificate.public_bytes(Encoding.PEM)
+        for certificate in certificates
+        if certificate.not_valid_after_utc > now + timedelta(minutes=1)
+    )
+
+
+def _first(bundle: bytes) -> bytes:
+    """The authority that signs is the first of the bundle."""
+    return x509.load_pem_x509_certificates(bundle)[0].public_bytes(Encoding.PEM)
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = extension.get_values_for_type(x509.DNSName)
+    return [*names, *map(str, extension.get_values_for_type(x509.IPAddress))]

@@ -1,0 +1,204 @@
+"""Leader election by a Lease, with the rules and times of client-go, and a fence for writes.
+
+The holder renews every `retry` seconds. Others take over once they have seen the Lease unchanged for as long as it says
+it lasts (15 s). The holder gives up after `renew` seconds (10) without a renewal, counted from before the last request
+that succeeded; so its last write leaves five seconds before anybody else may write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from espalier.api.core import LEASE
+from espalier.api.kinds import KubeObject, kind
+from espalier.api.meta import ObjectMeta, Part
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.clock import Clock
+from espalier.runtime.fencing import Fence
+
+_log = structlog.get_logger("espalier.election")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds: how long a Lease lasts, when its holder gives up, how often it is looked at."""
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+
+class LeaseSpec(Part):
+    """`spec` of a Lease."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+@kind(LEASE)
+class Lease(KubeObject):
+    """`coordination.k8s.io/v1 Lease`, as far as elections use it."""
+
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+class Election:
+    """One candidate for one Lease. `fence` is open while it surely leads. The client must not be behind that fence.
+
+    `alive` tells whether the process is in a state in which it should go on leading; without it, it always is.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        fence: Fence,
+        clock: Clock,
+        entropy: random.Random,
+        timing: Timing | None = None,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._client = client
+        self.namespace = namespace
+        self.name = name
+        self.identity = identity
+        self.fence = fence
+        self._clock = clock
+        self._entropy = entropy
+        self._timing = timing or Timing()
+        self._alive = alive
+        self._seen = ""  # resource version of the Lease, and when it was seen first
+        self._seen_at = 0.0
+        self._holder = ""
+        self._transitions = 0
+
+    async def acquire(self) -> None:
+        """Wait until this candidate leads."""
+        while True:
+            if await self._attempt(self._try_to_acquire, self._timing.renew):
+                break
+            await asyncio.sleep(self._timing.retry * (1 + 0.2 * self._entropy.random()))
+        _log.info("leading", lease=f"{self.namespace}/{self.name}", identity=self.identity)
+
+    async def hold(self) -> None:
+        """Renew until leadership is lost; the fence is closed on return."""
+        try:
+            while True:
+                await asyncio.sleep(self._timing.retry)
+                left = self.fence.deadline - self._clock.monotonic()
+                if left <= 0:
+                    break
+                if self._alive() and not await self._attempt(self._renew, left) and self._holder != self.identity:
+                    break
+        finally:
+            self.fence.close()
+        _log.error("leadership lost", lease=f"{self.namespace}/{self.name}", holder=self._holder)
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next need not wait. Only after the last write; errors are only logged."""
+        self.fence.close()
+        if self._holder == self.identity:
+            # One second, not none: as client-go has it, an API server wants a positive number.
+            spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
+            try:
+                async with asyncio.timeout(self._timing.retry):
+                    await self._patch(spec)
+                self._holder = ""
+            except (KubeError, TimeoutError) as error:
+                _log.warning("the lease could not be released", error=str(error))
+
+    async def _attempt(self, action: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+        started = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                led = await action()
+        except (AlreadyExists, Conflict, NotFound):
+            self._seen = ""  # somebody was faster: look again
+            return False
+        except (KubeError, TimeoutError) as error:
+            _log.warning("the lease could not be read or written", error=str(error) or "no answer in time")
+            return False
+        if led:
+            self._holder = self.identity
+            self.fence.extend(started + self._timing.renew)
+        return led
+
+    async def _try_to_acquire(self) -> bool:
+        try:
+            found = await self._client.get(LEASE, self.name, self.namespace)
+        except NotFound:
+            self._transitions = 0
+            self._saw(await self._client.create(LEASE, self._new_lease()))
+            return True
+        spec = found.decode(Lease).spec
+        self._holder, self._transitions = spec.holder_identity, spec.lease_transitions
+        if found.resource_version != self._seen:
+            self._saw(found)
+        expired = self._clock.monotonic() >= self._seen_at + spec.lease_duration_seconds
+        if self._holder and self._holder != self.identity and not expired:
+            return False
+        if self._holder != self.identity:
+            self._transitions += 1
+        await self._patch(self._spec(acquired=True))
+        return True
+
+    async def _renew(self) -> bool:
+        if not self._seen:
+            found = await self._client.get(LEASE, self.name, self.namespace)
+            self._holder = found.decode(Lease).spec.holder_identity
+            self._saw(found)
+            if self._holder != self.identity:
+                return False
+        await self._patch(self._spec(acquired=False))
+        return True
+
+    async def _patch(self, spec: dict[str, Any]) -> None:
+        patch = {"metadata": {"resourceVersion": self._seen}, "spec": spec}
+        self._saw(await self._client.patch(LEASE, self.name, self.namespace, patch=patch, type=PatchType.MERGE))
+
+    def _saw(self, lease: Object) -> None:
+        self._seen, self._seen_at = lease.resource_version, self._clock.monotonic()
+
+    def _spec(self, *, acquired: bool) -> dict[str, Any]:
+        now = self._now()
+        spec: dict[str, Any] = {"holderIdentity": self.identity, "renewTime": now}
+        if acquired:
+            spec |= {"acquireTime": now, "leaseTransitions": self._transitions}
+            spec["leaseDurationSeconds"] = round(self._timing.lease)
+        return spec
+
+    def _new_lease(self) -> Lease:
+        now = self._now()
+        return Lease(
+            metadata=ObjectMeta(name=self.name, namespace=self.namespace),
+            spec=LeaseSpec(
+                holder_identity=self.identity,
+                lease_duration_seconds=round(self._timing.lease),
+                acquire_time=now,
+                renew_time=now,
+            ),
+        )
+
+    def _now(self) -> str:
+        return micro_time(self._clock.now())
+
+
+def micro_time(moment: datetime) -> str:
+    """A moment as Leases and events write it (`metav1.MicroTime`)."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,104 @@
+"""An election on a thread of its own, so that a busy event loop does not lose the Lease, and a stuck one does.
+
+The thread renews only while the event loop of the controllers answered within the last two seconds: a process that
+hangs must not keep others from taking over. Not for simulations, which have neither threads nor sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from espalier.kube.client import Client
+from espalier.runtime.election import Election
+from espalier.runtime.fencing import Fence
+
+T = TypeVar("T")
+
+ANSWER_WITHIN = 2.0
+"""Seconds within which the event loop has to answer for the Lease to be renewed."""
+
+_ASK_EVERY = 0.5
+
+Candidate = Callable[[Client, Callable[[], bool]], Election]
+"""Makes the election from a client of the thread and a function that tells whether the event loop answers."""
+
+
+class ElectionThread:
+    """An `Election` for the Lease `name` that runs beside the event loop.
+
+    `connect` makes its client within the thread, which alone uses it.
+    """
+
+    def __init__(self, name: str, candidate: Candidate, connect: Callable[[], Client], fence: Fence) -> None:
+        self.name = name
+        self.fence = fence
+        self._candidate = candidate
+        self._connect = connect
+        self._answered = time.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Client | None = None
+        self._election: Election | None = None
+        self._beat: asyncio.TimerHandle | None = None
+
+    async def acquire(self) -> None:
+        """Wait until this candidate leads."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._run, args=(self._loop,), name="leader election", daemon=True).start()
+            self._answer()
+            await self._there(self._make())
+        await self._there(self._chosen.acquire())
+
+    async def hold(self) -> None:
+        """Renew until leadership is lost; the fence is closed on return."""
+        await self._there(self._chosen.hold())
+
+    async def release(self) -> None:
+        """Give the Lease back and end the thread."""
+        if self._loop is None:
+            return
+        if self._beat is not None:
+            self._beat.cancel()
+        await self._there(self._leave())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop = None
+
+    @property
+    def _chosen(self) -> Election:
+        if self._election is None:
+            raise RuntimeError("the election has not begun")
+        return self._election
+
+    async def _make(self) -> None:
+        self._client = self._connect()
+        self._election = self._candidate(self._client, self._answers)
+
+    async def _leave(self) -> None:
+        if self._election is not None:
+            await self._election.release()
+        if self._client is not None:
+            await self._client.close()
+
+    def _answers(self) -> bool:
+        return time.monotonic() - self._answered < ANSWER_WITHIN
+
+    def _answer(self) -> None:
+        self._answered = time.monotonic()
+        self._beat = asyncio.get_running_loop().call_later(_ASK_EVERY, self._answer)
+
+    async def _there(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run on the thread, wait here; cancelled there when cancelled here."""
+        assert self._loop is not None  # noqa: S101 - set by acquire
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()

@@ -1,0 +1,79 @@
+"""Logs: coloured lines for people on a terminal, one JSON object a line otherwise. Nothing secret in either."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO
+
+import structlog
+
+from espalier.kube.objects import Object, encode_json
+
+REDACTED = "(redacted)"
+
+_SECRET_NAMES = re.compile(
+    r"(?i)^(data|string_?data|password|passwd|token|secret|kubeconfig|authorization|.*private_?key)$"
+)
+_PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}")
+
+
+def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
+    """Log to `stream` (standard error) from `level` on: debug, info, warning or error."""
+    stream = stream or sys.stderr
+    people = stream.isatty()
+    last: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if people
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_json)]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            redact,
+            *last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )
+
+
+def redact(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: cuts out values under names of secrets, and private keys and bearer tokens anywhere."""
+    for name, value in event.items():
+        event[name] = REDACTED if _SECRET_NAMES.match(name) else _clean(value)
+    return event
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        if "PRIVATE KEY" in value:
+            value = _PEM.sub(REDACTED, value)
+        return _BEARER.sub(rf"\1{REDACTED}", value) if "earer" in value.lower() else value
+    if isinstance(value, Mapping):
+        return {
+            name: REDACTED if isinstance(name, str) and _SECRET_NAMES.match(name) else _clean(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_clean(inner) for inner in value]
+    if isinstance(value, bytes):
+        return f"({len(value)} bytes)"
+    if isinstance(value, Object):
+        return repr(value)  # never its content
+    return value
+
+
+def _json(event: Any, **options: Any) -> str:
+    try:
+        return encode_json(event).decode()
+    except (TypeError, ValueError):
+        return encode_json(
+            {name: value if isinstance(value, int | float | str) else repr(value) for name, value in event.items()}
+        ).decode()

@@ -1,0 +1,272 @@
+"""The manager: starts what a process runs in the right order, and stops it in the reverse one.
+
+Order, as controller-runtime has it: health and metrics, webhooks, caches (full before anybody acts on them),
+leadership, controllers. Webhooks and caches run on every replica, so that a new leader starts warm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Coroutine
+from contextlib import suppress
+from enum import IntEnum
+from typing import Any, Protocol, runtime_checkable
+
+import structlog
+from aiohttp import web
+
+from espalier.kube.client import Client
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.events import Recorder
+from espalier.runtime.fencing import Fence, fenced
+from espalier.runtime.health import Check, health_application, metrics_application
+from espalier.runtime.metrics import Metrics
+from espalier.runtime.options import Options
+from espalier.runtime.serving import HttpServer
+from espalier.runtime.webhooks import Webhooks
+
+_log = structlog.get_logger("espalier.manager")
+
+
+class Ending(IntEnum):
+    """Why a manager ended; the value is the exit code of its process."""
+
+    STOPPED = 0
+    LEADERSHIP_LOST = 3
+
+
+class CachesNotFilled(Exception):
+    """The first lists did not arrive in time; the message names them."""
+
+
+@runtime_checkable
+class Runnable(Protocol):
+    """Runs until cancelled, or ends by itself; an exception ends the manager. Only the leader runs it."""
+
+    async def run(self) -> None:
+        """Run."""
+
+
+class Leadership(Protocol):
+    """An election: `Election` or `ElectionThread`."""
+
+    fence: Fence
+    name: str
+
+    async def acquire(self) -> None:
+        """Wait until this candidate leads."""
+
+    async def hold(self) -> None:
+        """Renew until leadership is lost."""
+
+    async def release(self) -> None:
+        """Give the Lease back."""
+
+
+class Manager:
+    """Runs controllers and what they need.
+
+    `client` is the manager's own; what it manages uses `manager.client`, whose writes are refused while this process
+    does not lead. Addresses are (host, port), port 0 takes a free one, None serves nothing. `grace` and `fill_within`
+    are seconds: for passes that run when the manager stops, and for the first lists.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        entropy: random.Random | None = None,
+        options: Options | None = None,
+        election: Leadership | None = None,
+        health_address: tuple[str, int] | None = None,
+        metrics_address: tuple[str, int] | None = None,
+        component: str = "espalier",
+        grace: float = 30.0,
+        fill_within: float = 120.0,
+    ) -> None:
+        self.clock = clock
+        self.entropy = entropy or random.Random()  # noqa: S311 - spreads load in time, guards nothing
+        self.options = options or Options()
+        self.metrics = Metrics()
+        self.fence = election.fence if election is not None else None
+        self.client = client if self.fence is None else fenced(client, self.fence)
+        self.caches = Caches(client, entropy=self.entropy, options=self.options)
+        self.recorder = Recorder(self.client, component=component, clock=clock, entropy=self.entropy)
+        self.checks: dict[str, Check] = {"caches": self._caches_check}
+        self._election = election
+        self._addresses = (health_address, metrics_address)
+        self._grace = grace
+        self._fill_within = fill_within
+        self._caches = [self.caches]
+        self._webhooks: list[Webhooks] = []
+        self._controllers: list[Controller] = []
+        self._runnables: list[Runnable] = []
+        self._servers: list[HttpServer] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._end: asyncio.Future[Ending] | None = None
+        self.leading = asyncio.Event()
+        """Set while controllers run."""
+
+    def add(self, component: Caches | Controller | Webhooks | Runnable) -> None:
+        """Run this as well. Controllers that `options.controllers` leaves out are not taken."""
+        if isinstance(component, Controller):
+            if self.options.enables(component.name):
+                component.measured_by(self.metrics)
+                self._controllers.append(component)
+                if self.leading.is_set():
+                    self._spawn(component.run(), component.name)
+        elif isinstance(component, Caches):
+            self._caches.append(component)
+        elif isinstance(component, Webhooks):
+            component.measured_by(self.metrics)
+            self._webhooks.append(component)
+            self.checks["webhooks"] = self._webhooks_check
+        else:
+            self._runnables.append(component)
+            if self.leading.is_set():
+                self._spawn(component.run(), type(component).__name__)
+
+    @property
+    def ports(self) -> list[int]:
+        """Where health and metrics are served."""
+        return [server.port for server in self._servers]
+
+    def stop(self) -> None:
+        """Ask `run` to end in order."""
+        self._finish(Ending.STOPPED)
+
+    async def run(self, *, signals: bool = False) -> Ending:
+        """Run until `stop`, a lost Lease, or a failure, which is raised. `signals` only for who owns the process:
+        SIGTERM and SIGINT then stop in order, a second one at once."""
+        loop = asyncio.get_running_loop()
+        self._end = loop.create_future()
+        if signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._signalled)
+        try:
+            self._spawn(self._start(), "start")
+            ending = await self._end
+            _log.info("stopping", reason=ending.name)
+            if ending is Ending.STOPPED:
+                await self._drain()
+            return ending
+        finally:
+            await self._shut_down()
+            if signals:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.remove_signal_handler(number)
+
+    async def _start(self) -> None:
+        await self._serve()
+        for webhooks in self._webhooks:
+            await self._start_webhooks(webhooks)
+        for caches in self._caches:
+            self._spawn(caches.run(), "caches")
+        await self._fill()
+        for cache in (cache for caches in self._caches for cache in caches.all):
+            self.metrics.cache(cache.source.resource, cache)
+        if self._election is not None:
+            leads = self.metrics.leader.labels(self._election.name)
+            leads.set(0)
+            await self._election.acquire()
+            leads.set(1)
+            self._spawn(self._hold(self._election), "leadership")
+        self.leading.set()
+        for controller in self._controllers:
+            self._spawn(controller.run(), controller.name)
+        for runnable in self._runnables:
+            self._spawn(runnable.run(), type(runnable).__name__)
+
+    async def _serve(self) -> None:
+        health, metrics = self._addresses
+        applications: list[tuple[tuple[str, int] | None, web.Application]] = [
+            (health, health_application({}, self.checks)),
+            (metrics, metrics_application(self.metrics)),
+        ]
+        for address, application in applications:
+            if address is not None:
+                server = HttpServer(application, *address)
+                await server.start()
+                self._servers.append(server)
+
+    async def _start_webhooks(self, webhooks: Webhooks) -> None:
+        certificate = webhooks.certificate
+        if certificate is not None:
+            certificate.controller.measured_by(self.metrics)
+            self._spawn(certificate.caches.run(), "caches of webhook certificate")
+            self._spawn(certificate.controller.run(), certificate.controller.name)
+            certificate.begin()
+        await webhooks.start()
+
+    async def _fill(self) -> None:
+        try:
+            async with asyncio.timeout(self._fill_within):
+                for caches in self._caches:
+                    await caches.wait_synced()
+        except TimeoutError:
+            raise CachesNotFilled(f"not listed within {self._fill_within:g} s: {self._unfilled()}") from None
+
+    async def _hold(self, election: Leadership) -> None:
+        await election.hold()
+        self.metrics.leader.labels(election.name).set(0)
+        self._finish(Ending.LEADERSHIP_LOST)
+
+    async def _drain(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._grace):
+                await asyncio.gather(*(controller.drain() for controller in self._controllers))
+                await self.recorder.flush()
+
+    async def _shut_down(self) -> None:
+        """Stop in the reverse order of starting. The Lease goes last of what writes: after the last write."""
+        self.leading.clear()
+        tasks = list(self._tasks)[::-1]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.recorder.close()
+        if self._election is not None:
+            await self._election.release()
+        for webhooks in self._webhooks:
+            await webhooks.stop()
+        for server in self._servers:
+            await server.stop()
+        self._servers.clear()
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._end is not None and not self._end.done():
+            self._end.set_exception(error)
+
+    def _finish(self, ending: Ending) -> None:
+        if self._end is not None and not self._end.done():
+            self._end.set_result(ending)
+
+    def _signalled(self) -> None:
+        if self._end is not None and self._end.done():
+            os._exit(1)
+        self.stop()
+
+    def _caches_check(self) -> str:
+        unfilled = self._unfilled()
+        return f"not listed yet: {unfilled}" if unfilled else ""
+
+    def _unfilled(self) -> str:
+        return ", ".join(
+            cache.source.resource.group_resource for caches in self._caches for cache in caches.all if not cache.synced
+        )
+
+    def _webhooks_check(self) -> str:
+        return "" if all(webhooks.serving for webhooks in self._webhooks) else "the webhook server does not serve yet"

@@ -1,0 +1,133 @@
+"""The admission webhook server: handlers by path, behind a certificate that may be exchanged while it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+import time
+
+import structlog
+from aiohttp import web
+
+from espalier.kube.pki import KeyPair
+from espalier.runtime import admission
+from espalier.runtime.admission import AdmissionResponse, Handler, NoReview
+from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.metrics import Metrics
+from espalier.runtime.serving import HttpServer
+
+LARGEST_BODY = 8 * 1024 * 1024
+"""Bytes; an AdmissionReview holds an object (at most 3 MiB) twice."""
+
+_log = structlog.get_logger("espalier.webhooks")
+
+
+class Webhooks:
+    """Admission handlers, and the server that offers them to API servers.
+
+    In a process that also holds the API server no server is needed (`port` None): `review` answers directly.
+    """
+
+    def __init__(self, *, host: str = "0.0.0.0", port: int | None = 9443) -> None:  # noqa: S104 - API servers call from afar
+        self._host = host
+        self._port = port
+        self._handlers: dict[str, Handler] = {}
+        self._metrics: Metrics | None = None
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._certified = asyncio.Event()
+        self._server: HttpServer | None = None
+        self.certificate: ServingCertificate | None = None
+        """What provides the serving certificate; set it before the manager runs."""
+
+    def measured_by(self, metrics: Metrics) -> None:
+        """Report to these metrics."""
+        self._metrics = metrics
+
+    def handle(self, path: str, handler: Handler) -> None:
+        """Answer reviews sent to `path` (`/mutate-…`, `/validate-…`) with `handler`."""
+        if path in self._handlers:
+            raise ValueError(f"{path} has a handler already")
+        self._handlers[path] = handler
+
+    @property
+    def paths(self) -> list[str]:
+        """Every path that is answered."""
+        return list(self._handlers)
+
+    @property
+    def serving(self) -> bool:
+        """Whether API servers can call, or need not."""
+        return self._server is not None or self._port is None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once it serves."""
+        if self._server is None:
+            raise RuntimeError("the webhook server does not serve yet")
+        return self._server.port
+
+    def review(self, path: str, body: bytes) -> bytes:
+        """Answer the AdmissionReview in `body`. Raises `LookupError` for an unknown path, `NoReview`.
+
+        A handler that fails refuses the write, with a sentence that says that it was our fault.
+        """
+        handler = self._handlers.get(path)
+        if handler is None:
+            raise LookupError(f"no webhook is served at {path}; there are {', '.join(self._handlers)}")
+        started = time.perf_counter()
+        code = 200
+        try:
+            answer, response = admission.review(body, handler)
+            code = 200 if response.allowed else response.code
+        except NoReview:
+            code = 400
+            raise
+        except Exception:
+            _log.exception("panic in a webhook", path=path)
+            code = 500
+            message = "the webhook failed; its log says why"
+            answer = admission.encode(
+                admission.uid_of(body), None, AdmissionResponse(False, message, code, "InternalError")
+            )
+        finally:
+            if self._metrics is not None:
+                self._metrics.webhook_requests.labels(path, str(code)).inc()
+                self._metrics.webhook_latency.labels(path).observe(time.perf_counter() - started)
+        return answer
+
+    def use(self, pair: KeyPair) -> None:
+        """Serve this certificate to connections made from now on."""
+        # The ssl module takes a certificate chain from a file only; this one is gone (mode 0600) once it has been read.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(pair.certificate + pair.key)
+            file.flush()
+            self._context.load_cert_chain(file.name)
+        self._certified.set()
+
+    async def start(self) -> None:
+        """Listen, once there is a certificate."""
+        if self._port is None:
+            return
+        await self._certified.wait()
+        application = web.Application(client_max_size=LARGEST_BODY)
+        application.router.add_post("/{path:.*}", self._answer)
+        server = HttpServer(application, self._host, self._port, context=self._context)
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        try:
+            return web.Response(body=self.review(request.path, body), content_type="application/json")
+        except NoReview as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        except LookupError as error:
+            raise web.HTTPNotFound(text=f"{error.args[0]}\n") from error
