@@ -121,18 +121,18 @@ def missing_tools(components: Sequence[Component], assets: Path) -> list[str]:
     needed = max(component.go_version for component in components)
     go = f"Go {'.'.join(map(str, needed[:2]))} or newer"
     remedy = "install it with your package manager or from go.dev/dl, and put its bin folder on PATH"
-    caches: list[Path] = []
+    go_cache: Path | None = None
     try:
-        found, *folders = go_settings("GOVERSION", "GOCACHE", "GOMODCACHE", folder=components[0].folder)
+        found, cache = go_settings("GOVERSION", "GOCACHE", folder=components[0].folder)
     except FileNotFoundError:
         missing.append(f"{go}: no program 'go' on PATH; {remedy}")
     except subprocess.CalledProcessError as error:
         missing.append(f"{go}: {(error.stderr or error.stdout).strip()}; {remedy}")
     else:
-        caches = [Path(folder) for folder in folders]
+        go_cache = Path(cache)
         if numbers(found) < needed:
             missing.append(f"{go}: 'go' on PATH is {found}; {remedy}")
-    return missing + missing_space(components, assets, caches[0] if caches else None)
+    return missing + missing_space(components, assets, go_cache)
 
 
 def missing_space(components: Sequence[Component], assets: Path, go_cache: Path | None) -> list[str]:

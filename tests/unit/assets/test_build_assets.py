@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 GO = """\
 #!/bin/sh
 case "$1" in
-env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; echo "$HOME/modules"; exit ;;
+env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; exit ;;
 esac
 while [ "$1" != -o ]; do shift; done
 echo some.where/a/package
