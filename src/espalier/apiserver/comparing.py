@@ -1,0 +1,119 @@
+"""Which fields an object has, and in which fields two of its versions differ, as sets of paths that a schema gives.
+
+A list whose schema says map or set is looked into item by item; any other list, and what a schema calls atomic, is one
+field. Where the schema is not known (node None), maps are looked into and lists are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.apiserver.structure import Node
+from espalier.kube.fields import SELF, FieldSet, item_by_keys, item_by_value
+
+
+class Difference(NamedTuple):
+    """Fields that are new or have another value, and fields that are gone."""
+
+    changed: FieldSet
+    removed: FieldSet
+
+
+NOTHING = Difference({}, {})
+
+
+def is_map(value: Any, node: Node | None) -> bool:
+    """Whether a value is looked into field by field."""
+    return isinstance(value, dict) and not (node is not None and node.atomic)
+
+
+def is_list(value: Any, node: Node | None) -> bool:
+    """Whether a value is looked into item by item."""
+    return isinstance(value, list) and node is not None and node.list_type in ("map", "set")
+
+
+def element_of(item: Any, node: Node) -> str:
+    """The path element of a list's item. Keys that are missing have their default, if there is one."""
+    if node.list_type == "set" or not isinstance(item, dict):
+        return item_by_value(item)
+    keys: Tree = {}
+    for name in node.keys:
+        value = item.get(name)
+        if value is None and node.items is not None:
+            default = node.items.properties[name].default if name in node.items.properties else None
+            value = msgspec.json.decode(default) if default is not None else None
+        if value is not None:
+            keys[name] = value
+    return item_by_keys(keys)
+
+
+def elements_of(items: list[Any], node: Node) -> dict[str, Any]:
+    """Items by their path elements; of doubled ones the first."""
+    elements: dict[str, Any] = {}
+    for item in items:
+        elements.setdefault(element_of(item, node), item)
+    return elements
+
+
+def fields_of(value: Any, node: Node | None, *, containers: bool) -> FieldSet:
+    """All fields below a value. With `containers`, maps that hold others are in the set as well (items always are)."""
+    if is_map(value, node):
+        return {
+            f"f:{name}": _field(part, node.child(name) if node is not None else None, containers)
+            for name, part in value.items()
+        }
+    if node is not None and is_list(value, node):
+        return {
+            element: _member(fields_of(item, node.items, containers=containers))
+            for element, item in elements_of(value, node).items()
+        }
+    return {}
+
+
+def _field(value: Any, node: Node | None, containers: bool) -> FieldSet:
+    below = fields_of(value, node, containers=containers)
+    return _member(below) if containers else below
+
+
+def _member(below: FieldSet) -> FieldSet:
+    return {SELF: {}, **below} if below else {}
+
+
+def difference(old: Any, new: Any, node: Node | None) -> Difference:
+    """How two versions of a value differ, in fields below it. Both are maps, or both are lists."""
+    if is_map(new, node):
+        before: dict[str, Any] = {f"f:{name}": part for name, part in old.items()}
+        after: dict[str, Any] = {f"f:{name}": part for name, part in new.items()}
+    elif node is not None and is_list(new, node):
+        before, after = elements_of(old, node), elements_of(new, node)
+    else:
+        return NOTHING
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    for element, value in after.items():
+        below = node and (node.items if element[0] != "f" else node.child(element[2:]))
+        if element not in before:
+            changed[element] = _member(fields_of(value, below, containers=True))
+            continue
+        was = before[element]
+        if was == value and type(was) is type(value):
+            continue
+        if (is_map(value, below) and is_map(was, below)) or (is_list(value, below) and is_list(was, below)):
+            inner = difference(was, value, below)
+            if inner.changed:
+                changed[element] = inner.changed
+            if inner.removed:
+                removed[element] = inner.removed
+        else:
+            changed[element] = {}
+            gone = fields_of(was, below, containers=True)
+            if gone:
+                removed[element] = gone
+    for element, was in before.items():
+        if element not in after:
+            below = node and (node.items if element[0] != "f" else node.child(element[2:]))
+            removed[element] = _member(fields_of(was, below, containers=True))
+    return Difference(changed, removed)

@@ -1,0 +1,87 @@
+"""Server-side apply on plain trees: what a manager's configuration makes of an object.
+
+Rules are those of Kubernetes' structured merge: maps are merged by field, lists by the keys their schema names, sets
+as sets; anything else is replaced. Fields that the manager applied before and now left out are removed, unless
+somebody else owns them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from espalier.api.meta import Tree
+from espalier.apiserver.comparing import element_of, elements_of, is_list, is_map
+from espalier.apiserver.structure import Node
+from espalier.kube.fields import SELF, FieldSet
+
+
+def merged(live: Any, applied: Any, node: Node | None) -> Any:
+    """The live value with the applied one laid over it. Neither is changed; the result shares parts with both."""
+    if is_map(applied, node) and is_map(live, node):
+        result = dict(live)
+        for name, value in applied.items():
+            if name in live:
+                result[name] = merged(live[name], value, node.child(name) if node is not None else None)
+            else:
+                result[name] = value
+        return result
+    if node is not None and is_list(applied, node) and is_list(live, node):
+        return _merged_lists(live, applied, node)
+    return applied
+
+
+def _merged_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
+    """Items that are there keep their place; new ones come behind them, in the order in which they are applied."""
+    wanted = elements_of(applied, node)
+    result = []
+    for item in live:
+        over = wanted.pop(element_of(item, node), None)
+        result.append(item if over is None else merged(item, over, node.items))
+    return [*result, *wanted.values()]
+
+
+def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
+    """A value without the fields in `gone`, except those that are in `kept`, or have something in it below them.
+
+    A map or list that had something and has nothing left is removed with its last field.
+    """
+    if isinstance(value, dict):
+        result: Tree = {}
+        for name, part in value.items():
+            element = f"f:{name}"
+            if element not in gone:
+                result[name] = part
+                continue
+            rest = _pruned_part(part, gone[element], kept.get(element), node.child(name) if node is not None else None)
+            if rest is not None:
+                result[name] = rest[0]
+        return result
+    if isinstance(value, list) and node is not None and is_list(value, node):
+        items = []
+        for item in value:
+            element = element_of(item, node)
+            if element not in gone:
+                items.append(item)
+                continue
+            # Keys stay as long as the item does: without them nobody would know which item it is.
+            below = {name: part for name, part in gone[element].items() if name[2:] not in node.keys}
+            rest = _pruned_part(item, below or {SELF: {}}, kept.get(element), node.items)
+            if rest is not None:
+                items.append(rest[0])
+        return items
+    return value
+
+
+def _pruned_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | None) -> tuple[Any] | None:
+    """What is left of a part, in a tuple; None when it goes as a whole."""
+    itself = not gone or SELF in gone
+    if kept is None and itself:
+        return None
+    if not gone:
+        return (part,)  # somebody else owns it, or something in it
+    if kept is not None and not kept:
+        kept = {SELF: {}}
+    rest = pruned(part, gone, kept or {}, node)
+    if part and not rest and kept is None:
+        return None
+    return (rest,)

@@ -1,0 +1,187 @@
+"""The durable store: a log of changes in one SQLite file.
+
+One row for each version of an object that somebody may still need: the current one, and those that the history for
+watches reaches back to. Writes of one turn of the event loop, and those that arrive while the disk is busy, go into
+one transaction on a worker thread. One connection does everything: SQLite then needs no locks and no retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from espalier.api.resource import Key
+from espalier.apiserver.failures import Full
+from espalier.apiserver.store import Change, Store
+from espalier.kube.objects import Object
+
+FORMAT = 1
+"""Of the file; a file of a later format is not touched."""
+
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS log (
+        revision INTEGER PRIMARY KEY, "table" TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+        deleted INTEGER NOT NULL, body BLOB NOT NULL
+    );
+    CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_NEW = (("format", FORMAT), ("revision", 1), ("compacted", 0))
+
+
+class UnknownFormat(Exception):
+    """The file was written by a later release."""
+
+
+class _Row(NamedTuple):
+    revision: int
+    table: str
+    namespace: str
+    name: str
+    deleted: bool
+    body: bytes
+
+
+class SqliteStore(Store):
+    """Keeps objects in the file `path`, which is made if it is missing, and in memory.
+
+    When the file can't be written any more (the disk is full), what was not acknowledged is taken back, and from then
+    on nothing is written: reads go on, writes raise `Full`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._connection: apsw.Connection | None = None
+        self._pending: list[Change] = []
+        self._garbage: list[int] = []
+        self._writing: list[Change] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._turn: asyncio.Future[None] | None = None
+        self._failure = ""
+
+    async def start(self) -> None:
+        """Open the file and read it. Raises `UnknownFormat`, or `apsw.Error` when it is not such a file."""
+        state, rows = await asyncio.to_thread(self._open)
+        self._compacted = state["compacted"]
+        self.revision = self.durable = max(state["revision"], rows[-1].revision if rows else 0)
+        for row in rows:
+            self._load(row)
+
+    async def close(self) -> None:
+        """Finish what is being written and close the file."""
+        while self._flushing is not None:
+            await asyncio.wait((self._flushing,))
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await asyncio.to_thread(connection.close)
+
+    async def flushed(self, revision: int) -> None:
+        """Return when a revision is durable."""
+        while revision > self.durable:
+            self._check_writable()
+            if self._turn is None:
+                self._turn = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._turn)
+
+    def _open(self) -> tuple[dict[str, int], list[_Row]]:
+        connection = apsw.Connection(str(self._path))
+        try:
+            connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000")
+            with connection:
+                connection.execute(_SCHEMA)
+                connection.executemany("INSERT OR IGNORE INTO state VALUES (?, ?)", _NEW)
+            state = dict(connection.execute("SELECT name, value FROM state"))
+            if state["format"] > FORMAT:
+                raise UnknownFormat(
+                    f"{self._path} has format {state['format']}; this release reads up to {FORMAT}: use a later release"
+                )
+            query = 'SELECT revision, "table", namespace, name, deleted, body FROM log ORDER BY revision'
+            rows = [_Row(*row) for row in connection.execute(query)]
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return state, rows
+
+    def _load(self, row: _Row) -> None:
+        table, key = self.table(row.table), Key(row.namespace, row.name)
+        before = table.objects.get(key)
+        change = Change(row.revision, row.table, key, before, Object(row.body), bool(row.deleted))
+        if not (row.deleted and before is None):
+            table.record(change)
+            if row.revision <= self._compacted:
+                table.drop(1)
+                self._garbage += _superseded(change)
+        else:
+            self._garbage.append(row.revision)
+
+    def _check_writable(self) -> None:
+        if self._failure:
+            raise Full.of(self._failure)
+
+    def _persist(self, change: Change) -> None:
+        self._pending.append(change)
+        if self._flushing is None:
+            self._flushing = asyncio.ensure_future(self._flush())
+            self._flushing.add_done_callback(self._flushed)
+
+    def _flushed(self, _: asyncio.Task[None]) -> None:
+        self._flushing = None
+
+    def _forget(self, changes: Sequence[Change]) -> None:
+        super()._forget(changes)
+        for change in changes:
+            self._garbage += _superseded(change)
+
+    async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._pending and not self._failure:
+            self._writing, self._pending = self._pending, []
+            garbage, self._garbage = self._garbage, []
+            try:
+                await loop.run_in_executor(None, self._commit, self._writing, garbage, self._compacted)
+            except apsw.Error as error:
+                self._fail(error)
+            else:
+                done, self._writing = self._writing, []
+                self._release(done)
+            turn, self._turn = self._turn, None
+            if turn is not None:
+                turn.set_result(None)
+
+    def _commit(self, changes: Sequence[Change], garbage: Sequence[int], compacted: int) -> None:
+        connection = self._connection
+        if connection is None:
+            raise apsw.MisuseError("the store is closed")
+        with connection:
+            connection.executemany(
+                "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
+                [(each.revision, each.table, *each.key, each.deleted, each.after.raw) for each in changes],
+            )
+            if garbage:
+                connection.executemany("DELETE FROM log WHERE revision = ?", [(revision,) for revision in garbage])
+            connection.executemany(
+                "UPDATE state SET value = ? WHERE name = ?",
+                [(changes[-1].revision, "revision"), (compacted, "compacted")],
+            )
+
+    def _fail(self, error: apsw.Error) -> None:
+        """Nothing that was not acknowledged ever happened."""
+        self._failure = (
+            f"the server's storage {self._path.name} can't be written ({error}); it answers reads only, until there "
+            "is space and it is started again"
+        )
+        for change in reversed(self._writing + self._pending):
+            self._tables[change.table].undo(change)
+        self._writing, self._pending = [], []
+        self.revision = self.durable
+
+
+def _superseded(change: Change) -> list[int]:
+    """Rows that nobody needs once a change is no longer in the history."""
+    rows = [] if change.before is None else [int(change.before.resource_version)]
+    return [*rows, change.revision] if change.deleted else rows

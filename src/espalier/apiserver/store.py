@@ -1,0 +1,186 @@
+"""Where objects are: all of them in memory, as bytes, with the changes of the last minutes for those who watch.
+
+A write is seen by the next read at once, but nothing is told to anybody before it is durable: answers wait for
+`flushed`, watches read no further than `durable`. `MemoryStore` is durable at once; `SqliteStore` is so on disk.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from espalier.api.resource import Key
+from espalier.apiserver.failures import expired
+from espalier.kube.objects import Object
+
+HISTORY = 4096
+"""Changes of a table that are kept at most. Whoever watches and is further behind must list anew."""
+
+_SLACK = HISTORY // 4
+
+
+class Change(NamedTuple):
+    """One write. `after` is the object as it is now; of a deletion, as it last was, with the deletion's revision."""
+
+    revision: int
+    table: str
+    key: Key
+    before: Object | None
+    after: Object
+    deleted: bool
+
+
+class Table:
+    """Objects of one kind, in the order of their keys, and the last changes to them."""
+
+    def __init__(self, compacted: int = 0) -> None:
+        self.objects: dict[Key, Object] = {}
+        self.keys: list[Key] = []
+        self.history: list[Change] = []
+        self.dropped = 0
+        """How many changes were in `history` once and are no longer: the place of its first among all."""
+        self.compacted = compacted
+        """Revision of the last change that is no longer in `history`."""
+        self.wakers: dict[object, Callable[[], None]] = {}
+        """Called when there is something new that is durable; the keys say whose they are."""
+
+    def within(self, namespace: str | None) -> Sequence[Key]:
+        """Keys of one namespace or, with None, all; in order."""
+        if namespace is None:
+            return self.keys
+        first = bisect_left(self.keys, Key(namespace, ""))
+        return self.keys[first : bisect_left(self.keys, Key(namespace + "\0", ""), first)]
+
+    def after(self, revision: int) -> int:
+        """The place of the first change after a revision. Raises `Expired` when changes since then were dropped."""
+        if revision < self.compacted:
+            raise expired(f"too old resource version: {revision} ({self.compacted})")
+        return self.dropped + bisect_left(self.history, revision + 1, key=lambda change: change.revision)
+
+    def at(self, revision: int) -> dict[Key, Object | None]:
+        """What objects that changed since a revision were then; None: not there. Raises `Expired`."""
+        first = self.after(revision) - self.dropped
+        then: dict[Key, Object | None] = {}
+        for change in self.history[first:]:
+            then.setdefault(change.key, change.before)
+        return then
+
+    def record(self, change: Change) -> None:
+        """Make a change."""
+        self.history.append(change)
+        if change.deleted:
+            del self.objects[change.key]
+            del self.keys[bisect_left(self.keys, change.key)]
+            return
+        if change.before is None:
+            insort(self.keys, change.key)
+        self.objects[change.key] = change.after
+
+    def undo(self, change: Change) -> None:
+        """Take back the last change."""
+        self.history.pop()
+        if change.before is None:
+            del self.objects[change.key]
+            del self.keys[bisect_left(self.keys, change.key)]
+            return
+        if change.deleted:
+            insort(self.keys, change.key)
+        self.objects[change.key] = change.before
+
+    def drop(self, count: int) -> list[Change]:
+        """Forget the first changes of the history."""
+        gone = self.history[:count]
+        if gone:
+            del self.history[:count]
+            self.dropped += len(gone)
+            self.compacted = gone[-1].revision
+        return gone
+
+
+class Store:
+    """The common part of both stores: tables, revisions, and who is told of changes."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        """Of the last write."""
+        self.durable = 1
+        """Of the last write that can't be lost."""
+        self._tables: dict[str, Table] = {}
+        self._compacted = 0
+        self._followers: list[Callable[[Change], None]] = []
+
+    def table(self, name: str) -> Table:
+        """The table of a kind."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = Table(self._compacted)
+        return table
+
+    def tables(self) -> Iterator[tuple[str, Table]]:
+        """Tables that were ever used, by name."""
+        yield from sorted(self._tables.items())
+
+    def follow(self, follower: Callable[[Change], None]) -> None:
+        """Have `follower` called with each change as soon as it is durable, in order."""
+        self._followers.append(follower)
+
+    def put(self, table: str, key: Key, after: Object, *, deleted: bool = False) -> Change:
+        """Write an object whose resource version is the next revision; with `deleted`, remove it.
+
+        Raises `Full` when nothing can be stored any more.
+        """
+        self._check_writable()
+        of = self.table(table)
+        change = Change(self.revision + 1, table, key, of.objects.get(key), after, deleted)
+        of.record(change)
+        self.revision = change.revision
+        if len(of.history) > HISTORY + _SLACK and of.history[_SLACK].revision <= self.durable:
+            self._forget(of.drop(_SLACK))
+        self._persist(change)
+        return change
+
+    def compact(self, revision: int) -> None:
+        """Forget changes up to a revision: those who still need them must list anew."""
+        revision = min(revision, self.durable)
+        for table in self._tables.values():
+            count = bisect_left(table.history, revision + 1, key=lambda change: change.revision)
+            self._forget(table.drop(count))
+
+    async def start(self) -> None:
+        """Read what is stored."""
+
+    async def close(self) -> None:
+        """Make everything durable and let go of files; idempotent."""
+
+    async def flushed(self, revision: int) -> None:
+        """Return when a revision is durable. Raises `Full` when it will never be."""
+
+    def _check_writable(self) -> None:
+        """Raise `Full` when nothing can be stored."""
+
+    def _persist(self, change: Change) -> None:
+        """Make a change durable and then `_release` it."""
+        raise NotImplementedError
+
+    def _forget(self, changes: Sequence[Change]) -> None:
+        """Changes were dropped from the history."""
+        if changes:
+            self._compacted = max(self._compacted, changes[-1].revision)
+
+    def _release(self, changes: Sequence[Change]) -> None:
+        """These are durable: tell everybody."""
+        self.durable = changes[-1].revision
+        for change in changes:
+            for follower in self._followers:
+                follower(change)
+        for name in {change.table: None for change in changes}:
+            for wake in tuple(self._tables[name].wakers.values()):
+                wake()
+
+
+class MemoryStore(Store):
+    """Keeps objects in memory only. No thread, no delay: what runs on it replays exactly."""
+
+    def _persist(self, change: Change) -> None:
+        self._release((change,))

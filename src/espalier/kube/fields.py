@@ -1,0 +1,213 @@
+"""Sets of fields, as `metadata.managedFields` has them (FieldsV1): their algebra, and the part of an object in a set.
+
+A `FieldSet` is a nested dict whose keys are path elements:
+`f:name` a field, `k:{"name":"x"}` a list's item by its keys, `v:"x"` by its value, `i:0` by its index.
+An empty dict below an element means that the element itself is in the set; `"."` means so where others follow below.
+The empty dict as a whole is the empty set. Sets are values: no function here changes its arguments, and results may
+share parts with them, so nobody may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from espalier.api.meta import Tree
+
+FieldSet: TypeAlias = dict[str, Any]
+
+SELF = "."
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def field(name: str) -> str:
+    """The path element of a field."""
+    return f"f:{name}"
+
+
+def item_by_keys(keys: Mapping[str, Any]) -> str:
+    """The path element of a list item that some of its fields identify."""
+    return f"k:{_encode_sorted(keys).decode()}"
+
+
+def item_by_value(value: Any) -> str:
+    """The path element of an item of a list that is a set."""
+    return f"v:{_encode_sorted(value).decode()}"
+
+
+def parse(raw: bytes | Tree) -> FieldSet:
+    """The set that FieldsV1 (encoded, or decoded already) describes. Raises `ValueError` when it describes none."""
+    try:
+        tree = msgspec.json.decode(raw, type=dict[str, Any]) if isinstance(raw, bytes) else raw
+        return {_canonical(element): _parsed(below) for element, below in tree.items() if element != SELF}
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a set of fields: {error}") from error
+
+
+def _parsed(tree: Any) -> FieldSet:
+    if not isinstance(tree, dict):
+        raise ValueError(f"not a set of fields: {tree!r} below a path element")
+    if len(tree) == 1 and SELF in tree:
+        return {}
+    return {_canonical(element): _parsed(below) for element, below in tree.items()}
+
+
+def _canonical(element: str) -> str:
+    kind, value = element[:2], element[2:]
+    if kind in ("k:", "v:"):
+        return kind + _encode_sorted(msgspec.json.decode(value)).decode()
+    if kind == "f:" or element == SELF or (kind == "i:" and value.isdecimal()):
+        return element
+    raise ValueError(f"not a path element: {element!r}")
+
+
+def serialize(fields: FieldSet) -> bytes:
+    """FieldsV1, elements in order."""
+    return _encode_sorted(fields)
+
+
+def has(fields: FieldSet, *path: str) -> bool:
+    """Whether a path is in the set itself (not only something below it)."""
+    for element in path:
+        if element not in fields:
+            return False
+        fields = fields[element]
+    return bool(path) and (not fields or SELF in fields)
+
+
+def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
+    """All paths in the set."""
+    for element, below in fields.items():
+        if element == SELF:
+            continue
+        if not below or SELF in below:
+            yield (element,)
+        for path in paths(below):
+            yield (element, *path)
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in either."""
+    if not one or one is other:
+        return other
+    if not other:
+        return one
+    result = dict(one)
+    for element, below in other.items():
+        mine = result.get(element)
+        result[element] = below if mine is None else _union_below(mine, below)
+    return result
+
+
+def _union_below(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Of what is below one element; here an empty dict is not nothing, but the element itself."""
+    if one == other:
+        return one
+    if not one:
+        return {SELF: {}, **other}
+    if not other:
+        return {SELF: {}, **one}
+    return union(one, other)
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in both."""
+    result: FieldSet = {}
+    for element, below in one.items():
+        if element in other and element != SELF:
+            common = _intersection_below(below, other[element])
+            if common is not None:
+                result[element] = common
+    return result
+
+
+def _intersection_below(one: FieldSet, other: FieldSet) -> FieldSet | None:
+    member = (not one or SELF in one) and (not other or SELF in other)
+    return _node(member, intersection(one, other))
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in the first and not in the second."""
+    if not other:
+        return one
+    result: FieldSet = {}
+    for element, below in one.items():
+        if element == SELF:
+            continue
+        if element not in other:
+            result[element] = below
+            continue
+        rest = _difference_below(below, other[element])
+        if rest is not None:
+            result[element] = rest
+    return result
+
+
+def _difference_below(one: FieldSet, other: FieldSet) -> FieldSet | None:
+    member = (not one or SELF in one) and not (not other or SELF in other)
+    below = difference(one, other) if other else {element: part for element, part in one.items() if element != SELF}
+    return _node(member, below)
+
+
+def without_below(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in the first, and neither in the second nor below a path of it."""
+    result: FieldSet = {}
+    for element, below in one.items():
+        if element == SELF:
+            continue
+        if element not in other:
+            result[element] = below
+        elif other[element] and SELF not in other[element]:
+            rest = _node(not below or SELF in below, without_below(below, other[element]))
+            if rest is not None:
+                result[element] = rest
+    return result
+
+
+def _node(member: bool, below: FieldSet) -> FieldSet | None:
+    """An element's node out of whether it is in the set, and what is below it; None: nothing."""
+    if member:
+        return {SELF: {}, **below} if below else {}
+    return below or None
+
+
+def extract(tree: Tree, fields: FieldSet) -> Tree:
+    """The part of an object that a set names. What has no path of its own (atomic lists, scalars) comes whole.
+
+    Keys of list items come with their items, for without them nobody knows which items they are.
+    """
+    result = _extract(tree, fields)
+    return result if isinstance(result, dict) else {}
+
+
+def _extract(value: Any, fields: FieldSet) -> Any:
+    if not fields or fields.keys() == {SELF}:
+        return value
+    if isinstance(value, dict):
+        return {
+            name: _extract(part, fields[element]) for name, part in value.items() if (element := f"f:{name}") in fields
+        }
+    if isinstance(value, list):
+        return _extract_items(value, fields)
+    return value
+
+
+def _extract_items(items: list[Any], fields: FieldSet) -> list[Any]:
+    by_keys = [
+        (msgspec.json.decode(element[2:]), below) for element, below in fields.items() if element.startswith("k:")
+    ]
+    found = []
+    for index, item in enumerate(items):
+        if item_by_value(item) in fields or f"i:{index}" in fields:
+            found.append(item)
+            continue
+        for keys, below in by_keys:
+            if isinstance(item, dict) and all(item.get(name) == key for name, key in keys.items() if name in item):
+                own = {name: item[name] for name in keys if name in item}
+                rest = {element: part for element, part in below.items() if element != SELF}
+                found.append({**own, **(_extract(item, rest) if rest else {})})
+                break
+    return found
