@@ -137,13 +137,16 @@ class InfrastructureMachines:
         self._workloads = workloads
         self._kinds = kinds
         self._boot_seconds = boot_seconds
-        self._powered_on: dict[str, float] = {}
-        """When machines that boot were switched on: simulated hardware, so it restarts with this process."""
+        self._powered_on: dict[Key, tuple[str, float]] = {}
+        """Uid of each machine that boots, and when it was switched on: hardware, so it restarts with this process."""
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one machine a step further: bootstrap data, boot, node."""
         found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
-        if found is None or is_paused(found) or found.metadata.deletion_timestamp is not None:
+        if found is None or found.metadata.deletion_timestamp is not None:
+            self._powered_on.pop(key, None)
+            return Done()
+        if is_paused(found):
             return Done()
         typed = found.decode(InfrastructureMachine)
         if typed.status.initialization.provisioned:
@@ -164,8 +167,7 @@ class InfrastructureMachines:
         secret = inventory.secrets.get(Key(found.namespace, data_name)) if data_name else None
         if secret is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
-        now = self._scheme.clock.monotonic()
-        remaining = self._powered_on.setdefault(typed.metadata.uid, now) + self._boot_seconds - now
+        remaining = self._still_boots(found)
         if remaining > 0:
             return Wait("Booting", "the machine boots", after=remaining)
         kubeadm = bootstrap_data.read(secret.decode(Secret).data.get("value", b""))
@@ -177,6 +179,15 @@ class InfrastructureMachines:
         if workload is None:
             return Wait("ControlPlaneUnreachable", "waiting for the API server of the cluster", after=1.0)
         return await self._join(found, typed, kubeadm, workload)
+
+    def _still_boots(self, found: Object) -> float:
+        """Seconds until the machine has booted; the first call switches it on."""
+        now = self._scheme.clock.monotonic()
+        uid, since = self._powered_on.get(found.key, ("", now))
+        if uid != found.metadata.uid:
+            since = now
+            self._powered_on[found.key] = (found.metadata.uid, now)
+        return since + self._boot_seconds - now
 
     async def _reach(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
         """The API server of the cluster; the first machine of the control plane starts it."""
@@ -192,7 +203,7 @@ class InfrastructureMachines:
         provider_id = self._kinds.provider_id.format(cluster=workload.key.name, name=found.name)
         address = address_of(typed.metadata.uid)
         await workload.register(kubeadm, provider_id=provider_id, address=address)
-        self._powered_on.pop(typed.metadata.uid, None)
+        self._powered_on.pop(found.key, None)
         found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
         addresses = msgspec.convert(nodes.addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)

@@ -110,10 +110,10 @@ def _conditions(ready: str, reason: str, message: str, now: str) -> list[Tree]:
     ]
 
 
-def static_pods(kubeadm: Kubeadm, *, node_uid: str, address: str, now: str) -> list[Tree]:
-    """The mirror pods of a control plane node, running, with the images of its release."""
+def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
+    """The mirror pods of a control plane node, with the images of its release."""
     return [
-        _static_pod(component, image, kubeadm.node_name, node_uid, address, now)
+        _static_pod(component, image, kubeadm.node_name, node_uid)
         for component, image in control_plane_images(kubeadm).items()
     ]
 
@@ -131,8 +131,7 @@ def control_plane_images(kubeadm: Kubeadm) -> Mapping[str, str]:
     return {"etcd": f"{etcd_repository}/etcd:{etcd_tag}", **images}
 
 
-def _static_pod(component: str, image: str, node_name: str, node_uid: str, address: str, now: str) -> Tree:
-    conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+def _static_pod(component: str, image: str, node_name: str, node_uid: str) -> Tree:
     return {
         "apiVersion": POD.api_version,
         "kind": POD.kind,
@@ -151,26 +150,5 @@ def _static_pod(component: str, image: str, node_name: str, node_uid: str, addre
             "priorityClassName": "system-node-critical",
             "containers": [{"name": component, "image": image}],
             "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
-        },
-        "status": {
-            "phase": "Running",
-            "startTime": now,
-            "hostIP": address,
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "qosClass": "Burstable",
-            "conditions": [{"type": type_, "status": "True", "lastTransitionTime": now} for type_ in conditions],
-            "containerStatuses": [
-                {
-                    "name": component,
-                    "image": image,
-                    "imageID": image,
-                    "ready": True,
-                    "started": True,
-                    "restartCount": 0,
-                    "state": {"running": {"startedAt": now}},
-                    "lastState": {},
-                }
-            ],
         },
     }

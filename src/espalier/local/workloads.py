@@ -151,7 +151,7 @@ class WorkloadCluster:
         )
         if kubeadm.control_plane:
             node = node or await self.client.get(NODE, kubeadm.node_name)
-            for pod in nodes.static_pods(kubeadm, node_uid=node.metadata.uid, address=address, now=now):
+            for pod in nodes.static_pods(kubeadm, node_uid=node.metadata.uid):
                 await self.create(POD, pod)
 
     async def create(self, resource: Resource, body: Tree) -> Object | None:

@@ -165,6 +165,9 @@ def _infrastructure_message(observed: Observed) -> str:
 
 
 def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
+    known = [find(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
+    if observed.workload is None and known[0] is not None and known[1] is not None:
+        return known[0], known[1]  # Nobody can look: what was seen last stays said.
     if observed.node is None:
         if observed.machine.status.node_ref is not None:
             reason, message = "NodeDeleted", "the node of this machine is gone"
@@ -197,6 +200,11 @@ def _available(machine: Machine, ready: Condition, now: datetime) -> Condition:
     if available_in(machine, ready, now) > 0:
         return condition("Available", False, "WaitingForMinReadySeconds")
     return condition("Available", True, "Available")
+
+
+def _cluster_goes(observed: Observed) -> bool:
+    """A cluster that goes takes its nodes with it."""
+    return observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
 
 
 class Machines:
@@ -306,14 +314,23 @@ class Machines:
                 Machine.resource, observed.object, status(observed, self._scheme.clock.now(), deleting=waiting)
             )
             return Wait("Deleting", waiting)
+        if self._keeps_node(observed):
+            return Wait(
+                "WorkloadClusterUnreachable", "waiting for the cluster's API server to delete the node", after=5.0
+            )
         await self._delete_node(observed)
         await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=False)
         return Done()
 
+    def _keeps_node(self, observed: Observed) -> bool:
+        """Whether a node may be left behind because its API server cannot be reached now."""
+        return (
+            observed.workload is None and observed.machine.status.node_ref is not None and not _cluster_goes(observed)
+        )
+
     async def _delete_node(self, observed: Observed) -> None:
-        cluster_goes = observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
-        if observed.workload is None or observed.node is None or cluster_goes:
-            return  # A cluster that goes takes its nodes with it.
+        if observed.workload is None or observed.node is None or _cluster_goes(observed):
+            return
         try:
             await observed.workload.client.delete(NODE, observed.node.name, uid=observed.node.metadata.uid)
         except NotFound:
