@@ -56,7 +56,8 @@ class HttpShell:
     """Serves an `Endpoint` on one address over TLS.
 
     Clients are known by a certificate of `client_ca` (PEM; common name = user, organizations = groups) or by a bearer
-    token of `tokens`; others get 401. `port` 0 takes a free one, which `url` then names.
+    token of `tokens` (looked up at each request); others get 401. A certificate of another authority is refused in the
+    TLS handshake already. `port` 0 takes a free one, which `url` then names.
     """
 
     def __init__(
@@ -143,6 +144,8 @@ class HttpShell:
         response = web.StreamResponse(headers=_HEADERS)
         connection = cast("_Connection", incoming.protocol)
         self._streams.add(stream)
+        if self._connections is None:
+            await stream.close()  # `stop` came between the request and here
         try:
             with connection.watching():
                 # Headers leave at once: a client must know that its watch stands, though nothing happens yet.

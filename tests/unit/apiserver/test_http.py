@@ -53,6 +53,9 @@ class Echo:
     def __init__(self) -> None:
         self.requests: list[tuple[Request, User]] = []
         self.stream = Documents()
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def serve(self, request: Request, user: User) -> Response:
         self.requests.append((request, user))
@@ -64,6 +67,8 @@ class Echo:
         self.requests.append((request, user))
         if request.path == "/gone":
             return Response(410, b"{}")
+        self.asked.set()
+        await self.may_answer.wait()
         return self.stream
 
 
@@ -219,6 +224,20 @@ async def test_watches_end_when_the_shell_stops(world: World) -> None:
         assert await response.content.read() == b""
     assert world.endpoint.stream.closed.is_set()
     await world.shell.stop()
+
+
+async def test_a_watch_that_is_late_for_the_end_ends_as_well(world: World) -> None:
+    world.endpoint.may_answer.clear()
+    async with world.client() as session:
+        answer = asyncio.create_task(session.get("/pods?watch=true"))
+        await world.endpoint.asked.wait()
+        stop = asyncio.create_task(world.shell.stop())
+        await asyncio.sleep(0)
+        world.endpoint.may_answer.set()
+        async with await answer as response:
+            assert await response.content.read() == b""
+        await stop
+    assert world.endpoint.stream.closed.is_set()
 
 
 async def test_a_defect_is_a_500_without_details(world: World, caplog: pytest.LogCaptureFixture) -> None:
