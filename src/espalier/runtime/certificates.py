@@ -11,7 +11,7 @@ import base64
 import random
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -35,9 +35,15 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Outcome, Wait
 
 SECRET_NAME = "espalier-webhook-server-cert"  # noqa: S105 - the name of a Secret
-AUTHORITY_DAYS, SERVING_DAYS = 3650, 365
 
 _log = structlog.get_logger("espalier.webhooks")
+
+
+class Lifetime(NamedTuple):
+    """How many days certificates are made for. They are renewed after two thirds of it."""
+
+    authority: float = 3650
+    serving: float = 365
 
 
 class ServingCertificate:
@@ -58,6 +64,7 @@ class ServingCertificate:
         serve: Callable[[KeyPair], None],
         clock: Clock,
         entropy: random.Random | None = None,
+        lifetime: Lifetime | None = None,
         secret_name: str = SECRET_NAME,
     ) -> None:
         self._client = client
@@ -66,6 +73,7 @@ class ServingCertificate:
         self._serve = serve
         self._clock = clock
         self._entropy = entropy
+        self._lifetime = lifetime or Lifetime()
         self._served = b""
         # Without an entropy the keys come from the system's generator; retries may be spread by any.
         self._caches = Caches(client, entropy=entropy)
@@ -111,12 +119,14 @@ class ServingCertificate:
         """A new serving pair; of a new authority as well when the old one is unusable or due."""
         trusted = b""
         if kept is None or _renew_at(kept.authority) <= now:
-            authority = Authority.create("espalier-webhooks", now=now, days=AUTHORITY_DAYS, entropy=self._entropy)
+            days = self._lifetime.authority
+            authority = Authority.create("espalier-webhooks", now=now, days=days, entropy=self._entropy)
             if kept is not None:
                 trusted = _still_valid(kept.trusted, now)
         else:
             authority, trusted = kept.authority, kept.trusted
-        serving = authority.issue_server(self._names[0], names=self._names, now=now, days=SERVING_DAYS)
+        days = self._lifetime.serving
+        serving = authority.issue_server(self._names[0], names=self._names, now=now, days=days)
         if authority.certificate not in trusted:
             trusted = authority.certificate + trusted
         return Kept(Authority.load(authority.certificate, authority.key, self._entropy), serving, trusted)

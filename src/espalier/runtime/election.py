@@ -99,12 +99,11 @@ class Election:
     async def hold(self) -> None:
         """Renew until leadership is lost; the fence is closed on return."""
         try:
-            while True:
-                await asyncio.sleep(self._timing.retry)
-                left = self.fence.deadline - self._clock.monotonic()
-                if left <= 0:
-                    break
-                if self._alive() and not await self._attempt(self._renew, left) and self._holder != self.identity:
+            while self._left > 0:
+                await asyncio.sleep(min(self._timing.retry, self._left))
+                if self._left <= 0 or not self._alive():
+                    continue
+                if not await self._attempt(self._renew, self._left) and self._holder != self.identity:
                     break
         finally:
             self.fence.close()
@@ -122,6 +121,11 @@ class Election:
                 self._holder = ""
             except (KubeError, TimeoutError) as error:
                 _log.warning("the lease could not be released", error=str(error))
+
+    @property
+    def _left(self) -> float:
+        """Seconds until leadership is lost without a renewal."""
+        return self.fence.deadline - self._clock.monotonic()
 
     async def _attempt(self, action: Callable[[], Awaitable[bool]], seconds: float) -> bool:
         started = self._clock.monotonic()

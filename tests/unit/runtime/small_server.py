@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import jsonpatch
 import msgspec
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Expired, NotFound, Unreachable
+from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Expired, Invalid, NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import NO_RETRY
 from espalier.kube.wire import Request, Response, Stream, User
@@ -111,6 +112,8 @@ class SmallServer:
             if path not in self.objects and "apply" not in request.headers["content-type"]:
                 raise NotFound.of(f"{path} not found")
             present = self.objects.get(path)
+            if isinstance(body, list):
+                return self._store(path, _json_patch(present, body), "MODIFIED")
             wanted = body.get("metadata", {}).get("resourceVersion")
             if wanted and present and wanted != present["metadata"]["resourceVersion"]:
                 raise Conflict.of("the object has been modified")
@@ -243,6 +246,14 @@ def _merge(old: Any, patch: Any) -> Any:
         else:
             merged[key] = _merge(merged.get(key), value)
     return merged
+
+
+def _json_patch(tree: Tree | None, patch: list[Tree]) -> Tree:
+    try:
+        patched: Tree = jsonpatch.apply_patch(tree, patch)
+    except jsonpatch.JsonPatchException as error:
+        raise Invalid.of(str(error)) from error
+    return patched
 
 
 def client_of(server: SmallServer) -> Client:

@@ -1,0 +1,202 @@
+"""The life of the serving certificate, told on a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+from cryptography import x509
+from tests.unit.runtime.simulated import running, simulate
+from tests.unit.runtime.small_server import SmallServer, client_of
+
+from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.kube.pki import KeyPair
+from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
+from espalier.runtime.virtual import Simulation
+
+HOUR = 3600.0
+LIFETIME = Lifetime(authority=10, serving=1)
+SECRET_PATH = f"/api/v1/namespaces/eksa-system/secrets/{SECRET_NAME}"
+
+
+class Replica:
+    def __init__(self, server: SmallServer, simulation: Simulation, *, names: tuple[str, ...] = ("hooks.svc",)) -> None:
+        self.served: list[KeyPair] = []
+        self.trusted_when_served: list[list[bytes]] = []
+        self._server = server
+        self.certificate = ServingCertificate(
+            client_of(server),
+            namespace="eksa-system",
+            names=names,
+            validating=["espalier"],
+            mutating=["espalier"],
+            serve=self._serve,
+            clock=simulation.clock,
+            entropy=simulation.random,
+            lifetime=LIFETIME,
+        )
+
+    def _serve(self, pair: KeyPair) -> None:
+        self.served.append(pair)
+        self.trusted_when_served.append(bundles(self._server))
+
+    async def run(self) -> None:
+        self.certificate.begin()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.certificate.caches.run())
+            group.create_task(self.certificate.controller.run())
+
+
+def configuration(*webhooks: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "espalier"},
+        "webhooks": [{"name": name, "clientConfig": {"service": {"name": "hooks"}}} for name in webhooks],
+    }
+
+
+def bundles(server: SmallServer) -> list[bytes]:
+    return [
+        base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
+        for path, tree in server.objects.items()
+        if path.endswith("webhookconfigurations/espalier")
+        for webhook in tree["webhooks"]
+    ]
+
+
+def trusts(bundle: bytes, pair: KeyPair) -> bool:
+    return any(pair.x509.issuer == authority.subject and verifies(authority, pair) for authority in authorities(bundle))
+
+
+def authorities(bundle: bytes) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(bundle)
+
+
+def verifies(authority: x509.Certificate, pair: KeyPair) -> bool:
+    try:
+        pair.x509.verify_directly_issued_by(authority)
+    except Exception:
+        return False
+    return True
+
+
+def play(story: Callable[[SmallServer, Simulation], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        server = SmallServer()
+        server.put(configuration("a", "b"), VALIDATING_WEBHOOK_CONFIGURATION)
+        server.put(configuration("c"), MUTATING_WEBHOOK_CONFIGURATION)
+        await story(server, simulation)
+
+    simulate(main)
+
+
+def test_it_is_made_trusted_and_served() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        replica = Replica(server, simulation)
+        async with running(replica):
+            await asyncio.sleep(5)
+            (pair,) = replica.served
+            assert len(bundles(server)) == 3
+            assert all(trusts(bundle, pair) for bundle in replica.trusted_when_served[0])
+            assert server.objects[SECRET_PATH]["type"] == "kubernetes.io/tls"
+            writes = sum(server.writes.values())
+            await asyncio.sleep(15 * HOUR)
+            assert sum(server.writes.values()) == writes
+
+    play(story)
+
+
+def test_two_replicas_agree_on_one() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        server.slow = 0.05
+        replicas = [Replica(server, simulation) for _ in range(2)]
+        async with running(*replicas):
+            await asyncio.sleep(30)
+            assert [len(replica.served) for replica in replicas] == [1, 1]
+            assert replicas[0].served == replicas[1].served
+
+    play(story)
+
+
+def test_it_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        replica = Replica(server, simulation)
+        async with running(replica):
+            await asyncio.sleep(15.5 * HOUR)
+            assert len(replica.served) == 1
+            await asyncio.sleep(1 * HOUR)
+            old, new = replica.served
+            assert new.not_after - old.not_after > timedelta(hours=15)
+            assert old.x509.issuer == new.x509.issuer
+            assert all(trusts(bundle, old) and trusts(bundle, new) for bundle in bundles(server))
+
+    play(story)
+
+
+def test_through_two_lives_of_the_authority_each_certificate_served_is_trusted_and_so_is_the_one_before() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        replica = Replica(server, simulation)
+        async with running(replica):
+            for _ in range(20 * 24):
+                await asyncio.sleep(1 * HOUR)
+                assert replica.served[-1].not_after > simulation.clock.now() + timedelta(hours=7)
+            pairs = replica.served
+            assert 25 <= len(pairs) <= 40
+            for before, after, trusted in zip(pairs, pairs[1:], replica.trusted_when_served[1:], strict=False):
+                assert all(trusts(bundle, before) and trusts(bundle, after) for bundle in trusted)
+            assert max(len(authorities(bundle)) for bundle in bundles(server)) <= 2
+
+    play(story)
+
+
+def test_a_ca_bundle_that_somebody_overwrites_is_put_right_and_nothing_else_is_touched() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        replica = Replica(server, simulation)
+        async with running(replica):
+            await asyncio.sleep(5)
+            tree = configuration("a", "new")
+            tree["webhooks"][1]["failurePolicy"] = "Ignore"
+            server.put(tree, VALIDATING_WEBHOOK_CONFIGURATION)
+            server.put({**configuration("x"), "metadata": {"name": "foreign"}}, VALIDATING_WEBHOOK_CONFIGURATION)
+            await asyncio.sleep(5)
+            assert len(bundles(server)) == 3
+            assert all(trusts(bundle, replica.served[0]) for bundle in bundles(server))
+            path = VALIDATING_WEBHOOK_CONFIGURATION.path(None, "espalier")
+            assert server.objects[path]["webhooks"][1]["failurePolicy"] == "Ignore"
+            foreign = server.objects[VALIDATING_WEBHOOK_CONFIGURATION.path(None, "foreign")]
+            assert "caBundle" not in foreign["webhooks"][0]["clientConfig"]
+
+    play(story)
+
+
+def test_a_secret_that_is_deleted_or_unusable_is_made_anew() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        replica = Replica(server, simulation)
+        async with running(replica):
+            await asyncio.sleep(5)
+            server.remove(SECRET_NAME, "eksa-system", SECRET)
+            await asyncio.sleep(5)
+            assert len(replica.served) == 2
+            tree = server.objects[SECRET_PATH]
+            server.put({**tree, "data": {**tree["data"], "tls.crt": base64.b64encode(b"rust").decode()}}, SECRET)
+            await asyncio.sleep(5)
+            assert len(replica.served) == 3
+            assert all(trusts(bundle, replica.served[-1]) for bundle in bundles(server))
+
+    play(story)
+
+
+def test_another_name_to_be_reached_by_is_another_certificate() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        async with running(Replica(server, simulation)):
+            await asyncio.sleep(5)
+        replica = Replica(server, simulation, names=("hooks.svc", "192.0.2.7"))
+        async with running(replica):
+            await asyncio.sleep(5)
+            (pair,) = replica.served
+            names = pair.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.7"]
+
+    play(story)

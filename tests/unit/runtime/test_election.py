@@ -1,0 +1,208 @@
+"""Two candidates, one Lease, and a clock that jumps: at no moment may both write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, config_map
+
+from espalier.api.core import CONFIG_MAP, LEASE
+from espalier.kube.client import Client
+from espalier.kube.errors import ServerFailure
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.retry import NO_RETRY
+from espalier.kube.wire import Request
+from espalier.runtime.election import Election, Lease
+from espalier.runtime.fencing import Fence, Fenced, fenced
+from espalier.runtime.options import Options
+from espalier.runtime.virtual import Simulation
+
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
+
+
+class Candidate:
+    """An election with its own way to the server, which can be cut."""
+
+    def __init__(self, name: str, server: SmallServer, simulation: Simulation) -> None:
+        self.name = name
+        self.alive = True
+        self.cut = False
+        self._server = server
+        self.client = Client(InProcessTransport(self), retry=NO_RETRY)
+        self.fence = Fence(simulation.clock.monotonic)
+        self.election = Election(
+            self.client,
+            namespace="eksa-system",
+            name="manager",
+            identity=name,
+            fence=self.fence,
+            clock=simulation.clock,
+            entropy=simulation.random,
+            alive=lambda: self.alive,
+        )
+
+    async def serve(self, request: Request, user: Any) -> Any:
+        if self.cut:
+            await asyncio.sleep(3600)
+        return await self._server.serve(request, user)
+
+    async def watch(self, request: Request, user: Any) -> Any:
+        return await self._server.watch(request, user)
+
+
+def lease(server: SmallServer) -> Lease:
+    return msgspec.convert(server.objects[LEASE_PATH], Lease)
+
+
+def play(story: Callable[[SmallServer, Candidate, Candidate], Any]) -> Any:
+    async def main(simulation: Simulation) -> Any:
+        server = SmallServer()
+        return await story(server, *(Candidate(name, server, simulation) for name in ("one", "two")))
+
+    return simulate(main)
+
+
+def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        holding = asyncio.create_task(one.election.hold())
+        waiting = asyncio.create_task(two.election.acquire())
+        await asyncio.sleep(300)
+        assert one.fence.open
+        assert not waiting.done()
+        holding.cancel()
+        await asyncio.sleep(0)
+        await one.election.release()
+        released = asyncio.get_running_loop().time()
+        await waiting
+        assert asyncio.get_running_loop().time() - released < 4
+        assert (one.fence.open, two.fence.open) == (False, True)
+        assert (lease(server).spec.holder_identity, lease(server).spec.lease_transitions) == ("two", 1)
+
+    play(story)
+
+
+def test_a_steady_leader_writes_nothing_but_one_renewal_every_two_seconds() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        asyncio.create_task(one.election.hold())  # noqa: RUF006 - ends with the loop
+        del server.requests[:]
+        await asyncio.sleep(60)
+        assert {request.method for request in server.requests} == {"PATCH"}
+        assert 29 <= len(server.requests) <= 31
+
+    play(story)
+
+
+def test_a_leader_that_is_cut_off_stops_writing_before_the_next_begins() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        holding = asyncio.create_task(one.election.hold())
+        waiting = asyncio.create_task(two.election.acquire())
+        await asyncio.sleep(33.3)
+        one.cut = True
+        cut = asyncio.get_running_loop().time()
+        await holding
+        stopped = asyncio.get_running_loop().time()
+        assert 6 <= stopped - cut <= 10
+        assert not one.fence.open
+        with pytest.raises(Fenced, match="does not hold its Lease"):
+            await fenced(one.client, one.fence).create(CONFIG_MAP, config_map("a"))
+        await waiting
+        assert asyncio.get_running_loop().time() - stopped >= 3
+        await fenced(two.client, two.fence).create(CONFIG_MAP, config_map("a"))
+
+    play(story)
+
+
+def test_a_process_that_hangs_does_not_renew() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        holding = asyncio.create_task(one.election.hold())
+        one.alive = False
+        async with asyncio.timeout(13):
+            await holding
+        assert not one.fence.open
+
+    play(story)
+
+
+def test_failures_that_pass_do_not_end_leadership() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        holding = asyncio.create_task(one.election.hold())
+        for _ in range(10):
+
+            def refuse(request: Request) -> None:
+                raise ServerFailure.of("not now")
+
+            server.before = refuse
+            await asyncio.sleep(5)
+            server.before = lambda request: None
+            await asyncio.sleep(5)
+        assert not holding.done()
+        assert one.fence.open
+
+    play(story)
+
+
+def test_who_finds_its_lease_taken_stops_at_once() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        holding = asyncio.create_task(one.election.hold())
+        server.put(
+            {"metadata": {"name": "manager", "namespace": "eksa-system"}, "spec": {"holderIdentity": "x"}}, LEASE
+        )
+        async with asyncio.timeout(5):
+            await holding
+
+    play(story)
+
+
+def test_an_abandoned_lease_is_taken_over_after_it_was_seen_unchanged_for_its_time() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2019-01-01T00:00:00.000000Z"}
+        server.put({"metadata": {"name": "manager", "namespace": "eksa-system"}, "spec": spec}, LEASE)
+        await one.election.acquire()
+        # Other machines' clocks are not trusted: that the renewal looks old means nothing.
+        assert 15 <= asyncio.get_running_loop().time() <= 19
+        assert lease(server).spec.holder_identity == "one"
+
+    play(story)
+
+
+def test_two_who_begin_at_once_do_not_both_lead() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        server.slow = 0.1
+        tasks = [asyncio.create_task(candidate.election.acquire()) for candidate in (one, two)]
+        await asyncio.sleep(8)
+        assert [task.done() for task in tasks].count(True) == 1
+        assert [one.fence.open, two.fence.open].count(True) == 1
+
+    play(story)
+
+
+async def test_reads_pass_a_closed_fence() -> None:
+    server = SmallServer()
+    client = fenced(Client(InProcessTransport(server), retry=NO_RETRY), Fence(lambda: 0.0))
+    assert (await client.list(CONFIG_MAP)).items == []
+
+
+def test_managers_of_different_shares_have_different_leases() -> None:
+    shares = [
+        Options(),
+        Options(namespace="team-a"),
+        Options(watch_filter="team-a"),
+        Options(watch_filter="Team_A"),
+        Options(controllers=("cluster",)),
+    ]
+    names = [share.lease_name("espalier") for share in shares]
+    assert names[0] == "espalier"
+    assert len({*names}) == len(names)
+    assert all(name == name.lower() and "_" not in name for name in names)
+    assert Options(controllers=("a", "b")).lease_name("x") != Options(controllers=("b",)).lease_name("x")

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
+from espalier.runtime.fencing import Fence, Fenced
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.virtual import Simulation
+
+
+def connect(kubeconfig: bytes) -> Client:
+    return client_of(SmallServer())
+
+
+def test_a_cluster_has_one_client_until_its_kubeconfig_changes() -> None:
+    async def main(simulation: Simulation) -> None:
+        clients = RemoteClients(connect)
+        first = clients.get(Key("n", "a"), b"1")
+        assert clients.get(Key("n", "a"), b"1") is first
+        assert clients.get(Key("n", "b"), b"1") is not first
+        assert clients.get(Key("n", "a"), b"2") is not first
+        await clients.close()
+
+    simulate(main)
+
+
+def test_the_least_recently_used_client_goes_and_is_closed_when_its_last_request_had_time_to_end() -> None:
+    async def main(simulation: Simulation) -> None:
+        clients = RemoteClients(connect, limit=2, linger=60.0)
+        a, b = (clients.get(Key("n", name), b"1") for name in "ab")
+        assert clients.get(Key("n", "a"), b"1") is a
+        clients.get(Key("n", "c"), b"1")
+        assert len(clients) == 2
+        assert clients.get(Key("n", "a"), b"1") is a
+        await asyncio.sleep(59)
+        await b.list(CONFIG_MAP)
+        await asyncio.sleep(2)
+        with pytest.raises(Unreachable):
+            await b.list(CONFIG_MAP)
+        await a.list(CONFIG_MAP)
+        await clients.close()
+        with pytest.raises(Unreachable):
+            await a.list(CONFIG_MAP)
+
+    simulate(main)
+
+
+async def test_without_the_lease_nothing_is_written_into_workload_clusters_either() -> None:
+    clients = RemoteClients(connect, fence=Fence(lambda: 0.0))
+    with pytest.raises(Fenced):
+        await clients.get(Key("n", "a"), b"1").create(CONFIG_MAP, config_map("a"))
+    await clients.close()
