@@ -20,6 +20,7 @@ from espalier.local.capi.kubeadm_config import KubeadmConfigs
 from espalier.local.capi.kubeadm_control_plane import KubeadmControlPlanes
 from espalier.local.capi.machine import Machines
 from espalier.local.capi.machine_deployment import MachineDeployments
+from espalier.local.capi.machine_health_check import MachineHealthChecks
 from espalier.local.capi.machine_set import MachineSets
 from espalier.local.capi.objects import cluster_key
 from espalier.local.capi.scheme import Reconcile, Scheme, replanned
@@ -71,6 +72,7 @@ def build(
         wiring.sets(),
         wiring.machines(),
         wiring.configs(),
+        wiring.health_checks(),
         wiring.workload_clusters(timing.pods),
     ]
     for provider in kinds:
@@ -185,6 +187,16 @@ class _Wiring:
 
     def _configs_in(self, cluster: Object) -> Iterable[Key]:
         return [found.key for found in in_cluster(self._inventory.configs, cluster.key)]
+
+    def health_checks(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
+        controller.watch(inventory.health_checks)
+        controller.watch(inventory.machines, self._health_checks_in)
+        return controller
+
+    def _health_checks_in(self, object_: Object) -> Iterable[Key]:
+        return [found.key for found in in_cluster(self._inventory.health_checks, cluster_key(object_))]
 
     def infrastructure_clusters(self, provider: InfrastructureKinds) -> Controller:
         inventory = self._inventory

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
@@ -32,6 +32,7 @@ class Inventory:
     machines: Cache
     configs: Cache
     config_templates: Cache
+    health_checks: Cache
     secrets: Cache
     infrastructure: dict[str, Cache]
     kinds: tuple[InfrastructureKinds, ...]
@@ -52,6 +53,7 @@ class Inventory:
             machines=cache(Machine.resource),
             configs=cache(KubeadmConfig.resource),
             config_templates=cache(KubeadmConfigTemplate.resource),
+            health_checks=cache(MachineHealthCheck.resource),
             secrets=caches.of(SECRET, labels=names.CLUSTER, indexes={BY_CLUSTER: _by_cluster}),
             infrastructure={
                 resource.kind: cache(resource)
@@ -64,7 +66,7 @@ class Inventory:
     def all(self) -> Iterator[Cache]:
         """Every cache."""
         yield from (self.clusters, self.control_planes, self.deployments, self.sets, self.machines)
-        yield from (self.configs, self.config_templates, self.secrets)
+        yield from (self.configs, self.config_templates, self.health_checks, self.secrets)
         yield from self.infrastructure.values()
 
     def resource(self, kind: str) -> Resource | None:

@@ -34,6 +34,7 @@ from espalier.local.capi.certificates import (
     secret_name,
 )
 from espalier.local.capi.inventory import in_cluster, owned_by
+from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.local.capi.machine_parts import complete, machine_body
 from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.local.capi.rollup import Rollup, deleting, enough
@@ -139,7 +140,11 @@ def next_move(observed: Observed) -> Move | Wait | None:
     machines = observed.machines
     staying = [owned for owned in machines if not owned.going]
     outdated = [owned for owned in staying if owned.object.name in observed.outdated]
-    if outdated:
+    sick = [owned for owned in staying if awaits_remediation(owned.machine)]
+    if sick and len(staying) > 1:
+        # The only machine of a control plane is never replaced: nobody would be left to join to.
+        move = Move(_chosen(sick))
+    elif outdated:
         grow = len(machines) < observed.replicas + observed.max_surge
         move = Move(None) if grow else Move(_chosen(outdated))
     elif len(staying) < observed.replicas:

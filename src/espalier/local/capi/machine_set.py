@@ -14,6 +14,7 @@ from espalier.clusterapi.contract import holds
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.inventory import owned_by
+from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.local.capi.machine_parts import complete, machine_body
 from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.local.capi.rollup import Rollup, deleting
@@ -104,6 +105,9 @@ class MachineSets:
     async def _scale(self, observed: Observed) -> None:
         replicas = 1 if observed.set.spec.replicas is None else observed.set.spec.replicas
         staying = observed.staying
+        for machine, typed in staying:
+            if awaits_remediation(typed):
+                await self._scheme.writer.delete(Machine.resource, machine)
         surplus = sorted((typed for _, typed in staying), key=goes_first)[: max(0, len(staying) - replicas)]
         doomed = {machine.metadata.name for machine in surplus}
         for machine, _ in staying:

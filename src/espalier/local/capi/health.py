@@ -1,0 +1,110 @@
+"""When a machine is unhealthy: the rules of MachineHealthCheck, without looking at anything."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from espalier.api.capi.machine import HealthChecks, LabelSelector, Machine, RemediationTrigger
+from espalier.api.meta import Observed
+from espalier.local.shares import share
+from espalier.runtime import selectors
+
+STARTUP_SECONDS = 600
+"""Within this time a machine becomes a node, unless the check says otherwise (0: however long it takes)."""
+
+
+class NodeCondition(Observed, frozen=True):
+    """What a node says of itself."""
+
+    type: str
+    status: str
+    last_transition_time: str = ""
+
+
+class NodeHealth(Observed, frozen=True):
+    """Of a node's status."""
+
+    conditions: list[NodeCondition] = []  # noqa: RUF012  (msgspec copies empty defaults)
+
+
+class CheckedNode(Observed, frozen=True):
+    """A node, as far as its health goes."""
+
+    status: NodeHealth = NodeHealth()
+
+
+class Verdict(NamedTuple):
+    """Why a machine is unhealthy (empty: it is not), and in how many seconds it may become so if nothing changes."""
+
+    problem: str = ""
+    within: float | None = None
+
+
+def examine(machine: Machine, node: CheckedNode | None, checks: HealthChecks | None, now: datetime) -> Verdict:
+    """Judge one machine. `node` is None while it has none."""
+    if node is None:
+        if machine.status.node_ref is not None:
+            return Verdict("its node is gone")
+        limit = STARTUP_SECONDS
+        if checks and checks.node_startup_timeout_seconds is not None:
+            limit = checks.node_startup_timeout_seconds
+        if not limit:
+            return Verdict()
+        left = _left(machine.metadata.creation_timestamp or "", limit, now)
+        return Verdict(within=left) if left > 0 else Verdict(f"it did not become a node within {limit} seconds")
+    soonest: float | None = None
+    for unhealthy in checks.unhealthy_node_conditions if checks else ():
+        for observed in node.status.conditions:
+            if (observed.type, observed.status) != (unhealthy.type, unhealthy.status):
+                continue
+            left = _left(observed.last_transition_time, unhealthy.timeout_seconds, now)
+            if left <= 0:
+                return Verdict(
+                    f"its node's {observed.type} is {observed.status} for more than {unhealthy.timeout_seconds} seconds"
+                )
+            soonest = left if soonest is None else min(soonest, left)
+    return Verdict(within=soonest)
+
+
+def remediations(trigger: RemediationTrigger | None, expected: int, unhealthy: int) -> int:
+    """How many more machines may be replaced; 0 when so many are unhealthy that something else must be wrong."""
+    if trigger is not None and trigger.unhealthy_in_range:
+        low, _, high = trigger.unhealthy_in_range.strip("[]").partition("-")
+        return int(high) - unhealthy + 1 if int(low) <= unhealthy <= int(high) else 0
+    limit = share(trigger.unhealthy_less_than_or_equal_to if trigger else None, expected, default="100%")
+    return max(0, limit - unhealthy) if unhealthy <= limit else 0
+
+
+def is_remediable(trigger: RemediationTrigger | None, expected: int, unhealthy: int) -> bool:
+    """Whether the unhealthy machines may be replaced."""
+    if trigger is not None and trigger.unhealthy_in_range:
+        return remediations(trigger, expected, unhealthy) > 0
+    return unhealthy <= share(trigger.unhealthy_less_than_or_equal_to if trigger else None, expected, default="100%")
+
+
+def selector_of(selector: LabelSelector) -> str:
+    """A label selector as text."""
+    parts = [f"{name}={value}" for name, value in sorted(selector.match_labels.items())]
+    for requirement in selector.match_expressions:
+        values = ",".join(requirement.values)
+        parts.append(
+            {
+                "In": f"{requirement.key} in ({values})",
+                "NotIn": f"{requirement.key} notin ({values})",
+                "Exists": requirement.key,
+                "DoesNotExist": f"!{requirement.key}",
+            }[requirement.operator]
+        )
+    return ",".join(parts)
+
+
+def is_selected(machine: Machine, selector: LabelSelector) -> bool:
+    """Whether a health check looks at the machine."""
+    return selectors.parse(selector_of(selector))(machine.metadata.labels)
+
+
+def _left(since: str, seconds: int, now: datetime) -> float:
+    if not since:
+        return float(seconds)
+    return (datetime.fromisoformat(since) + timedelta(seconds=seconds) - now).total_seconds()
