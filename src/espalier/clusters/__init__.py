@@ -1,0 +1,5 @@
+"""The Cluster controller of `anywhere.eks.amazonaws.com`: from a Cluster to the objects of Cluster API, and back."""
+
+from espalier.clusters.building import build
+
+__all__ = ["build"]

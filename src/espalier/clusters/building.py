@@ -1,0 +1,35 @@
+"""The wiring of this component: which controllers and webhooks a manager runs."""
+
+from __future__ import annotations
+
+from espalier.api.eksa import cluster as eksa
+from espalier.clusters import controller
+from espalier.clusters.admission import Admission
+from espalier.clusters.observe import Observer
+from espalier.clusters.passing import Tools
+from espalier.clusters.writing import Writer
+from espalier.releases import Releases
+from espalier.runtime.manager import Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+
+
+def build(
+    manager: Manager,
+    *,
+    releases: Releases,
+    remotes: RemoteClients,
+    webhooks: Webhooks | None = None,
+    copies_kubeconfigs: bool = True,
+    workers: int = 10,
+) -> None:
+    """Have `manager` run the Cluster controller; with `webhooks`, its admission handlers are served there.
+
+    `remotes` reaches workload clusters. `copies_kubeconfigs` has each kubeconfig copied beside its Cluster.
+    """
+    observer = Observer(manager.caches, releases, manager.options)
+    writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written})
+    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, copies_kubeconfigs)
+    manager.add(controller.controller(tools, workers=workers, entropy=manager.entropy))
+    if webhooks is not None:
+        Admission(observer).serve(webhooks)

@@ -1,0 +1,44 @@
+"""Pieces that the manifests of network plugins have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+
+NAMESPACE = "kube-system"
+
+EVERYWHERE: list[Tree] = [{"operator": "Exists"}]
+"""Tolerations of what must run on every node, also on those that are not ready for anything else."""
+
+
+def account(name: str, labels: dict[str, str], rules: Sequence[Tree]) -> list[tuple[Resource, Tree]]:
+    """A ServiceAccount with these rights in the whole cluster."""
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+    role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": name}
+    metadata = {"name": name, "labels": labels}
+    return [
+        (SERVICE_ACCOUNT, {"metadata": {**metadata, "namespace": NAMESPACE}}),
+        (CLUSTER_ROLE, {"metadata": metadata, "rules": list(rules)}),
+        (CLUSTER_ROLE_BINDING, {"metadata": metadata, "roleRef": role, "subjects": [subject]}),
+    ]
+
+
+def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> Tree:
+    """A rule of a ClusterRole."""
+    return {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
+
+
+def from_field(name: str, path: str) -> Tree:
+    """An environment variable with a field of the pod."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def host_path(name: str, path: str, kind: str = "") -> Tree:
+    """A volume with a path of the node."""
+    source: Tree = {"path": path}
+    if kind:
+        source["type"] = kind
+    return {"name": name, "hostPath": source}

@@ -1,0 +1,96 @@
+"""The Cluster controller: observe, act in steps, report."""
+
+from __future__ import annotations
+
+import random
+
+from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
+from espalier.api.meta import Condition
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.clusters.passing import Pass, Tools
+from espalier.clusters.status import status_of
+from espalier.clusters.steps import DELETION, LIFE
+from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
+from espalier.runtime import conditions, steps
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
+
+NAME = "cluster"
+
+_REFUSALS = (Invalid, Forbidden, BadRequest)
+"""What an API server says to a write that will not become right by being repeated."""
+
+
+def controller(tools: Tools, *, workers: int = 10, entropy: random.Random | None = None) -> Controller:
+    """The controller of Clusters, with its watches."""
+    reconciler = Reconciler(tools)
+    made = Controller(NAME, reconciler.reconcile, workers=workers, entropy=entropy)
+    tools.observer.watched_by(made)
+    return made
+
+
+class Reconciler:
+    """Brings one Cluster a step further at a time, and says where it is."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass: whatever can be done now is done, and the status is true afterwards."""
+        scope = self._tools.observer.scope(key)
+        if scope is None:
+            self._tools.remotes.drop(key)
+            return Done()
+        p = Pass(self._tools, scope)
+        outcome = await self._act(p)
+        if not (scope.is_deleted and isinstance(outcome, Done)):
+            await self._report(p, outcome)
+        return outcome
+
+    async def _act(self, p: Pass) -> Outcome:
+        scope = p.scope
+        try:
+            if scope.is_deleted:
+                return _paused_deletion(p) or await steps.run(DELETION, p)
+            if scope.is_paused:
+                return Done()
+            return await steps.run(LIFE, p)
+        except _REFUSALS as refusal:
+            return Fault(names.OBJECT_REFUSED, fault_of(refusal).message)
+        except KubeError as error:
+            return fault_of(error)
+
+    async def _report(self, p: Pass, outcome: Outcome) -> None:
+        """Write the status where it differs, and tell what became true or failed."""
+        old = p.scope.status
+        new = status_of(p.scope, outcome, self._tools.clock.now())
+        try:
+            written = await self._tools.writer.report(p.scope.object, old, new)
+        except NotFound:
+            return
+        if not written:
+            return
+        for condition in new.conditions:
+            before = conditions.get(old.conditions, condition.type)
+            if _became_true(before, condition):
+                p.event("Normal", condition.type, condition.message)
+        if new.failure_reason and new.failure_reason != old.failure_reason:
+            p.event("Warning", new.failure_reason, new.failure_message or "")
+
+
+def _paused_deletion(p: Pass) -> Outcome | None:
+    """A paused Cluster is not torn down unless an annotation allows it; without our finalizer nothing is left to do."""
+    metadata = p.scope.cluster.metadata
+    if CLUSTER_FINALIZER not in metadata.finalizers:
+        return Done()
+    if not p.scope.is_paused or ALLOW_DELETE_WHEN_PAUSED_ANNOTATION in metadata.annotations:
+        return None
+    message = (
+        f"the cluster is paused; remove the annotation, or add {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION}, to delete it"
+    )
+    return Wait("Paused", message)
+
+
+def _became_true(before: Condition | None, now: Condition) -> bool:
+    return now.status == "True" and (before is None or before.status != "True")

@@ -1,0 +1,104 @@
+"""What a cluster is rendered from: the Cluster with its defaults filled in, and the components of its release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
+from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.releases import Distro, Releases, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What clusters of one Kubernetes version are made of."""
+
+    bundle: VersionsBundle
+    distro: Distro
+
+    @property
+    def version(self) -> str:
+        """The Kubernetes version as Cluster API objects say it, like `v1.35.4-eks-1-35-1`."""
+        return self.distro.version
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A cluster to render. Two equal designs give equal objects, whatever else is going on."""
+
+    key: Key
+    spec: eksa.ClusterSpec
+    components: Mapping[str, Components]
+    """By Kubernetes minor version: those of the control plane and of all groups."""
+    watch_filter: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the cluster, and of most objects made for it."""
+        return self.key.name
+
+    @property
+    def control_plane(self) -> eksa.ControlPlaneConfiguration:
+        """What is asked of the control plane."""
+        return self.spec.control_plane_configuration or eksa.ControlPlaneConfiguration(count=1)
+
+    @property
+    def of_control_plane(self) -> Components:
+        """The components of the control plane, and of everything that the cluster has once."""
+        return self.components[self.spec.kubernetes_version]
+
+    def of_group(self, group: eksa.WorkerNodeGroupConfiguration) -> Components:
+        """The components of a group of workers."""
+        return self.components[group.kubernetes_version or self.spec.kubernetes_version]
+
+    @property
+    def groups(self) -> list[eksa.WorkerNodeGroupConfiguration]:
+        """The groups of workers."""
+        return self.spec.worker_node_group_configurations
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of every object made for the cluster."""
+        return names.labels(self.key, self.watch_filter)
+
+
+def kubernetes_versions(spec: eksa.ClusterSpec) -> list[str]:
+    """All Kubernetes minor versions that a cluster has, the control plane's first."""
+    groups = (group.kubernetes_version or "" for group in spec.worker_node_group_configurations)
+    return list(dict.fromkeys(version for version in (spec.kubernetes_version, *groups) if version))
+
+
+def design(key: Key, spec: eksa.ClusterSpec, bundles: Bundles, releases: Releases, *, watch_filter: str = "") -> Design:
+    """The design of a cluster. Raises `LookupError` when Bundles or this build lack one of its versions."""
+    components = {}
+    for version in kubernetes_versions(spec):
+        bundle = resolve(bundles, version)
+        components[version] = Components(bundle, releases.distro(bundle))
+    return Design(key, spec, components, watch_filter)
+
+
+def group_name(group: eksa.WorkerNodeGroupConfiguration) -> str:
+    """Name of a group of workers."""
+    return group.name or names.DEFAULT_GROUP
+
+
+def group_count(group: eksa.WorkerNodeGroupConfiguration) -> int:
+    """How many machines a group of workers has."""
+    return names.DEFAULT_WORKERS if group.count is None else group.count
+
+
+def cni_of(spec: eksa.ClusterSpec) -> CiliumConfig | KindnetdConfig | None:
+    """The CNI that is asked for, also when in the way of old manifests (`cni: cilium`)."""
+    network = spec.cluster_network
+    if network is None:
+        return None
+    config = network.cni_config or CNIConfig()
+    if config.cilium is not None or config.kindnetd is not None:
+        return config.cilium or config.kindnetd
+    if network.cni in ("cilium", "cilium-enterprise"):
+        return CiliumConfig()
+    return KindnetdConfig() if network.cni == "kindnetd" else None

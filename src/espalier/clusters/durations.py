@@ -1,0 +1,16 @@
+"""Durations as Kubernetes writes them: `10m0s`, `1h30m`."""
+
+from __future__ import annotations
+
+import re
+
+_DURATION = re.compile(r"(?=.)(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
+
+
+def seconds(text: str) -> int:
+    """The seconds of a duration of hours, minutes and seconds. Raises `ValueError` when the text is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is no duration; expected hours, minutes and seconds like 10m0s or 1h30m')
+    hours, minutes, rest = (int(match[unit] or 0) for unit in ("h", "m", "s"))
+    return (hours * 60 + minutes) * 60 + rest

@@ -1,0 +1,84 @@
+"""Names, labels, annotations and reasons: everything that others may rely on by its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP
+from espalier.api.resource import Key
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
+from espalier.clusterapi.contract import WATCH_FILTER_LABEL
+
+FIELD_MANAGER = "eks-a-controller"
+"""Who owns the fields that we apply, as in EKS Anywhere: a cluster can change hands between the two."""
+
+CNI_ANNOTATION = f"{GROUP}/cni"
+"""On the Cluster of Cluster API: which CNI, with what content, was installed in the workload cluster."""
+
+KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
+"""On the Cluster: a digest of the kubeconfig whose copy lies beside it."""
+
+# Conditions of a Cluster.
+READY = "Ready"
+CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
+CONTROL_PLANE_READY = "ControlPlaneReady"
+DEFAULT_CNI_CONFIGURED = "DefaultCNIConfigured"
+WORKERS_READY = "WorkersReady"
+
+# Values of status.failureReason: nothing goes on until somebody changes something.
+MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
+MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
+EKSA_VERSION_INVALID = "EksaVersionInvalid"
+BUNDLES_NOT_FOUND = "BundleNotFoundForCluster"
+CLUSTER_INVALID = "ClusterInvalid"
+CLUSTER_NAME_TAKEN = "ClusterNameTaken"
+OBJECT_REFUSED = "ObjectRefused"
+
+FAILURES = frozenset(
+    {
+        MISSING_DEPENDENT_OBJECTS,
+        MANAGEMENT_CLUSTER_REF_INVALID,
+        EKSA_VERSION_INVALID,
+        BUNDLES_NOT_FOUND,
+        CLUSTER_INVALID,
+        CLUSTER_NAME_TAKEN,
+        OBJECT_REFUSED,
+    }
+)
+
+DEFAULT_GROUP = "md-0"
+"""Name of a group of workers that has none."""
+
+DEFAULT_WORKERS = 1
+"""Number of workers of a group that gives none."""
+
+
+def labels(cluster: Key, watch_filter: str = "") -> dict[str, str]:
+    """Labels of every Cluster API object that is made for a cluster."""
+    found = {
+        CAPI_CLUSTER_NAME_LABEL: cluster.name,
+        CLUSTER_NAME_LABEL: cluster.name,
+        CLUSTER_NAMESPACE_LABEL: cluster.namespace,
+    }
+    return found | {WATCH_FILTER_LABEL: watch_filter} if watch_filter else found
+
+
+def cluster_of(labels: Mapping[str, str]) -> Key | None:
+    """The Cluster for which an object with these labels was made, None for an object of others."""
+    name, namespace = labels.get(CLUSTER_NAME_LABEL), labels.get(CLUSTER_NAMESPACE_LABEL)
+    return Key(namespace, name) if name and namespace else None
+
+
+def machine_deployment(cluster: str, group: str) -> str:
+    """Name of the MachineDeployment of a group of workers."""
+    return f"{cluster}-{group}"
+
+
+def control_plane_health_check(cluster: str) -> str:
+    """Name of the MachineHealthCheck of the control plane."""
+    return f"{cluster}-kcp-unhealthy"
+
+
+def worker_health_check(cluster: str, group: str) -> str:
+    """Name of the MachineHealthCheck of a group of workers."""
+    return f"{machine_deployment(cluster, group)}-worker-unhealthy"

@@ -1,0 +1,255 @@
+"""All reads of a pass: from caches, into a frozen `Scope`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import kubeconfig
+from espalier.clusters import names
+from espalier.clusters.design import Design, design
+from espalier.clusters.scope import Machinery, Scope
+from espalier.kube.objects import Object
+from espalier.releases import Releases, release_name
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.controller import Controller
+from espalier.runtime.mapping import named_by_label
+from espalier.runtime.options import Options
+from espalier.runtime.predicates import generation_changed
+from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+
+BY_CLUSTER = "cluster"
+BY_NAME = "name"
+BY_DATACENTER = "datacenter"
+
+DATACENTERS: dict[str, Resource] = {DockerDatacenterConfig.resource.kind: DockerDatacenterConfig.resource}
+"""Kinds that `spec.datacenterRef` may name."""
+
+WRITTEN: tuple[Resource, ...] = (
+    capi.Cluster.resource,
+    DockerCluster.resource,
+    KubeadmControlPlane.resource,
+    MachineDeployment.resource,
+    DockerMachineTemplate.resource,
+    KubeadmConfigTemplate.resource,
+    MachineHealthCheck.resource,
+)
+"""Kinds of Cluster API that are made for clusters."""
+
+
+def without_other_secrets(secret: Object) -> Object:
+    """Keep the data of kubeconfigs alone: private keys of authorities and bootstrap tokens are not for this process."""
+    return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
+
+
+class Observer:
+    """The caches of everything that a cluster depends on."""
+
+    def __init__(self, caches: Caches, releases: Releases, options: Options | None = None) -> None:
+        self._releases = releases
+        self._options = options or Options()
+        # Names are unique in all namespaces, whatever share of them this process has.
+        everywhere = "" if self._options.namespace else None
+        indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
+        self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
+        self.all_clusters = caches.of(eksa.Cluster.resource, everywhere, indexes=indexes)
+        self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
+        self.eksa_releases = caches.of(EKSARelease.resource)
+        self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
+        ours = keep_managed_fields(names.FIELD_MANAGER)
+        self.written: dict[Resource, Cache] = {
+            resource: caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=ours)
+            for resource in WRITTEN
+        }
+        self.secrets = caches.of(
+            SECRET,
+            SYSTEM_NAMESPACE,
+            labels=kubeconfig.CLUSTER_NAME_LABEL,
+            indexes={BY_NAME: _by_cluster_name},
+            transform=without_other_secrets,
+        )
+        self._decoded: dict[Key, tuple[Object, Bundles]] = {}
+
+    def watched_by(self, controller: Controller) -> None:
+        """Have every change of these objects bring the Clusters that it concerns."""
+        controller.watch(self.clusters)
+        for cache in self.datacenters.values():
+            controller.watch(cache, self._users_of_datacenter)
+        by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
+        for cache in self.written.values():
+            controller.watch(cache, by_labels)
+        controller.watch(self.secrets, self._users_of_secret)
+        controller.watch(self.eksa_releases, self._unsettled)
+        controller.watch(self.bundles, self._unsettled)
+        controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
+
+    def scope(self, key: Key) -> Scope | None:
+        """Everything about one Cluster; None when there is none."""
+        found = self.clusters.get(key)
+        if found is None:
+            return None
+        cluster = found.decode(eksa.Cluster)
+        bundles = self._bundles_of(cluster.spec)
+        made: Design | None = None
+        problem = ""
+        if bundles is not None:
+            try:
+                made = design(key, cluster.spec, bundles, self._releases, watch_filter=self._options.watch_filter)
+            except LookupError as unknown:
+                problem = str(unknown)
+        children, missing = self._children(cluster)
+        return Scope(
+            object=found,
+            cluster=cluster,
+            machinery=self.machinery(key),
+            children=children,
+            missing=missing,
+            management=self.management(cluster),
+            bundles=bundles,
+            known_versions=self.known_versions(),
+            rivals=self._rivals(found),
+            design=made,
+            problem=problem,
+        )
+
+    def machinery(self, key: Key) -> Machinery:
+        """The Cluster API objects of a cluster, as they are now."""
+        by_kind = {
+            resource: {found.name: found for found in cache.by_index(BY_CLUSTER, str(key))}
+            for resource, cache in self.written.items()
+        }
+        taken = self._taken(key)
+        if by_kind[capi.Cluster.resource]:
+            # EKS Anywhere labels only some of its objects; what goes by the name belongs to our Cluster as well.
+            for resource in (DockerCluster.resource, KubeadmControlPlane.resource):
+                found = self.written[resource].get(Key(SYSTEM_NAMESPACE, key.name))
+                if found is not None and not taken:
+                    by_kind[resource] = {found.name: found}
+        return Machinery(
+            objects=by_kind,
+            secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
+            taken=taken,
+        )
+
+    def _taken(self, key: Key) -> tuple[str, ...]:
+        """Objects of others under the names that the cluster's objects need."""
+        taken = []
+        for resource in (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource):
+            found = self.written[resource].get(Key(SYSTEM_NAMESPACE, key.name))
+            owner = names.cluster_of(found.metadata.labels) if found else key
+            if owner != key and (owner is not None or resource == capi.Cluster.resource):
+                taken.append(f"{resource.kind}.{resource.group} {SYSTEM_NAMESPACE}/{key.name}")
+        return tuple(taken)
+
+    def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
+        """The Cluster that manages this one: in its namespace, else the only one of the name anywhere."""
+        name = cluster.spec.management_cluster.name
+        candidates = self.all_clusters.by_index(BY_NAME, name) if name else []
+        near = [found for found in candidates if found.namespace == cluster.metadata.namespace]
+        chosen = near or candidates
+        return chosen[0].decode(eksa.Cluster) if len(chosen) == 1 else None
+
+    def known_versions(self) -> tuple[str, ...]:
+        """The eksaVersions of the EKSAReleases that there are."""
+        return tuple(sorted(found.decode(EKSARelease).spec.version for found in self.eksa_releases.list()))
+
+    def bundles_for(self, cluster: eksa.Cluster) -> Bundles | None:
+        """The Bundles that a Cluster names, directly or by its eksaVersion; None when there are none."""
+        return self._bundles_of(cluster.spec)
+
+    def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
+        """Other Clusters of the same name, in any namespace."""
+        meta = cluster.metadata
+        found = self.all_clusters.by_index(BY_NAME, meta.name)
+        return sorted(other.key for other in found if other.namespace != meta.namespace)
+
+    def _children(self, cluster: eksa.Cluster) -> tuple[tuple[tuple[Resource, Object], ...], tuple[str, ...]]:
+        reference = cluster.spec.datacenter_ref
+        if reference is None:
+            return (), ()
+        cache = self.datacenters.get(reference.kind)
+        found = cache.get(Key(cluster.metadata.namespace, reference.name)) if cache else None
+        if found is None:
+            return (), (f"{reference.kind} {reference.name}",)
+        return ((DATACENTERS[reference.kind], found),), ()
+
+    def _bundles_of(self, spec: eksa.ClusterSpec) -> Bundles | None:
+        reference = spec.bundles_ref or self._reference_of(spec.eksa_version)
+        if reference is None:
+            return None
+        found = self.bundles.get(Key(reference.namespace, reference.name))
+        if found is None:
+            return None
+        known = self._decoded.get(found.key)
+        if known is None or known[0] is not found:  # decoding Bundles costs more than a whole pass
+            known = self._decoded[found.key] = (found, found.decode(Bundles))
+        return known[1]
+
+    def _reference_of(self, eksa_version: str | None) -> BundlesRef | None:
+        try:
+            name = release_name(eksa_version or "")
+        except ValueError:
+            return None
+        found = self.eksa_releases.get(Key("", name))
+        return found.decode(EKSARelease).spec.bundles_ref if found else None
+
+    def _rivals(self, cluster: Object) -> tuple[Key, ...]:
+        """Those of the same name that were there before; who came at the same time is ordered by namespace."""
+
+        def age(object_: Object) -> tuple[str, str]:
+            return (object_.metadata.creation_timestamp or "", object_.namespace)
+
+        others = self.all_clusters.by_index(BY_NAME, cluster.name)
+        return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
+
+    def _users_of_datacenter(self, datacenter: Object) -> Iterable[Key]:
+        value = f"{datacenter.kind}/{datacenter.namespace}/{datacenter.name}"
+        return [cluster.key for cluster in self.clusters.by_index(BY_DATACENTER, value)]
+
+    def _users_of_secret(self, secret: Object) -> Iterable[Key]:
+        if kubeconfig.cluster_of(secret) is None:
+            return ()
+        name = secret.metadata.labels[kubeconfig.CLUSTER_NAME_LABEL]
+        return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]
+
+    def _unsettled(self, changed: Object) -> Iterable[Key]:
+        """A release concerns those that wait for one; the others have theirs, and keep it."""
+        return [
+            cluster.key
+            for cluster in self.clusters.list()
+            if (decoded := cluster.decode(eksa.Cluster)).status.observed_generation != decoded.metadata.generation
+        ]
+
+    def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
+        """A Cluster that comes or goes concerns those of its name, and those that wait for their management cluster."""
+        decoded = changed.decode(eksa.Cluster)
+        rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
+        management = decoded.spec.management_cluster.name in ("", changed.name)
+        return rivals if not management else [*rivals, *self._unsettled(changed)]
+
+
+def _by_name(object_: Object) -> Iterable[str]:
+    return (object_.name,)
+
+
+def _by_cluster_name(object_: Object) -> Iterable[str]:
+    return (object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, ""),)
+
+
+def _by_cluster(object_: Object) -> Iterable[str]:
+    key = names.cluster_of(object_.metadata.labels)
+    return (str(key),) if key is not None else ()
+
+
+def _by_datacenter(object_: Object) -> Iterable[str]:
+    reference = object_.decode(eksa.Cluster).spec.datacenter_ref
+    return (f"{reference.kind}/{object_.namespace}/{reference.name}",) if reference else ()

@@ -1,0 +1,105 @@
+"""What we own of an object (its managed fields say so), compared with what we want: so that nothing is written in vain.
+
+Only our fields are compared. What other managers set, or the server filled in, is no difference; a field that we own
+and no longer want is one, for applying without it removes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from espalier.api import paths
+from espalier.api.meta import Part, Tree
+from espalier.clusters.names import FIELD_MANAGER
+from espalier.kube.objects import Object
+
+_NOT_FIELDS = ("apiVersion", "kind")
+_NOT_IN_METADATA = ("name", "namespace")
+
+
+class _Entry(Part):
+    manager: str
+    operation: str = ""
+    subresource: str = ""
+    fields: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+_decode_entries = msgspec.json.Decoder(list[_Entry]).decode
+
+
+def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] | None:
+    """The fields (FieldsV1) that a manager applied to an object; None when it never did."""
+    managed = live.metadata.managed_fields
+    for entry in _decode_entries(managed) if managed is not None else ():
+        if entry.manager == manager and entry.operation == "Apply" and not entry.subresource:
+            return entry.fields
+    return None
+
+
+def differences(wanted: Tree, live: Object) -> list[str]:
+    """Paths of the fields in which what we own of an object is not what we want, in order; empty: nothing to write."""
+    fields = owned_fields(live)
+    if fields is None:
+        return ["metadata.managedFields"]
+    return sorted(set(_differences(_comparable(wanted), live.tree, fields, ())))
+
+
+def has_content(wanted: Tree, live: Object) -> bool:
+    """Whether a template's `spec` is the wanted one, under whatever name.
+
+    Of a template that we did not apply (an older manager made it), the wanted fields are compared and others ignored.
+    """
+    fields = owned_fields(live)
+    spec = live.tree.get("spec", {})
+    if fields is None:
+        return _contains(spec, wanted["spec"])
+    return not any(_differences(wanted["spec"], spec, fields.get("f:spec", {}), ()))
+
+
+def _comparable(wanted: Tree) -> Tree:
+    metadata = {name: value for name, value in wanted["metadata"].items() if name not in _NOT_IN_METADATA}
+    rest = {name: value for name, value in wanted.items() if name not in _NOT_FIELDS}
+    return rest | {"metadata": metadata} if metadata else rest
+
+
+def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[paths.Step, ...]) -> Iterator[str]:
+    """`fields` is the set of owned fields below this path; without any, the whole value is owned."""
+    inner = {key: below for key, below in fields.items() if key != "."}
+    if not inner or type(wanted) is not type(live):
+        if wanted != live:
+            yield paths.render(path)
+    elif isinstance(wanted, dict):
+        owned = {key[2:]: below for key, below in inner.items()}
+        for name in owned.keys() | wanted.keys():
+            if name in owned and name in wanted:
+                yield from _differences(wanted[name], live.get(name), owned[name], (*path, name))
+            else:
+                yield paths.render((*path, name))
+    elif len(wanted) != len(inner):
+        yield paths.render(path)
+    else:
+        for key, below in inner.items():
+            ours, theirs = _item(wanted, key), _item(live, key)
+            if ours is None or theirs is None:
+                yield paths.render(path)
+            elif isinstance(ours, dict):
+                yield from _differences(ours, theirs, below, path)
+
+
+def _item(items: list[Any], key: str) -> Any:
+    """The item of a list that a key of FieldsV1 names: `k:{"name":"a"}` by its keys, `v:"a"` by its value."""
+    kind, _, text = key.partition(":")
+    value = json.loads(text)
+    if kind == "v":
+        return value if value in items else None
+    return next((item for item in items if all(item.get(name) == part for name, part in value.items())), None)
+
+
+def _contains(live: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return all(_contains(live.get(name), value) for name, value in wanted.items())
+    return bool(live == wanted)

@@ -1,0 +1,165 @@
+"""What has to be written and removed. Pure: from a scope to objects, and from these and what is there to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.clusterapi import templates
+from espalier.clusters import names, ownership
+from espalier.clusters.design import Design, group_name
+from espalier.clusters.render import cluster, docker, health_checks, workers
+from espalier.clusters.scope import Machinery
+from espalier.kube.objects import Object
+
+K = TypeVar("K", bound=KubeObject)
+
+
+class Change(NamedTuple):
+    """An object to apply, and why: it is not there (no `fields`), or these fields of ours differ."""
+
+    resource: Resource
+    body: Tree
+    fields: tuple[str, ...]
+
+    def __str__(self) -> str:
+        metadata = self.body["metadata"]
+        verb = "changed" if self.fields else "created"
+        return f"{verb} {self.resource.kind} {metadata['namespace']}/{metadata['name']}"
+
+
+class Removal(NamedTuple):
+    """An object to delete."""
+
+    resource: Resource
+    object: Object
+
+    def __str__(self) -> str:
+        return f"deleted {self.resource.kind} {self.object.key}"
+
+
+def control_plane(design: Design, machinery: Machinery) -> list[KubeObject]:
+    """Everything that the cluster has once; the objects to which others refer come first."""
+    live = machinery.control_plane
+    template = _template(
+        machinery,
+        templates.control_plane_template(design.name),
+        live.spec.machine_template.spec.infrastructure_ref.name if live else None,
+        lambda name: docker.machine_template(design, design.of_control_plane, name),
+    )
+    config = docker.control_plane_config(design)
+    return [
+        template,
+        docker.infrastructure_cluster(design),
+        cluster.control_plane(design, config, template.resource, template.metadata.name),
+        cluster.cluster(design, DockerCluster.resource),
+        health_checks.control_plane_health_check(design),
+    ]
+
+
+def worker_groups(design: Design, machinery: Machinery) -> list[KubeObject]:
+    """Everything of the groups of workers; the objects to which others refer come first."""
+    wanted: list[KubeObject] = []
+    for group in design.groups:
+        name = group_name(group)
+        live = machinery.typed_deployments.get(names.machine_deployment(design.name, name))
+        spec = live.spec.template.spec if live else None
+        first = templates.worker_template(design.name, name)
+        machines = _template(
+            machinery,
+            first,
+            spec.infrastructure_ref.name if spec else None,
+            lambda name, group=group: docker.machine_template(design, design.of_group(group), name),  # type: ignore[misc]
+        )
+        config = docker.worker_config(design, group)
+        bootstrap = _template(
+            machinery,
+            first,
+            spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None,
+            lambda name, config=config: workers.config_template(design, config, name),  # type: ignore[misc]
+        )
+        deployment = workers.machine_deployment(
+            design,
+            group,
+            machines.resource,
+            machine_template_name=machines.metadata.name,
+            config_template_name=bootstrap.metadata.name,
+        )
+        wanted += [machines, bootstrap, deployment, health_checks.worker_health_check(design, group)]
+    return wanted
+
+
+def changes(wanted: Iterable[KubeObject], machinery: Machinery) -> list[Change]:
+    """What to apply so that what we own is what we want."""
+    found = []
+    for object_ in wanted:
+        body: Tree = msgspec.to_builtins(object_)
+        live = machinery.of(object_.resource).get(object_.metadata.name)
+        fields = tuple(ownership.differences(body, live)) if live else ()
+        if live is None or fields:
+            found.append(Change(object_.resource, body, fields))
+    return found
+
+
+def superfluous_workers(design: Design, machinery: Machinery) -> list[Removal]:
+    """MachineDeployments and health checks of groups that are no longer asked for."""
+    groups = [group_name(group) for group in design.groups]
+    deployments = {names.machine_deployment(design.name, group) for group in groups}
+    checks = {names.worker_health_check(design.name, group) for group in groups}
+    checks.add(names.control_plane_health_check(design.name))
+    return [
+        *_others(MachineDeployment.resource, machinery, deployments),
+        *_others(MachineHealthCheck.resource, machinery, checks),
+    ]
+
+
+def unused_templates(machinery: Machinery) -> list[Removal]:
+    """Templates that nothing refers to. To be asked once no machine is of an old template."""
+    machine_templates: set[str] = set()
+    config_templates: set[str] = set()
+    if machinery.control_plane is not None:
+        machine_templates.add(machinery.control_plane.spec.machine_template.spec.infrastructure_ref.name)
+    for deployment in machinery.typed_deployments.values():
+        spec = deployment.spec.template.spec
+        machine_templates.add(spec.infrastructure_ref.name)
+        if spec.bootstrap.config_ref is not None:
+            config_templates.add(spec.bootstrap.config_ref.name)
+    return [
+        *_others(DockerMachineTemplate.resource, machinery, machine_templates),
+        *_others(KubeadmConfigTemplate.resource, machinery, config_templates),
+    ]
+
+
+def leftovers(machinery: Machinery) -> list[Removal]:
+    """What is still there of a deleted cluster and is not being deleted."""
+    return [
+        Removal(resource, object_)
+        for resource, objects in machinery.objects.items()
+        for object_ in objects.values()
+        if object_.metadata.deletion_timestamp is None
+    ]
+
+
+def _template(machinery: Machinery, first: str, referenced: str | None, render: Callable[[str], K]) -> K:
+    """The template with the wanted content: that in use, or the next name."""
+    wanted = render(first)
+    body = msgspec.to_builtins(wanted)
+    live: Mapping[str, Object] = machinery.of(wanted.resource)
+    existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
+    return render(templates.choose_name(first, referenced, existing))
+
+
+def _others(resource: Resource, machinery: Machinery, wanted: set[str]) -> list[Removal]:
+    return [
+        Removal(resource, object_)
+        for name, object_ in sorted(machinery.of(resource).items())
+        if name not in wanted and object_.metadata.deletion_timestamp is None
+    ]

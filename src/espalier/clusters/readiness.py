@@ -1,0 +1,187 @@
+"""The conditions that Ready is made of: what is there of control plane, CNI and workers, in truthful numbers."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.meta import Condition
+from espalier.clusterapi import contract
+from espalier.clusters import names
+from espalier.clusters.design import group_count, group_name
+from espalier.clusters.scope import Scope
+
+# Reasons, as EKS Anywhere has them.
+INITIALIZING = "ControlPlaneInitializationInProgress"
+NOT_INITIALIZED = "ControlPlaneNotInitialized"
+OUTDATED = "OutdatedInformation"
+ROLLING = "RollingUpgradeInProgress"
+SCALING_UP = "ScalingUp"
+SCALING_DOWN = "ScalingDown"
+NODES_NOT_READY = "NodesNotReady"
+UNHEALTHY = "ControlPlaneComponentsUnhealthy"
+CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
+CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
+CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
+SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
+
+SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
+
+_NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
+
+
+class Counts(NamedTuple):
+    """Numbers of machines. `expected` is what the Cluster asks for, the others are what there is."""
+
+    expected: int
+    replicas: int
+    up_to_date: int
+    ready: int
+
+    @property
+    def outdated(self) -> int:
+        """How many have to be replaced."""
+        return max(0, self.replicas - self.up_to_date)
+
+
+def conditions(scope: Scope) -> list[Condition]:
+    """ControlPlaneInitialized, ControlPlaneReady, DefaultCNIConfigured and WorkersReady."""
+    if scope.machinery.cluster is None and stands_for_this_api(scope):
+        return _of_this_api(scope)
+    initialized = _control_plane_initialized(scope)
+    control_plane = _control_plane_ready(scope, initialized)
+    return [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
+
+
+def stands_for_this_api(scope: Scope) -> bool:
+    """Whether the Cluster is the record of the management cluster itself, without machines that are known here."""
+    return scope.is_self_managed and scope.is_paused
+
+
+def _of_this_api(scope: Scope) -> list[Condition]:
+    """Who reads this has an answer from its API server; of its nodes nothing is known here, nor asked for."""
+    types = (names.CONTROL_PLANE_INITIALIZED, names.CONTROL_PLANE_READY)
+    found = [_condition(type_, "True", "ServesThisAPI", SERVES_THIS_API) for type_ in types]
+    if scope.spec.worker_node_group_configurations:
+        found.append(_condition(names.WORKERS_READY, "Unknown", "NotManagedHere", "its workers are not known here"))
+    else:
+        found.append(_condition(names.WORKERS_READY, "True", "NoWorkers", "no workers are asked for"))
+    return found
+
+
+def _control_plane_initialized(scope: Scope) -> Condition:
+    type_ = names.CONTROL_PLANE_INITIALIZED
+    cluster = scope.machinery.cluster
+    if cluster is None:
+        return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
+    if contract.is_control_plane_initialized(cluster):
+        return _condition(type_, "True", "ControlPlaneInitialized", "the API server has answered")
+    if not contract.is_infrastructure_provisioned(cluster):
+        return _condition(type_, "False", INITIALIZING, "waiting for the infrastructure that its machines share")
+    return _condition(type_, "False", INITIALIZING, "the first control plane machine is not available yet")
+
+
+def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Counts:
+    """Machines of the control plane."""
+    asked = scope.spec.control_plane_configuration
+    status = control_plane.status
+    return Counts(
+        asked.count if asked else contract.desired_replicas(control_plane),
+        status.replicas or 0,
+        status.up_to_date_replicas or 0,
+        status.ready_replicas or 0,
+    )
+
+
+def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
+    type_ = names.CONTROL_PLANE_READY
+    control_plane = scope.machinery.control_plane
+    if initialized.status != "True" or control_plane is None:
+        return _condition(type_, "False", initialized.reason, initialized.message)
+    wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
+    if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
+        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_LOOKED_YET}")
+    counts = control_plane_counts(scope, control_plane)
+    trouble = _trouble(counts, "control plane")
+    if trouble is not None:
+        return _condition(type_, "False", *trouble)
+    available = contract.condition(control_plane.status.conditions, "Available")
+    if available is None or available.status != "True":
+        message = available.message if available and available.message else "the control plane is not available yet"
+        return _condition(type_, "False", UNHEALTHY, message)
+    message = (
+        f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
+    )
+    return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def _cni_configured(scope: Scope) -> Condition:
+    type_ = names.DEFAULT_CNI_CONFIGURED
+    installed = scope.machinery.installed_cni
+    if not installed:
+        if not scope.machinery.is_available:
+            message = "the CNI is installed once the control plane is available"
+            return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
+        return _condition(type_, "False", CNI_INSTALLATION, "the CNI is being installed in the workload cluster")
+    if scope.leaves_cni_alone:
+        message = "the CNI was installed once and is left alone (skipUpgrade)"
+        return _condition(type_, "False", SKIPPED_CNI, message)
+    if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
+        return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
+    return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
+
+
+def worker_counts(scope: Scope) -> Counts:
+    """Workers of all groups; those of groups that are no longer asked for count as machines too many."""
+    deployments = scope.machinery.typed_deployments
+    expected = sum(group_count(group) for group in scope.spec.worker_node_group_configurations)
+    statuses = [deployment.status for deployment in deployments.values()]
+    replicas = sum(status.replicas or 0 for status in statuses)
+    outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
+    ready = sum(status.ready_replicas or 0 for status in statuses)
+    return Counts(expected, replicas, replicas - outdated, ready)
+
+
+def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
+    """Machines of a group that have to be replaced: all of them while the group still has an older version."""
+    replicas = deployment.status.replicas or 0
+    if scope.design is not None and not scope.is_settled and not scope.is_paused:
+        for group in scope.design.groups:
+            wanted = scope.design.of_group(group).version
+            is_this = names.machine_deployment(scope.key.name, group_name(group)) == name
+            if is_this and wanted != deployment.spec.template.spec.version:
+                return replicas
+    return max(0, replicas - (deployment.status.up_to_date_replicas or 0))
+
+
+def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
+    type_ = names.WORKERS_READY
+    if initialized.status != "True":
+        return _condition(type_, "False", NOT_INITIALIZED, "workers are made once the control plane is available")
+    deployments = scope.machinery.typed_deployments
+    if not all(contract.is_observed(deployment) for deployment in deployments.values()):
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")
+    counts = worker_counts(scope)
+    trouble = _trouble(counts, "worker")
+    if trouble is not None:
+        return _condition(type_, "False", *trouble)
+    return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
+
+
+def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:
+    """What is first in the way of all machines being there, up to date and ready: a reason and a sentence."""
+    if counts.outdated:
+        message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
+        return ROLLING, f"{message}, {counts.outdated} not"
+    if counts.replicas < counts.expected:
+        return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"
+    if counts.replicas > counts.expected:
+        return SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} are there, {counts.expected} stay"
+    if counts.ready < counts.expected:
+        return NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready"
+    return None
+
+
+def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:
+    return Condition(type=type_, status=status, reason=reason, message=message)

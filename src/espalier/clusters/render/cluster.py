@@ -1,0 +1,67 @@
+"""The objects that a cluster has once, for any provider: Cluster, KubeadmControlPlane, its MachineHealthCheck."""
+
+from __future__ import annotations
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import (
+    ControlPlaneMachineSpec,
+    ControlPlaneMachineTemplate,
+    ControlPlaneRollout,
+    KubeadmConfigSpec,
+    KubeadmControlPlane,
+    KubeadmControlPlaneSpec,
+)
+from espalier.api.capi.machine import RollingUpdate, RolloutStrategy
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.network import Ranges
+from espalier.api.meta import ObjectMeta
+from espalier.api.resource import Resource
+from espalier.clusterapi.contract import reference
+from espalier.clusters.design import Design
+
+
+def meta(design: Design, name: str) -> ObjectMeta:
+    """Metadata of an object made for a cluster."""
+    return ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE, labels=design.labels)
+
+
+def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:
+    """The Cluster of Cluster API; `infrastructure` is the provider's kind."""
+    network = design.spec.cluster_network
+    return capi.Cluster(
+        metadata=meta(design, design.name),
+        spec=capi.ClusterSpec(
+            cluster_network=capi.ClusterNetwork(
+                pods=_ranges(network.pods if network else None),
+                services=_ranges(network.services if network else None),
+            ),
+            control_plane_ref=reference(KubeadmControlPlane.resource, design.name),
+            infrastructure_ref=reference(infrastructure, design.name),
+        ),
+    )
+
+
+def control_plane(
+    design: Design, config: KubeadmConfigSpec, machine_template: Resource, template_name: str
+) -> KubeadmControlPlane:
+    """The control plane, made of machines of a template."""
+    strategy = design.control_plane.upgrade_rollout_strategy
+    max_surge = strategy.rolling_update.max_surge if strategy and strategy.rolling_update else 1
+    return KubeadmControlPlane(
+        metadata=meta(design, design.name),
+        spec=KubeadmControlPlaneSpec(
+            version=design.of_control_plane.version,
+            replicas=design.control_plane.count,
+            machine_template=ControlPlaneMachineTemplate(
+                spec=ControlPlaneMachineSpec(infrastructure_ref=reference(machine_template, template_name))
+            ),
+            kubeadm_config_spec=config,
+            rollout=ControlPlaneRollout(
+                strategy=RolloutStrategy(type="RollingUpdate", rolling_update=RollingUpdate(max_surge=max_surge))
+            ),
+        ),
+    )
+
+
+def _ranges(ranges: Ranges | None) -> capi.NetworkRanges | None:
+    return capi.NetworkRanges(cidr_blocks=ranges.cidr_blocks) if ranges else None

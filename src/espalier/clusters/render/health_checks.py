@@ -1,0 +1,79 @@
+"""MachineHealthChecks: when machines count as unhealthy and are replaced."""
+
+from __future__ import annotations
+
+from espalier.api.capi.machine import (
+    HealthCheckRemediation,
+    HealthChecks,
+    LabelSelector,
+    MachineHealthCheck,
+    MachineHealthCheckSpec,
+    RemediationTrigger,
+    UnhealthyNodeCondition,
+)
+from espalier.api.eksa import cluster as eksa
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusters import names
+from espalier.clusters.design import Design, group_name
+from espalier.clusters.durations import seconds
+from espalier.clusters.render.cluster import meta
+
+NODE_STARTUP_TIMEOUT = "10m0s"
+UNHEALTHY_MACHINE_TIMEOUT = "5m0s"
+CONTROL_PLANE_MAX_UNHEALTHY = "100%"
+WORKER_MAX_UNHEALTHY = "40%"
+
+
+def control_plane_health_check(design: Design) -> MachineHealthCheck:
+    """The check of the control plane's machines."""
+    return _health_check(
+        design,
+        names.control_plane_health_check(design.name),
+        {CONTROL_PLANE_LABEL: ""},
+        design.control_plane.machine_health_check,
+        CONTROL_PLANE_MAX_UNHEALTHY,
+    )
+
+
+def worker_health_check(design: Design, group: eksa.WorkerNodeGroupConfiguration) -> MachineHealthCheck:
+    """The check of the machines of a group."""
+    name = group_name(group)
+    return _health_check(
+        design,
+        names.worker_health_check(design.name, name),
+        {DEPLOYMENT_NAME_LABEL: names.machine_deployment(design.name, name)},
+        group.machine_health_check,
+        WORKER_MAX_UNHEALTHY,
+    )
+
+
+def _health_check(
+    design: Design,
+    name: str,
+    match_labels: dict[str, str],
+    own: eksa.MachineHealthCheck | None,
+    max_unhealthy: int | str,
+) -> MachineHealthCheck:
+    """Each setting is the part's own, else the cluster's, else the default (EKS Anywhere's)."""
+    layers = [layer for layer in (own, design.spec.machine_health_check) if layer is not None]
+    startup = next((layer.node_startup_timeout for layer in layers if layer.node_startup_timeout), NODE_STARTUP_TIMEOUT)
+    unhealthy = next(
+        (layer.unhealthy_machine_timeout for layer in layers if layer.unhealthy_machine_timeout),
+        UNHEALTHY_MACHINE_TIMEOUT,
+    )
+    limit = next((layer.max_unhealthy for layer in layers if layer.max_unhealthy is not None), max_unhealthy)
+    return MachineHealthCheck(
+        metadata=meta(design, name),
+        spec=MachineHealthCheckSpec(
+            cluster_name=design.name,
+            selector=LabelSelector(match_labels=match_labels),
+            checks=HealthChecks(
+                node_startup_timeout_seconds=seconds(startup),
+                unhealthy_node_conditions=[
+                    UnhealthyNodeCondition(type="Ready", status=status, timeout_seconds=seconds(unhealthy))
+                    for status in ("Unknown", "False")
+                ],
+            ),
+            remediation=HealthCheckRemediation(trigger_if=RemediationTrigger(unhealthy_less_than_or_equal_to=limit)),
+        ),
+    )

@@ -1,0 +1,156 @@
+"""What kubeadm is told, for any provider: images of the release, flags, audit, kubelet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from espalier.api.capi.kubeadm import (
+    ApiServer,
+    Arg,
+    ClusterConfiguration,
+    Component,
+    Dns,
+    Etcd,
+    File,
+    HostPathMount,
+    InitConfiguration,
+    JoinConfiguration,
+    KubeadmConfigSpec,
+    LocalEtcd,
+    NodeRegistration,
+    Patches,
+)
+from espalier.api.core import Taint
+from espalier.api.eksa import cluster as eksa
+from espalier.clusters.design import Design
+from espalier.clusters.render.audit_policy import AUDIT_POLICY
+
+CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+"""The one that EKS Distro's components are restricted to below TLS 1.3."""
+
+AUDIT_POLICY_FILE = "/etc/kubernetes/audit-policy.yaml"
+AUDIT_LOG_FOLDER = "/var/log/kubernetes"
+PATCHES_FOLDER = "/etc/kubernetes/patches"
+
+_AUDIT_ARGS = {
+    "audit-policy-file": AUDIT_POLICY_FILE,
+    "audit-log-path": f"{AUDIT_LOG_FOLDER}/api-audit.log",
+    "audit-log-maxage": "30",
+    "audit-log-maxbackup": "10",
+    "audit-log-maxsize": "512",
+}
+_COMPONENT_ARGS = {"profiling": "false", "tls-cipher-suites": CIPHER_SUITES}
+
+
+def args(flags: Mapping[str, str]) -> list[Arg]:
+    """Flags in the order in which they are given: a list that is keyed by its items has no order of its own."""
+    return [Arg(name=name, value=value) for name, value in flags.items()]
+
+
+def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) -> ClusterConfiguration:
+    """Images and flags of the control plane; `cert_sans` are names that the provider adds to the certificate."""
+    distro = design.of_control_plane.distro
+    control_plane = design.control_plane
+    network = design.spec.cluster_network
+    mask = network.nodes.cidr_mask_size if network and network.nodes else None
+    manager_args = _COMPONENT_ARGS | ({"node-cidr-mask-size": str(mask)} if mask is not None else {})
+    return ClusterConfiguration(
+        image_repository=distro.repository,
+        etcd=Etcd(
+            local=LocalEtcd(
+                image_repository=distro.etcd.repository,
+                image_tag=distro.etcd.tag,
+                extra_args=args({"cipher-suites": CIPHER_SUITES}),
+            )
+        ),
+        dns=Dns(image_repository=distro.coredns.repository, image_tag=distro.coredns.tag),
+        api_server=ApiServer(
+            cert_sans=[*cert_sans, *control_plane.cert_sans],
+            extra_args=args(_AUDIT_ARGS | _COMPONENT_ARGS | control_plane.api_server_extra_args),
+            extra_volumes=[
+                HostPathMount(
+                    name="audit-policy",
+                    host_path=AUDIT_POLICY_FILE,
+                    mount_path=AUDIT_POLICY_FILE,
+                    path_type="File",
+                    read_only=True,
+                ),
+                HostPathMount(
+                    name="audit-log-dir",
+                    host_path=AUDIT_LOG_FOLDER,
+                    mount_path=AUDIT_LOG_FOLDER,
+                    path_type="DirectoryOrCreate",
+                    read_only=False,
+                ),
+            ],
+        ),
+        controller_manager=Component(extra_args=args(manager_args)),
+        scheduler=Component(extra_args=args(_COMPONENT_ARGS)),
+    )
+
+
+def control_plane_config(
+    design: Design, *, kubelet_args: Mapping[str, str], cri_socket: str, cert_sans: tuple[str, ...]
+) -> KubeadmConfigSpec:
+    """How a machine of the control plane becomes a node; the first arguments are the provider's."""
+    control_plane = design.control_plane
+    # None leaves kubeadm's own taint in place; a list takes its place.
+    taints = control_plane.taints or None
+    kubelet = control_plane.kubelet_configuration
+    patches = Patches(directory=PATCHES_FOLDER) if kubelet else None
+
+    def registration() -> NodeRegistration:
+        return _registration(design, control_plane.labels, taints, kubelet_args, cri_socket)
+
+    audit_policy = control_plane.audit_policy_content or AUDIT_POLICY
+    return KubeadmConfigSpec(
+        cluster_configuration=cluster_configuration(design, cert_sans=cert_sans),
+        init_configuration=InitConfiguration(node_registration=registration(), patches=patches),
+        join_configuration=JoinConfiguration(node_registration=registration(), patches=patches),
+        files=[
+            File(path=AUDIT_POLICY_FILE, owner="root:root", permissions="0600", content=audit_policy),
+            *_kubelet_files(kubelet),
+        ],
+    )
+
+
+def worker_config(
+    design: Design, group: eksa.WorkerNodeGroupConfiguration, *, kubelet_args: Mapping[str, str], cri_socket: str
+) -> KubeadmConfigSpec:
+    """How a worker becomes a node; the last arguments are the provider's."""
+    kubelet = group.kubelet_configuration
+    return KubeadmConfigSpec(
+        join_configuration=JoinConfiguration(
+            node_registration=_registration(design, group.labels, group.taints or None, kubelet_args, cri_socket),
+            patches=Patches(directory=PATCHES_FOLDER) if kubelet else None,
+        ),
+        files=_kubelet_files(kubelet),
+    )
+
+
+def _registration(
+    design: Design,
+    labels: Mapping[str, str],
+    taints: list[Taint] | None,
+    kubelet_args: Mapping[str, str],
+    cri_socket: str,
+) -> NodeRegistration:
+    network = design.spec.cluster_network
+    flags = dict(kubelet_args)
+    if network and network.dns and network.dns.resolv_conf and network.dns.resolv_conf.path:
+        flags["resolv-conf"] = network.dns.resolv_conf.path
+    if labels:
+        flags["node-labels"] = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+    return NodeRegistration(cri_socket=cri_socket, taints=taints, kubelet_extra_args=args(flags))
+
+
+def _kubelet_files(configuration: dict[str, Any] | None) -> list[File]:
+    """The patch by which kubeadm brings a KubeletConfiguration to the node (JSON is YAML)."""
+    if not configuration:
+        return []
+    kinds = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    content = json.dumps(kinds | configuration, indent=2, sort_keys=True)
+    path = f"{PATCHES_FOLDER}/kubeletconfiguration0+strategic.yaml"
+    return [File(path=path, owner="root:root", permissions="0644", content=content + "\n")]

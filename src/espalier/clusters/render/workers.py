@@ -1,0 +1,78 @@
+"""The objects of a group of workers, for any provider: MachineDeployment and KubeadmConfigTemplate."""
+
+from __future__ import annotations
+
+from espalier.api.capi.kubeadm import (
+    KubeadmConfigSpec,
+    KubeadmConfigTemplate,
+    KubeadmConfigTemplateResource,
+    KubeadmConfigTemplateSpec,
+)
+from espalier.api.capi.machine import (
+    Bootstrap,
+    DeploymentRollout,
+    LabelSelector,
+    MachineDeployment,
+    MachineDeploymentSpec,
+    MachineSpec,
+    MachineTemplate,
+    RollingUpdate,
+    RolloutStrategy,
+    TemplateMeta,
+)
+from espalier.api.eksa import cluster as eksa
+from espalier.api.resource import Resource
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL, reference
+from espalier.clusters import names
+from espalier.clusters.design import Design, group_count, group_name
+from espalier.clusters.render.cluster import meta
+
+
+def config_template(design: Design, config: KubeadmConfigSpec, name: str) -> KubeadmConfigTemplate:
+    """How workers of a group become nodes."""
+    return KubeadmConfigTemplate(
+        metadata=meta(design, name),
+        spec=KubeadmConfigTemplateSpec(template=KubeadmConfigTemplateResource(spec=config)),
+    )
+
+
+def machine_deployment(
+    design: Design,
+    group: eksa.WorkerNodeGroupConfiguration,
+    machine_template: Resource,
+    *,
+    machine_template_name: str,
+    config_template_name: str,
+) -> MachineDeployment:
+    """The machines of a group, made of these templates."""
+    name = names.machine_deployment(design.name, group_name(group))
+    labels = {CLUSTER_NAME_LABEL: design.name, DEPLOYMENT_NAME_LABEL: name}
+    return MachineDeployment(
+        metadata=meta(design, name),
+        spec=MachineDeploymentSpec(
+            cluster_name=design.name,
+            replicas=group_count(group),
+            selector=LabelSelector(match_labels=labels),
+            rollout=DeploymentRollout(strategy=_strategy(group)),
+            template=MachineTemplate(
+                metadata=TemplateMeta(labels=labels),
+                spec=MachineSpec(
+                    cluster_name=design.name,
+                    version=design.of_group(group).version,
+                    bootstrap=Bootstrap(config_ref=reference(KubeadmConfigTemplate.resource, config_template_name)),
+                    infrastructure_ref=reference(machine_template, machine_template_name),
+                ),
+            ),
+        ),
+    )
+
+
+def _strategy(group: eksa.WorkerNodeGroupConfiguration) -> RolloutStrategy:
+    asked = group.upgrade_rollout_strategy
+    limits = asked.rolling_update if asked else None
+    return RolloutStrategy(
+        type="RollingUpdate",
+        rolling_update=RollingUpdate(
+            max_surge=limits.max_surge if limits else 1, max_unavailable=limits.max_unavailable if limits else 0
+        ),
+    )

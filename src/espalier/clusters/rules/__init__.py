@@ -1,0 +1,1 @@
+"""The rules of admission. Pure: from a Cluster (and the one before) to violations and warnings."""

@@ -1,0 +1,261 @@
+"""Rules about a Cluster by itself (EKS Anywhere's, all reported at once)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.network import ClusterNetwork
+from espalier.api.schema import Violation
+from espalier.clusters.design import group_name
+from espalier.clusters.durations import seconds
+from espalier.clusters.rules import unsupported
+from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
+
+NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9-]+$"
+LONGEST_NAME = 35
+
+SELF_MANAGED = (
+    "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
+    "through the API, for its own controllers would be taken away while they work: "
+    'use "espalier upgrade cluster -f FILE", or name the cluster that manages it in spec.managementCluster.name'
+)
+
+Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAME = re.compile(NAME_PATTERN)
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_DNS_NAME = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_NAME = re.compile(
+    r"([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+)
+_LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
+_KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
+_DEFAULT_NODE_MASK = {4: 24, 6: 64}
+
+
+def violations(cluster: eksa.Cluster) -> list[Violation]:
+    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included."""
+    spec = cluster.spec
+    return [
+        *name_violations(cluster.metadata.name),
+        *_required(spec),
+        *_control_plane(spec),
+        *_workers(spec, cluster.metadata.name),
+        *_networks(spec.cluster_network),
+        *_health_checks(spec),
+        *unsupported.violations(spec),
+    ]
+
+
+def name_violations(name: str) -> Iterator[Violation]:
+    """The name is that of many objects, and part of host names."""
+    if not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
+        yield Violation(
+            "metadata.name",
+            name or "nothing",
+            f"{NAME_PATTERN}, lower case, not ending in a dash",
+            "the name is part of host names, so it must be a DNS label that begins with a letter; choose another name",
+        )
+    if len(name) > LONGEST_NAME:
+        yield Violation(
+            "metadata.name",
+            f"{len(name)} characters",
+            f"at most {LONGEST_NAME}",
+            "the name is too long, for names of machines begin with it; choose a shorter one",
+        )
+
+
+def _required(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    if not spec.kubernetes_version:
+        message = 'give the Kubernetes minor version in quotes, like "1.35"'
+        yield Violation("spec.kubernetesVersion", "nothing", "", message)
+    if spec.datacenter_ref is None:
+        yield Violation("spec.datacenterRef", "nothing", "", "say where the machines run")
+    if spec.control_plane_configuration is None:
+        yield Violation("spec.controlPlaneConfiguration", "nothing", "", "say how many machines it has, like count: 1")
+    if spec.eksa_version is not None and spec.bundles_ref is not None:
+        message = "spec.eksaVersion already says which Bundles are used; remove one of the two"
+        yield Violation("spec.bundlesRef", spec.bundles_ref.name, "", message)
+
+
+def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    field = "spec.controlPlaneConfiguration"
+    control_plane = spec.control_plane_configuration
+    if control_plane is None:
+        return
+    if control_plane.count < 1 or control_plane.count % 2 == 0:
+        yield Violation(
+            f"{field}.count",
+            str(control_plane.count),
+            "1, 3, 5, …",
+            "etcd runs on these machines and needs a majority, so their number must be odd",
+        )
+    yield from _labels(f"{field}.labels", control_plane.labels)
+    for index, name in enumerate(control_plane.cert_sans):
+        if not _is_address(name) and not _DNS_NAME.fullmatch(name):
+            message = "a certificate can only be for addresses and DNS names"
+            yield Violation(f"{field}.certSans[{index}]", name, "an IP address or a DNS name", message)
+    strategy = control_plane.upgrade_rollout_strategy
+    if strategy and strategy.rolling_update and strategy.rolling_update.max_surge == 0 and control_plane.count < 3:
+        message = "with fewer than 3 machines, none can be removed before its successor is there"
+        yield Violation(f"{field}.upgradeRolloutStrategy.rollingUpdate.maxSurge", "0", "1", message)
+
+
+def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
+    field = "spec.workerNodeGroupConfigurations"
+    groups = spec.worker_node_group_configurations
+    if not groups:
+        yield Violation(field, "nothing", "at least one group", "give a group of workers, like name: md-0, count: 1")
+    seen: dict[str, int] = {}
+    for index, group in enumerate(groups):
+        at = f"{field}[{index}]"
+        name = group_name(group)
+        if name in seen:
+            message = f"the name is also that of group {seen[name]}; names of groups are unique in a cluster"
+            yield Violation(f"{at}.name", name, "", message)
+        seen.setdefault(name, index)
+        longest = _LONGEST_GROUP_NAME - len(cluster)
+        if not _DNS_LABEL.fullmatch(name) or len(name) > longest:
+            message = "names of machines contain it, so it must be a short DNS label"
+            yield Violation(f"{at}.name", name, f"a DNS label of at most {longest} characters", message)
+        yield from _labels(f"{at}.labels", group.labels)
+        yield from _lag(spec, group, f"{at}.kubernetesVersion")
+        strategy = group.upgrade_rollout_strategy
+        limits = strategy.rolling_update if strategy else None
+        if limits and limits.max_surge == 0 and limits.max_unavailable == 0:
+            message = "maxSurge and maxUnavailable can't both be 0, for then no machine could ever be replaced"
+            yield Violation(f"{at}.upgradeRolloutStrategy.rollingUpdate", "0 and 0", "", message)
+    if groups and not any(_takes_pods(group) for group in groups):
+        message = "every group has taints that keep pods away, so CoreDNS would find no node; leave one group without"
+        yield Violation(field, "taints on all groups", "", message)
+
+
+def _lag(spec: eksa.ClusterSpec, group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
+    """Kubernetes' own rule: nodes are never ahead of the API server, and at most so far behind."""
+    if not group.kubernetes_version or not spec.kubernetes_version:
+        return
+    lag = minor(spec.kubernetes_version) - minor(group.kubernetes_version)
+    if not 0 <= lag <= MAXIMUM_WORKER_LAG:
+        yield Violation(
+            field,
+            group.kubernetes_version,
+            f"{spec.kubernetes_version}, or up to {MAXIMUM_WORKER_LAG} minor versions before it",
+            "workers may not be ahead of the control plane, nor far behind",
+        )
+
+
+def _takes_pods(group: eksa.WorkerNodeGroupConfiguration) -> bool:
+    return not any(taint.effect in _KEEPS_PODS_AWAY for taint in group.taints)
+
+
+def _labels(field: str, labels: Mapping[str, str]) -> Iterator[Violation]:
+    for name, value in labels.items():
+        if not _LABEL_NAME.fullmatch(name):
+            message = "this is no name of a label"
+            yield Violation(field, name, "letters, digits, dashes, dots; a domain and a slash may precede", message)
+        elif not _LABEL_VALUE.fullmatch(value):
+            message = "this is no value of a label"
+            yield Violation(f"{field}[{name}]", value, "at most 63 letters, digits, dashes, dots", message)
+
+
+def _networks(network: ClusterNetwork | None) -> Iterator[Violation]:
+    field = "spec.clusterNetwork"
+    if network is None:
+        yield Violation(field, "nothing", "", "give pods, services and cniConfig")
+        return
+    pods = yield from _range(f"{field}.pods.cidrBlocks", network.pods.cidr_blocks if network.pods else [])
+    services = yield from _range(
+        f"{field}.services.cidrBlocks", network.services.cidr_blocks if network.services else []
+    )
+    if pods and services and pods.version == services.version and pods.overlaps(services):
+        message = "pods and services need ranges of their own"
+        yield Violation(f"{field}.services.cidrBlocks", str(services), f"a range outside of {pods}", message)
+    if pods:
+        yield from _node_mask(pods, network)
+    yield from _cni(network)
+
+
+def _node_mask(pods: Range, network: ClusterNetwork) -> Iterator[Violation]:
+    given = network.nodes.cidr_mask_size if network.nodes else None
+    mask = _DEFAULT_NODE_MASK[pods.version] if given is None else given
+    if not pods.prefixlen < mask <= min(pods.prefixlen + 16, pods.max_prefixlen):
+        yield Violation(
+            "spec.clusterNetwork.nodes.cidrMaskSize",
+            str(mask),
+            f"{pods.prefixlen + 1} to {min(pods.prefixlen + 16, pods.max_prefixlen)}",
+            f"each node gets a part of the range of pods ({pods}) with this prefix length",
+        )
+
+
+def _cni(network: ClusterNetwork) -> Iterator[Violation]:
+    config = network.cni_config
+    chosen = [name for name in ("cilium", "kindnetd") if config and getattr(config, name) is not None]
+    if network.cni:
+        if chosen:
+            message = "the CNI is given twice; remove the deprecated field"
+            yield Violation("spec.clusterNetwork.cni", network.cni, "", message)
+        elif network.cni not in ("cilium", "cilium-enterprise", "kindnetd"):
+            message = "this CNI is not known"
+            yield Violation("spec.clusterNetwork.cni", network.cni, "cilium, kindnetd", message)
+    elif len(chosen) != 1:
+        found = " and ".join(chosen) or "nothing"
+        message = "a cluster has exactly one CNI, like kindnetd: {}"
+        yield Violation("spec.clusterNetwork.cniConfig", found, "cilium or kindnetd", message)
+    if (
+        config
+        and config.cilium
+        and config.cilium.routing_mode == "direct"
+        and not config.cilium.ipv4_native_routing_cidr
+    ):
+        field = "spec.clusterNetwork.cniConfig.cilium.ipv4NativeRoutingCIDR"
+        yield Violation(field, "nothing", "", "with routingMode direct, say which range is routed without masquerading")
+    if config and config.cilium and config.cilium.skip_upgrade and config.cilium.policy_enforcement_mode:
+        field = "spec.clusterNetwork.cniConfig.cilium.policyEnforcementMode"
+        message = "with skipUpgrade, Cilium's settings are yours; remove one of the two"
+        yield Violation(field, config.cilium.policy_enforcement_mode, "", message)
+
+
+def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Range | None]:
+    """Yields violations, returns the range if there is one."""
+    if len(blocks) != 1:
+        yield Violation(field, ", ".join(blocks) or "nothing", "exactly one range, like 192.168.0.0/16", "")
+        return None
+    try:
+        return ipaddress.ip_network(blocks[0])
+    except ValueError as error:
+        yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", str(error))
+        return None
+
+
+def _health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    control_plane = spec.control_plane_configuration
+    checks = [
+        ("spec.machineHealthCheck", spec.machine_health_check),
+        ("spec.controlPlaneConfiguration.machineHealthCheck", control_plane and control_plane.machine_health_check),
+        *(
+            (f"spec.workerNodeGroupConfigurations[{index}].machineHealthCheck", group.machine_health_check)
+            for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+    ]
+    for field, check in checks:
+        for name, text in (
+            ("nodeStartupTimeout", check.node_startup_timeout if check else ""),
+            ("unhealthyMachineTimeout", check.unhealthy_machine_timeout if check else ""),
+        ):
+            try:
+                seconds(text or "0s")
+            except ValueError as error:
+                yield Violation(f"{field}.{name}", text, "a duration like 10m0s", str(error))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

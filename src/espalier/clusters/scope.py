@@ -1,0 +1,169 @@
+"""What one pass knows: everything it has read, frozen. All decisions are functions of this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.release import Bundles
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import contract, kubeconfig
+from espalier.clusters import cni, names
+from espalier.clusters.design import Components, Design, cni_of
+from espalier.kube.objects import Object
+
+
+@dataclass(frozen=True)
+class Machinery:
+    """The Cluster API objects made for a cluster, by name. Objects of others are not in it."""
+
+    objects: Mapping[Resource, Mapping[str, Object]] = field(default_factory=dict)
+    secrets: tuple[Object, ...] = ()
+    """Cluster API's Secrets of the cluster; only that with the kubeconfig has its data."""
+    taken: tuple[str, ...] = ()
+    """Objects of others under names that the cluster needs."""
+
+    def of(self, resource: Resource) -> Mapping[str, Object]:
+        """The objects of a kind."""
+        return self.objects.get(resource, {})
+
+    @property
+    def cluster_object(self) -> Object | None:
+        """The Cluster of Cluster API, as it was read."""
+        return next(iter(self.of(capi.Cluster.resource).values()), None)
+
+    @cached_property
+    def cluster(self) -> capi.Cluster | None:
+        """The Cluster of Cluster API."""
+        return self.cluster_object.decode(capi.Cluster) if self.cluster_object else None
+
+    @cached_property
+    def control_plane(self) -> KubeadmControlPlane | None:
+        """The control plane."""
+        found = next(iter(self.of(KubeadmControlPlane.resource).values()), None)
+        return found.decode(KubeadmControlPlane) if found else None
+
+    @cached_property
+    def typed_deployments(self) -> dict[str, MachineDeployment]:
+        """The groups of workers."""
+        return {name: found.decode(MachineDeployment) for name, found in self.of(MachineDeployment.resource).items()}
+
+    @cached_property
+    def kubeconfig(self) -> bytes | None:
+        """The kubeconfig of the workload cluster, None while there is none."""
+        found = next((secret for secret in self.secrets if kubeconfig.cluster_of(secret) is not None), None)
+        return kubeconfig.content(found) if found else None
+
+    @property
+    def installed_cni(self) -> str:
+        """Which CNI, with what content, the workload cluster was given; empty before."""
+        return self.cluster.metadata.annotations.get(names.CNI_ANNOTATION, "") if self.cluster else ""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether all of the control plane has its version and can be used."""
+        return self.control_plane is not None and contract.is_control_plane_available(self.control_plane)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One Cluster and what belongs to it, at the beginning of a pass; only `machinery` is read again within one."""
+
+    object: Object
+    cluster: eksa.Cluster
+    machinery: Machinery
+    children: tuple[tuple[Resource, Object], ...] = ()
+    """The linked objects that there are."""
+    missing: tuple[str, ...] = ()
+    """The linked objects that there are not, as `Kind name`."""
+    management: eksa.Cluster | None = None
+    """The Cluster that `spec.managementCluster` names."""
+    bundles: Bundles | None = None
+    known_versions: tuple[str, ...] = ()
+    """The eksaVersions of the EKSAReleases that there are."""
+    rivals: tuple[Key, ...] = ()
+    """Clusters of the same name elsewhere that were there before."""
+    design: Design | None = None
+    """None while the components are not known."""
+    problem: str = ""
+    """Why there is no design, as far as Bundles and releases tell."""
+
+    def with_machinery(self, machinery: Machinery) -> Scope:
+        """The same pass, after writes: what is asked for stays as it was at the beginning."""
+        return replace(self, machinery=machinery)
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name of the Cluster."""
+        return self.object.key
+
+    @property
+    def spec(self) -> eksa.ClusterSpec:
+        """What is asked for."""
+        return self.cluster.spec
+
+    @property
+    def status(self) -> eksa.ClusterStatus:
+        """What was last reported."""
+        return self.cluster.status
+
+    @property
+    def generation(self) -> int:
+        """Of the Cluster."""
+        return self.cluster.metadata.generation
+
+    @property
+    def children_generation(self) -> int:
+        """The sum over the linked objects."""
+        return sum(child.metadata.generation for _, child in self.children)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.cluster.metadata.deletion_timestamp is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the annotation asks to leave the cluster alone; its value does not matter, as in EKS Anywhere."""
+        return PAUSED_ANNOTATION in self.cluster.metadata.annotations
+
+    @property
+    def is_self_managed(self) -> bool:
+        """Whether the cluster manages itself."""
+        return is_self_managed(self.cluster)
+
+    @property
+    def is_settled(self) -> bool:
+        """The generation gate: nothing was asked for since the last reconcile that went to its end."""
+        status = self.status
+        return (
+            not self.missing
+            and status.observed_generation == self.generation
+            and status.children_observed_generation == self.children_generation
+        )
+
+    @property
+    def components(self) -> Components | None:
+        """The components of the control plane."""
+        return self.design.of_control_plane if self.design else None
+
+    @cached_property
+    def wanted_cni(self) -> str:
+        """The mark that `machinery.installed_cni` has once the workload cluster has the CNI that is asked for."""
+        return cni.mark(cni.objects(self.design)) if self.design else ""
+
+    @property
+    def leaves_cni_alone(self) -> bool:
+        """Whether the CNI is not touched after the first installation."""
+        return bool(getattr(cni_of(self.spec), "skip_upgrade", False))
+
+
+def is_self_managed(cluster: eksa.Cluster) -> bool:
+    """Whether a Cluster manages itself: it names itself, or nobody, as its management cluster."""
+    return cluster.spec.management_cluster.name in ("", cluster.metadata.name)

@@ -1,0 +1,124 @@
+"""What is reported of a Cluster: conditions and fields. Pure: from a scope, and how the pass ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Condition
+from espalier.clusters import names, readiness
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import problem
+from espalier.runtime import conditions as condition_list
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+
+ORDER = (
+    names.CONTROL_PLANE_INITIALIZED,
+    names.CONTROL_PLANE_READY,
+    names.DEFAULT_CNI_CONFIGURED,
+    names.WORKERS_READY,
+)
+"""The parts of Ready, in the order in which they come true."""
+
+
+def status_of(scope: Scope, outcome: Outcome, now: datetime) -> ClusterStatus:
+    """The status after a pass. Equal scopes and outcomes give an equal status, but for times of transitions."""
+    parts = readiness.conditions(scope)
+    ready = _ready(scope, parts, outcome)
+    failed = isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES
+    is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
+    old = scope.status
+    generation = scope.generation if is_done else old.observed_generation
+    children_generation = scope.children_generation if is_done else old.children_observed_generation
+    return ClusterStatus(
+        conditions=_with_times(scope, [*parts, ready], now),
+        phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
+        spec_valid=True if is_done else _spec_valid(scope),
+        ready=ready.status == "True",
+        control_plane_ready=any(part.type == names.CONTROL_PLANE_READY and part.status == "True" for part in parts),
+        failure_reason=outcome.reason if isinstance(outcome, Wait | Fault) and failed else None,
+        failure_message=outcome.message if isinstance(outcome, Wait | Fault) and failed else None,
+        observed_generation=generation,
+        children_observed_generation=children_generation,
+        reconciled_generation=generation,
+        children_reconciled_generation=children_generation,
+        eksd_release_ref=_distro(scope) or old.eksd_release_ref,
+        cluster_certificate_info=old.cluster_certificate_info,
+    )
+
+
+def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
+    """The first part of Ready that is not true. A CNI that is left alone is none."""
+    by_type = {part.type: part for part in parts}
+    for type_ in ORDER:
+        part = by_type.get(type_)
+        if part is not None and part.status != "True" and part.reason != readiness.SKIPPED_CNI:
+            return part
+    return None
+
+
+def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condition:
+    """Ready: as asked for, and fit for use. What is asked for may be newer than what the parts know of."""
+    if scope.is_deleted:
+        message = outcome.message if isinstance(outcome, Wait | Fault) else "the cluster is being deleted"
+        return _condition(names.READY, "False", "Deleting", message)
+    obstacle = first_obstacle(parts)
+    is_current = scope.is_settled or scope.is_paused
+    if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or outcome.reason in names.FAILURES):
+        return _condition(names.READY, "False", outcome.reason, outcome.message)
+    if obstacle is not None:
+        return _condition(names.READY, obstacle.status, obstacle.reason, obstacle.message)
+    return _condition(names.READY, "True", "ClusterReady", _usable(scope))
+
+
+def _usable(scope: Scope) -> str:
+    control_plane = scope.machinery.control_plane
+    if control_plane is None:
+        return readiness.SERVES_THIS_API
+    workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.machinery.typed_deployments.values())
+    nodes = (control_plane.status.ready_replicas or 0) + workers
+    return f"{nodes} nodes are ready, Kubernetes {control_plane.spec.version}"
+
+
+def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
+    if scope.is_deleted:
+        return "Deleting"
+    machinery = scope.machinery
+    if machinery.cluster is None and readiness.stands_for_this_api(scope):
+        return "Running"
+    if failed and not (machinery.cluster is None and scope.missing):
+        return "Failed"
+    if machinery.cluster is None:
+        return "Pending"
+    if scope.status.observed_generation == 0 and not is_settled:
+        return "Creating"
+    return "Running" if is_settled or scope.is_paused else "Upgrading"
+
+
+def _spec_valid(scope: Scope) -> bool | None:
+    if scope.is_settled or scope.is_paused or scope.is_deleted:
+        return scope.status.spec_valid
+    return problem(scope) is None
+
+
+def _distro(scope: Scope) -> EksdReleaseRef | None:
+    if scope.components is None or scope.is_self_managed:
+        return None
+    name = scope.components.bundle.eks_d.name
+    return EksdReleaseRef("distro.eks.amazonaws.com/v1alpha1", "Release", name, SYSTEM_NAMESPACE)
+
+
+def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list[Condition]:
+    known = {part.type for part in parts}
+    found = [old for old in scope.status.conditions if old.type in known]
+    for part in parts:
+        part.observed_generation = scope.generation
+        found = condition_list.set(found, part, now)
+    return sorted(found, key=lambda part: [*ORDER, names.READY].index(part.type))
+
+
+def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:
+    return Condition(type=type_, status=status, reason=reason, message=message)

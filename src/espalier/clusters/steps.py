@@ -1,0 +1,251 @@
+"""The steps of a pass, in order. Each does what is left to do of its part, and says what it waits for."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from espalier.api import core
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.clusterapi import contract, kubeconfig
+from espalier.clusters import cni, names, plan, readiness
+from espalier.clusters.design import Design
+from espalier.clusters.passing import Pass
+from espalier.clusters.plan import Removal
+from espalier.clusters.status import first_obstacle
+from espalier.clusters.validity import problem
+from espalier.kube.errors import Conflict, KubeError, Unreachable
+from espalier.runtime import owners
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+
+CLUSTER = eksa.Cluster.resource
+
+
+async def hold(p: Pass) -> Outcome:
+    """The Cluster stays until everything made for it is gone."""
+    scope, writer = p.scope, p.tools.writer
+    if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
+        writer.wrote(CLUSTER, await owners.add_finalizer(writer.client, CLUSTER, scope.object, CLUSTER_FINALIZER))
+    return Continue()
+
+
+async def choose_release(p: Pass) -> Outcome:
+    """A Cluster that names no release gets that of its management cluster."""
+    spec, management = p.scope.spec, p.scope.management
+    if spec.eksa_version is not None or spec.bundles_ref is not None or p.scope.is_self_managed:
+        return Continue()
+    if management is None:
+        found = problem(p.scope)
+        return Wait(*found) if found else Continue()
+    if management.spec.eksa_version is None:
+        message = f'Cluster "{management.metadata.name}" names no eksaVersion itself; give spec.eksaVersion'
+        return Wait(names.EKSA_VERSION_INVALID, message)
+    await p.tools.writer.merge(CLUSTER, p.scope.object, {"spec": {"eksaVersion": management.spec.eksa_version}})
+    message = f"release {management.spec.eksa_version} was taken from the management cluster"
+    p.event("Normal", "ReleaseChosen", message)
+    return Wait("ReleaseChosen", message)
+
+
+async def find_children(p: Pass) -> Outcome:
+    """All linked objects are there."""
+    if not p.scope.missing:
+        return Continue()
+    missing = ", ".join(f"{name} in namespace {p.scope.key.namespace}" for name in p.scope.missing)
+    return Wait(names.MISSING_DEPENDENT_OBJECTS, f"spec.datacenterRef: waiting for {missing}, which does not exist")
+
+
+async def own_children(p: Pass) -> Outcome:
+    """Linked objects go with the Clusters that use them."""
+    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+    for resource, child in p.scope.children:
+        written = await owners.add_owner(p.tools.writer.client, resource, child, owner)
+        if written is not child:
+            p.tools.observer.datacenters[resource.kind].wrote(written)
+    return Continue()
+
+
+async def copy_kubeconfig(p: Pass) -> Outcome:
+    """A copy of the kubeconfig lies beside the Cluster, for users without rights on the system's namespace.
+
+    Also in settled clusters: Cluster API renews the certificate in it. The copy is written without being read, so the
+    Cluster carries a digest of what was copied.
+    """
+    scope = p.scope
+    content = scope.machinery.kubeconfig
+    if not p.tools.copies_kubeconfigs or content is None or scope.key.namespace == SYSTEM_NAMESPACE:
+        return Continue()
+    digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
+    if scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest:
+        return Continue()
+    writer = p.tools.writer
+    body = _kubeconfig_copy(p, content)
+    try:
+        await writer.client.apply(core.SECRET, body, force=False, field_manager=names.FIELD_MANAGER)
+    except Conflict:
+        name = f"{scope.key.namespace}/{body['metadata']['name']}"
+        message = f"Secret {name} is there and belongs to somebody else; remove it, the kubeconfig goes there"
+        return Wait("KubeconfigSecretTaken", message, after=60.0)  # nothing of that namespace's Secrets is watched
+    await writer.annotate(CLUSTER, scope.object, names.KUBECONFIG_ANNOTATION, digest)
+    p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {body['metadata']['name']}")
+    return Continue()
+
+
+async def leave_settled(p: Pass) -> Outcome:
+    """The generation gate: what was reconciled to its end is left alone until something else is asked for."""
+    return Done() if p.scope.is_settled else Continue()
+
+
+async def check(p: Pass) -> Outcome:
+    """What is asked for can be made."""
+    found = problem(p.scope)
+    return Wait(*found) if found else Continue()
+
+
+async def make_control_plane(p: Pass) -> Outcome:
+    """The objects of the control plane are as they should be."""
+    await p.apply(plan.control_plane(_design(p), p.scope.machinery), "ControlPlaneApplied")
+    return Continue()
+
+
+async def await_control_plane(p: Pass) -> Outcome:
+    """All of the control plane has the version asked for: before that, nothing else changes."""
+    machinery = p.scope.machinery
+    if machinery.is_available:
+        return Continue()
+    control_plane = machinery.control_plane
+    if control_plane is None or not contract.is_observed(control_plane):
+        return Wait(readiness.OUTDATED, "waiting for the control plane to be looked at")
+    available = contract.condition(control_plane.status.conditions, "Available")
+    if available is None or available.status != "True":
+        detail = f": {available.message}" if available and available.message else ""
+        return Wait(readiness.CONTROL_PLANE_NOT_READY, f"waiting for the control plane to be available{detail}")
+    at = control_plane.status.version or "no version"
+    message = f"waiting for all of the control plane to have {control_plane.spec.version}; it is at {at}"
+    return Wait(readiness.ROLLING, message)
+
+
+async def install_cni(p: Pass) -> Outcome:
+    """The workload cluster has the CNI. Asked of it only when that is another than it was given last."""
+    scope = p.scope
+    installed = scope.machinery.installed_cni
+    cluster = scope.machinery.cluster_object
+    if installed == scope.wanted_cni or (installed and scope.leaves_cni_alone) or cluster is None:
+        return Continue()
+    content = scope.machinery.kubeconfig
+    if content is None:
+        secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
+        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
+    try:
+        client = p.tools.remotes.get(scope.key, content)
+        for manifest in cni.objects(_design(p)):
+            await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
+    except (KubeError, ValueError) as error:
+        reason = "WorkloadClusterUnreachable" if isinstance(error, Unreachable) else readiness.CNI_INSTALLATION
+        return Fault(reason, f"the CNI could not be installed in the workload cluster: {error}")
+    await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
+    p.event("Normal", "CNIInstalled", f"{scope.wanted_cni.rpartition('-')[0]} was applied to the workload cluster")
+    p.look_again()
+    return Continue()
+
+
+async def make_workers(p: Pass) -> Outcome:
+    """The objects of all groups of workers are as they should be, and there are no others."""
+    design = _design(p)
+    await p.apply(plan.worker_groups(design, p.scope.machinery), "WorkersApplied")
+    await p.remove(plan.superfluous_workers(design, p.scope.machinery), "WorkersRemoved")
+    return Continue()
+
+
+async def await_readiness(p: Pass) -> Outcome:
+    """Every part of the cluster is as it was asked for, and ready."""
+    obstacle = first_obstacle(readiness.conditions(p.scope))
+    return Continue() if obstacle is None else Wait(obstacle.reason, obstacle.message)
+
+
+async def remove_unused_templates(p: Pass) -> Outcome:
+    """Templates go once nothing refers to them."""
+    await p.remove(plan.unused_templates(p.scope.machinery), "TemplatesRemoved")
+    return Continue()
+
+
+LIFE = (
+    hold,
+    choose_release,
+    find_children,
+    own_children,
+    copy_kubeconfig,
+    leave_settled,
+    check,
+    make_control_plane,
+    await_control_plane,
+    install_cni,
+    make_workers,
+    await_readiness,
+    remove_unused_templates,
+)
+"""From a Cluster to a cluster."""
+
+
+async def delete_cluster(p: Pass) -> Outcome:
+    """Cluster API deletes in order: workers, control plane, infrastructure."""
+    cluster = p.scope.machinery.cluster_object
+    if cluster is None:
+        return Continue()
+    if cluster.metadata.deletion_timestamp is None:
+        await p.remove([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
+    return Wait("Deleting", _what_is_left(p))
+
+
+async def delete_leftovers(p: Pass) -> Outcome:
+    """What Cluster API does not delete with its Cluster: objects that never had one, health checks, templates."""
+    await p.remove(plan.leftovers(p.scope.machinery), "LeftoversRemoved")
+    left = [f"{resource.kind} {name}" for resource, found in p.scope.machinery.objects.items() for name in found]
+    return Wait("Deleting", f"waiting for {', '.join(left)} to be gone") if left else Continue()
+
+
+async def let_go(p: Pass) -> Outcome:
+    """Nothing holds the Cluster any longer."""
+    p.tools.remotes.drop(p.scope.key)
+    await owners.remove_finalizer(p.tools.writer.client, CLUSTER, p.scope.object, CLUSTER_FINALIZER)
+    return Continue()
+
+
+DELETION = (delete_cluster, delete_leftovers, let_go)
+"""From a cluster to nothing. Needs none of the linked objects."""
+
+
+def _design(p: Pass) -> Design:
+    if p.scope.design is None:
+        raise AssertionError("the step `check` lets nothing pass without a design")
+    return p.scope.design
+
+
+def _kubeconfig_copy(p: Pass, content: bytes) -> Tree:
+    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+    secret = core.Secret(
+        metadata=ObjectMeta(
+            name=kubeconfig.secret_key(p.scope.key.namespace, p.scope.key.name).name,
+            namespace=p.scope.key.namespace,
+            labels={CLUSTER_NAME_LABEL: p.scope.key.name},
+            owner_references=[owner],
+        ),
+        data={kubeconfig.KEY: content},
+    )
+    tree: Tree = msgspec.to_builtins(secret)
+    return tree
+
+
+def _what_is_left(p: Pass) -> str:
+    machinery = p.scope.machinery
+    workers = sum(deployment.status.replicas or 0 for deployment in machinery.typed_deployments.values())
+    if workers:
+        return f"waiting for {workers} worker machines to be gone"
+    control_plane = machinery.control_plane
+    machines = (control_plane.status.replicas or 0) if control_plane else 0
+    if machines:
+        return f"waiting for {machines} control plane machines to be gone"
+    return "waiting for the infrastructure to be gone"

@@ -1,0 +1,82 @@
+"""Whether what is asked for can be made at all: what admission also says, and what it could not know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from espalier.clusters import names
+from espalier.clusters.rules import content
+from espalier.clusters.scope import Scope, is_self_managed
+from espalier.releases import kubernetes_versions
+
+
+class Problem(NamedTuple):
+    """Why nothing goes on: a reason for programs, and a sentence that says what helps."""
+
+    reason: str
+    message: str
+
+
+def problem(scope: Scope) -> Problem | None:
+    """The first thing that keeps the cluster from being made; None when nothing does."""
+    return _self_managed(scope) or _content(scope) or _name(scope) or _management(scope) or _release(scope)
+
+
+def _self_managed(scope: Scope) -> Problem | None:
+    if not scope.is_self_managed:
+        return None
+    return Problem(names.CLUSTER_INVALID, content.SELF_MANAGED)
+
+
+def _content(scope: Scope) -> Problem | None:
+    found = content.violations(scope.cluster)
+    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+
+
+def _name(scope: Scope) -> Problem | None:
+    if scope.rivals:
+        rivals = ", ".join(map(str, scope.rivals))
+        message = (
+            f'the name "{scope.key.name}" is taken by cluster {rivals}: '
+            "names of clusters are unique in a management cluster; delete this one and choose another name"
+        )
+        return Problem(names.CLUSTER_NAME_TAKEN, message)
+    if scope.machinery.taken:
+        objects = ", ".join(scope.machinery.taken)
+        message = f"{objects} is there and was not made for this cluster; choose another name, or remove that object"
+        return Problem(names.CLUSTER_NAME_TAKEN, message)
+    return None
+
+
+def _management(scope: Scope) -> Problem | None:
+    name = scope.spec.management_cluster.name
+    if scope.management is None:
+        return Problem(
+            names.MANAGEMENT_CLUSTER_REF_INVALID,
+            f'spec.managementCluster.name: there is no Cluster "{name}" (or several, none of them in this namespace)',
+        )
+    if not is_self_managed(scope.management):
+        return Problem(
+            names.MANAGEMENT_CLUSTER_REF_INVALID,
+            f'spec.managementCluster.name: Cluster "{name}" is not self-managed, so it can\'t manage others',
+        )
+    return None
+
+
+def _release(scope: Scope) -> Problem | None:
+    spec = scope.spec
+    if scope.bundles is None:
+        if spec.bundles_ref is not None:
+            reference = spec.bundles_ref
+            message = f"spec.bundlesRef: there are no Bundles {reference.namespace}/{reference.name}"
+            return Problem(names.BUNDLES_NOT_FOUND, message)
+        if spec.eksa_version in scope.known_versions:
+            return Problem(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} are not there")
+        known = ", ".join(scope.known_versions) or "none"
+        message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; there are: {known}"
+        return Problem(names.EKSA_VERSION_INVALID, message)
+    if scope.design is None:
+        versions = ", ".join(kubernetes_versions(scope.bundles))
+        message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"
+        return Problem(names.CLUSTER_INVALID, message)
+    return None

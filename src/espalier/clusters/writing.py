@@ -1,0 +1,93 @@
+"""Writes of a pass: by server-side apply and precise patches, and the caches are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.clusters.names import FIELD_MANAGER
+from espalier.clusters.plan import Change, Removal
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+
+
+class Writer:
+    """Writes through a client. `caches` are those that shall show what was written at once."""
+
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache]) -> None:
+        self.client = client
+        self._caches = caches
+
+    async def apply(self, change: Change) -> None:
+        """Own these fields of an object, whoever owned them before."""
+        self.wrote(change.resource, await self.client.apply(change.resource, change.body, field_manager=FIELD_MANAGER))
+
+    async def remove(self, removal: Removal) -> None:
+        """Ask for the deletion of exactly this object."""
+        object_ = removal.object
+        try:
+            left = await self.client.delete(
+                removal.resource, object_.name, object_.namespace or None, uid=object_.metadata.uid
+            )
+        except NotFound:
+            return
+        if left is not None:
+            self.wrote(removal.resource, left)
+
+    async def annotate(self, resource: Resource, object_: Object, annotation: str, value: str) -> None:
+        """Set one annotation."""
+        await self.merge(resource, object_, {"metadata": {"annotations": {annotation: value}}})
+
+    async def merge(self, resource: Resource, object_: Object, patch: Tree) -> None:
+        """Set some fields of exactly this object."""
+        metadata = {**patch.get("metadata", {}), "uid": object_.metadata.uid}
+        written = await self.client.patch(
+            resource,
+            object_.name,
+            object_.namespace or None,
+            patch={**patch, "metadata": metadata},
+            type=PatchType.MERGE,
+        )
+        self.wrote(resource, written)
+
+    async def report(self, object_: Object, old: eksa.ClusterStatus, new: eksa.ClusterStatus) -> bool:
+        """Bring the status of a Cluster up to date. Whether a write was needed."""
+        patch = merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
+        if not patch:
+            return False
+        written = await self.client.patch(
+            eksa.Cluster.resource,
+            object_.name,
+            object_.namespace,
+            patch={"metadata": {"uid": object_.metadata.uid}, "status": patch},
+            type=PatchType.MERGE,
+            subresource="status",
+        )
+        self.wrote(eksa.Cluster.resource, written)
+        return True
+
+    def wrote(self, resource: Resource, object_: Object) -> None:
+        """Have the caches show an object that was written."""
+        cache = self._caches.get(resource)
+        if cache is not None:
+            cache.wrote(object_)
+
+
+def merge_patch(old: Tree, new: Tree) -> Tree:
+    """The JSON merge patch (RFC 7396) that makes `new` of `old`."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        present = old.get(name)
+        if isinstance(value, dict) and isinstance(present, dict):
+            if inner := merge_patch(present, value):
+                patch[name] = inner
+        elif name not in old or present != value:
+            patch[name] = value
+    return patch

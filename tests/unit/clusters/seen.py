@@ -1,0 +1,139 @@
+"""What a controller has seen, without a server: caches that are filled by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.observe import Observer
+from espalier.clusters.scope import Scope
+from espalier.kube.client import Client
+from espalier.kube.objects import Object, to_bytes
+from espalier.kube.wire import Request, Response, Stream
+from espalier.releases import Releases
+from espalier.runtime.cache import Caches
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+RELEASES = Releases.load()
+NAMESPACE = "team-a"
+GARDEN = Key(NAMESPACE, "garden")
+
+
+class NoServer:
+    """A transport on which nothing may be asked."""
+
+    async def request(self, request: Request) -> Response:
+        raise AssertionError(f"{request.method} {request.path}: a pure function asked the server")
+
+    async def stream(self, request: Request) -> Stream | Response:
+        raise AssertionError(f"{request.path}: a pure function asked the server")
+
+    async def close(self) -> None: ...
+
+
+def example(name: str = "docker.yaml", **spec: Any) -> list[Tree]:
+    """The documents of an example, as the server would store them; `spec` replaces fields of the Cluster's spec."""
+    trees = [document.tree for document in read_manifests((EXAMPLES / name).read_bytes(), source=name)]
+    for number, tree in enumerate(trees):
+        tree["metadata"] |= {"namespace": NAMESPACE, "uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
+        tree["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        if tree["kind"] == "Cluster":
+            tree["spec"] |= {"eksaVersion": "v0.26.0"} | spec
+    return trees
+
+
+def laptop() -> Tree:
+    """The management cluster."""
+    return {
+        "apiVersion": eksa.Cluster.resource.api_version,
+        "kind": "Cluster",
+        "metadata": {
+            "name": "laptop",
+            "namespace": "default",
+            "uid": "laptop",
+            "generation": 1,
+            "resourceVersion": "1",
+            "annotations": {PAUSED_ANNOTATION: "true"},
+        },
+        "spec": {
+            "kubernetesVersion": "1.36",
+            "eksaVersion": "v0.26.0",
+            "controlPlaneConfiguration": {"count": 1},
+            "managementCluster": {"name": "laptop"},
+        },
+    }
+
+
+def observer(*trees: Tree, with_releases: bool = True) -> Observer:
+    """An observer that has seen the management cluster, the releases of this build, and these objects."""
+    caches = Caches(Client(NoServer()))
+    made = Observer(caches, RELEASES)
+    seen = [laptop(), *trees]
+    if with_releases:
+        seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]
+    fill(caches, seen)
+    return made
+
+
+def fill(caches: Caches, trees: Iterable[Tree]) -> None:
+    """Have the caches know these objects, and no others."""
+    objects = [as_object(tree) for tree in trees]
+    for cache in caches.all:
+        cache.begin_list()
+        kind = (cache.source.resource.kind, cache.source.resource.api_version)
+        cache.listed([found for found in objects if (found.kind, found.head.api_version) == kind])
+        cache.end_list("1000")
+
+
+def as_object(tree: Tree) -> Object:
+    """An object as it is read."""
+    return Object(to_bytes(tree))
+
+
+def scope(*trees: Tree, key: Key = GARDEN) -> Scope:
+    """What a pass knows of a Cluster, among these objects."""
+    found = observer(*trees).scope(key)
+    assert found is not None
+    return found
+
+
+def datacenter(name: str = "garden") -> Tree:
+    """The linked object of the examples."""
+    return {
+        "apiVersion": DockerDatacenterConfig.resource.api_version,
+        "kind": "DockerDatacenterConfig",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": "dc", "generation": 1, "resourceVersion": "1"},
+        "spec": {},
+    }
+
+
+def applied(tree: Tree, manager: str = "eks-a-controller") -> Tree:
+    """An object as a server stores it after this manager applied it (lists of maps count as one field here)."""
+    body = {name: value for name, value in tree.items() if name not in ("apiVersion", "kind")}
+    metadata = {name: value for name, value in body.pop("metadata").items() if name not in ("name", "namespace")}
+    fields = _fields(body | ({"metadata": metadata} if metadata else {}))
+    entry = {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    stored: Tree = json.loads(json.dumps(tree))
+    stored["metadata"] |= {
+        "uid": f"uid-{tree['kind']}-{tree['metadata']['name']}",
+        "resourceVersion": "8",
+        "generation": 1,
+    }
+    stored["metadata"]["managedFields"] = [entry]
+    return stored
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {}
+    return {f"f:{name}": _fields(inner) for name, inner in value.items()}

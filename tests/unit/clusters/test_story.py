@@ -1,0 +1,101 @@
+"""The objects that the examples become, whole: what an operator will see, and what a change of ours would change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from tests.unit.clusters.seen import EXAMPLES, GARDEN, example, scope
+
+from espalier.api.kinds import KubeObject
+from espalier.clusters import cni, plan
+from espalier.clusters.scope import Machinery
+
+STORIES = Path(__file__).parents[2] / "stories"
+
+
+def text_of(objects: Iterable[object]) -> str:
+    """YAML, for people."""
+    return yaml.safe_dump_all(objects, sort_keys=True, width=120)
+
+
+def told(name: str, text: str) -> None:
+    """Compare with the story told before; ESPALIER_TELL_STORIES=1 writes it anew."""
+    path = STORIES / f"{name}.golden"
+    if os.environ.get("ESPALIER_TELL_STORIES"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def rendered(manifest: str, **spec: object) -> list[KubeObject]:
+    key = GARDEN if manifest == "docker.yaml" else GARDEN._replace(name="orchard")
+    design = scope(*example(manifest, **spec), key=key).design
+    assert design is not None
+    return [*plan.control_plane(design, Machinery()), *plan.worker_groups(design, Machinery())]
+
+
+def test_the_example_becomes_these_objects_of_cluster_api() -> None:
+    told("docker", text_of(msgspec.to_builtins(object_) for object_ in rendered("docker.yaml")))
+
+
+def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
+    objects = rendered(
+        "docker.yaml",
+        controlPlaneConfiguration={
+            "count": 3,
+            "labels": {"tier": "gold"},
+            "taints": [{"key": "dedicated", "value": "control", "effect": "NoSchedule"}],
+            "certSans": ["garden.example.com", "10.0.0.7"],
+            "apiServerExtraArgs": {"audit-log-maxage": "60", "event-ttl": "2h"},
+            "auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
+            "kubeletConfiguration": {"maxPods": 50},
+            "machineHealthCheck": {"nodeStartupTimeout": "20m", "maxUnhealthy": "50%"},
+            "upgradeRolloutStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
+        },
+        workerNodeGroupConfigurations=[
+            {
+                "name": "large",
+                "count": 4,
+                "kubernetesVersion": "1.34",
+                "labels": {"size": "large", "a": "b"},
+                "taints": [{"key": "dedicated", "value": "gpu", "effect": "NoExecute"}],
+                "kubeletConfiguration": {"maxPods": 200},
+                "upgradeRolloutStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1},
+                },
+            },
+            {"name": "small", "count": 0, "machineHealthCheck": {"unhealthyMachineTimeout": "1m"}},
+        ],
+        clusterNetwork={
+            "pods": {"cidrBlocks": ["10.1.0.0/16"]},
+            "services": {"cidrBlocks": ["10.2.0.0/16"]},
+            "nodes": {"cidrMaskSize": 25},
+            "dns": {"resolvConf": {"path": "/etc/my-resolv.conf"}},
+            "cniConfig": {"kindnetd": {}},
+        },
+        machineHealthCheck={"unhealthyMachineTimeout": "3m0s"},
+    )
+    told("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
+
+
+@pytest.mark.parametrize("name", ["docker", "docker-cilium"])
+def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
+    documents = example(f"{name}.yaml")
+    key = GARDEN._replace(name=documents[0]["metadata"]["name"])
+    design = scope(*documents, key=key).design
+    assert design is not None
+    told(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(design)))
+
+
+def test_every_example_has_a_story() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} == {"docker", "docker-cilium"}
+
+
+def test_rendering_twice_gives_the_same_bytes() -> None:
+    first, second = (msgspec.json.encode(rendered("docker.yaml")) for _ in range(2))
+    assert first == second
