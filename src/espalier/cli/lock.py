@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -76,6 +77,8 @@ def holder(path: Path) -> Holder | None:
 
 async def released(path: Path, timeout: float) -> bool:
     """Whether the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
+    loop = asyncio.get_running_loop()
+    free = asyncio.Event()
 
     def wait() -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -83,10 +86,14 @@ async def released(path: Path, timeout: float) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         finally:
             os.close(descriptor)
+        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
+            loop.call_soon_threadsafe(free.set)
 
+    # A daemon, because nothing can end the kernel's wait: the loop's own threads would keep the process alive.
+    threading.Thread(target=wait, daemon=True, name="waiting for the world").start()
     try:
         async with asyncio.timeout(timeout):
-            await asyncio.get_running_loop().run_in_executor(None, wait)
+            await free.wait()
     except TimeoutError:
         return False
     return True

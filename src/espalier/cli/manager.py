@@ -1,0 +1,139 @@
+"""`espalier manager`: the controllers against the cluster that a kubeconfig or the pod's service account names."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import uuid
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from espalier import clusters
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.cli import manifests
+from espalier.cli.failures import Usage
+from espalier.cli.installing import InstallReleases
+from espalier.kube.access import Access
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig, find_access
+from espalier.releases import Releases
+from espalier.runtime import logs
+from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.clock import Clock, SystemClock
+from espalier.runtime.election import Election
+from espalier.runtime.election_thread import ElectionThread
+from espalier.runtime.fencing import Fence
+from espalier.runtime.manager import Manager
+from espalier.runtime.options import Options
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+
+LEASE = "espalier-controller-manager"
+USER_AGENT = "espalier-manager"
+
+
+def register(app: App) -> None:
+    """Add the command to the program."""
+    app.command(manager)
+
+
+async def manager(
+    *,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Kubeconfig; else $KUBECONFIG, or the pod's service account.")
+    ] = None,
+    context: Annotated[str | None, Parameter(help="Context within the kubeconfig.")] = None,
+    controllers: Annotated[
+        str, Parameter(help="Which controllers run here: names by comma, * all, -NAME not that.")
+    ] = "*",
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Only Clusters of this namespace.")] = "",
+    watch_filter: Annotated[str, Parameter(help="Only objects with this value of cluster.x-k8s.io/watch-filter.")] = "",
+    leader_elect: Annotated[bool, Parameter(help="Act only while holding the Lease of this share.")] = True,
+    copy_kubeconfig: Annotated[bool, Parameter(help="Copy workload kubeconfigs beside their Clusters.")] = True,
+    webhook_address: Annotated[str, Parameter(help="HOST:PORT the admission webhooks listen on.")] = "0.0.0.0:9443",
+    webhook_names: Annotated[str, Parameter(help="Names and addresses of the webhooks' certificate, by comma.")] = (
+        manifests.SERVICE_NAMES
+    ),
+    health_address: Annotated[str, Parameter(help="HOST:PORT of /healthz and /readyz; 0 for none.")] = "0.0.0.0:8081",
+    metrics_address: Annotated[str, Parameter(help="HOST:PORT of /metrics; 0 for none.")] = "127.0.0.1:8080",
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+) -> int:
+    """Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.
+
+    Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
+    """
+    logs.setup(level=log_level)
+    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
+    clock, entropy = SystemClock(), random.SystemRandom()
+    options = Options(tuple(controllers.split(",")), namespace, watch_filter)
+    client = Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
+    election = _election(access, options.lease_name(LEASE), clock, entropy) if leader_elect else None
+    running = Manager(
+        client,
+        clock=clock,
+        entropy=entropy,
+        options=options,
+        election=election,
+        health_address=_address("--health-address", health_address),
+        metrics_address=_address("--metrics-address", metrics_address),
+    )
+    webhook_at = _address("--webhook-address", webhook_address)
+    webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1]) if webhook_at else Webhooks(port=None)
+    if webhook_at:
+        webhooks.certificate = ServingCertificate(
+            client,
+            namespace=SYSTEM_NAMESPACE,
+            names=webhook_names.split(","),
+            validating=[manifests.VALIDATING],
+            mutating=[manifests.MUTATING],
+            serve=webhooks.use,
+            clock=clock,
+        )
+    releases = Releases.load()
+    remotes = RemoteClients(_connect, fence=running.fence)
+    clusters.build(running, releases=releases, remotes=remotes, webhooks=webhooks, copies_kubeconfigs=copy_kubeconfig)
+    running.add(webhooks)
+    running.add(InstallReleases(running.client, releases))
+    try:
+        return await running.run(signals=True)
+    finally:
+        await remotes.close()
+        await client.close()
+
+
+def _connect(kubeconfig: bytes) -> Client:
+    access = Kubeconfig.parse(kubeconfig).context()
+    return Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
+
+
+def _election(access: Access, lease: str, clock: Clock, entropy: random.Random) -> ElectionThread:
+    fence = Fence(clock.monotonic)
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return ElectionThread(
+        lease,
+        lambda client, alive: Election(
+            client,
+            namespace=SYSTEM_NAMESPACE,
+            name=lease,
+            identity=identity,
+            fence=fence,
+            clock=clock,
+            entropy=entropy,
+            alive=alive,
+        ),
+        lambda: Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT),
+        fence,
+    )
+
+
+def _address(flag: str, text: str) -> tuple[str, int] | None:
+    if text in ("0", ""):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise Usage(f"{flag}: found {text!r}, allowed is HOST:PORT such as 127.0.0.1:8081, or 0 for none")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104  what an empty host means everywhere

@@ -1,0 +1,164 @@
+"""`espalier manifests`: what `kubectl apply -f -` installs on a management cluster."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from cyclopts import App, Parameter
+
+from espalier.api import core, eksa
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.resource import Resource
+from espalier.cli import output
+from espalier.cli.failures import Usage
+from espalier.clusters import admission, rights
+
+NAME = "espalier-controller-manager"
+SERVICE = "espalier-webhook-service"
+VALIDATING = "espalier-validating-webhook-configuration"
+MUTATING = "espalier-mutating-webhook-configuration"
+SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
+WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
+
+VALIDATED = [
+    (Cluster.resource, admission.VALIDATE_CLUSTER),
+    (EKSARelease.resource, admission.VALIDATE_RELEASE),
+    (Bundles.resource, admission.VALIDATE_BUNDLES),
+]
+
+Tree = dict[str, Any]
+
+
+def register(app: App) -> None:
+    """Add the command to the program."""
+    app.command(manifests)
+
+
+def manifests(
+    *,
+    image: Annotated[str, Parameter(help="Image of the manager; its Deployment is then part of the manifests.")] = "",
+    webhook_url: Annotated[
+        str, Parameter(help="https://HOST:PORT of a manager that runs outside of the cluster.")
+    ] = "",
+) -> None:
+    """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
+
+    Example: `espalier manifests --image registry.example.com/espalier:v0.26.0 | kubectl apply -f -`
+    """
+    if bool(image) == bool(webhook_url):
+        raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
+    if webhook_url and (urlsplit(webhook_url).scheme != "https" or not urlsplit(webhook_url).hostname):
+        raise Usage(
+            f"--webhook-url: found {webhook_url!r}, allowed is https://HOST:PORT (API servers call nothing else)"
+        )
+    webhooks = [tree for _, tree in webhook_configurations(webhook_url)]
+    objects = [*installed(), *webhooks, *(deployed(image) if image else [])]
+    sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
+
+
+def installed() -> list[Tree]:
+    """Namespace, CRDs, ServiceAccount and its rights."""
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
+    group = core.CLUSTER_ROLE.group
+    return [
+        _object(core.NAMESPACE, SYSTEM_NAMESPACE),
+        *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
+        _object(core.SERVICE_ACCOUNT, NAME),
+        _object(core.CLUSTER_ROLE, NAME) | {"rules": rights.trees(rights.CLUSTER)},
+        _object(core.CLUSTER_ROLE_BINDING, NAME)
+        | {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": NAME}, "subjects": [subject]},
+        _object(core.ROLE, NAME) | {"rules": rights.trees(rights.SYSTEM)},
+        _object(core.ROLE_BINDING, NAME)
+        | {"roleRef": {"apiGroup": group, "kind": "Role", "name": NAME}, "subjects": [subject]},
+    ]
+
+
+def webhook_configurations(url: str = "") -> list[tuple[Resource, Tree]]:
+    """The admission webhooks, reached at `url`, or at the Service when that is empty.
+
+    The manager writes the caBundle. They fail closed: a Cluster that nobody checked could become another cluster than
+    asked for, while a manager that is away builds nothing in any case.
+    """
+    return [
+        (resource, _object(resource, name) | {"webhooks": [_webhook(url, verb, kind, path) for kind, path in hooks]})
+        for resource, name, verb, hooks in (
+            (core.MUTATING_WEBHOOK_CONFIGURATION, MUTATING, "mutate", [(Cluster.resource, admission.MUTATE_CLUSTER)]),
+            (core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING, "validate", VALIDATED),
+        )
+    ]
+
+
+def _webhook(url: str, verb: str, resource: Resource, path: str) -> Tree:
+    service = {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
+    rule = {
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [resource.plural],
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+    }
+    return {
+        "name": f"{verb}.{resource.plural}.{resource.group}",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": service},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "rules": [rule],
+    }
+
+
+def deployed(image: str) -> list[Tree]:
+    """The manager in the cluster: Service of its webhooks, and Deployment. Two replicas, of which one acts."""
+    labels = {"app.kubernetes.io/name": NAME}
+    probe = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10}
+    container = {
+        "name": "manager",
+        "image": image,
+        "command": ["espalier"],
+        "args": ["manager", "--webhook-address", f":{WEBHOOK_PORT}", "--health-address", f":{HEALTH_PORT}"],
+        "ports": [
+            {"name": "webhooks", "containerPort": WEBHOOK_PORT},
+            {"name": "health", "containerPort": HEALTH_PORT},
+        ],
+        "livenessProbe": probe | {"httpGet": {"path": "/healthz", "port": "health"}},
+        "readinessProbe": probe,
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108  ssl reads certificates from files
+    }
+    pod = {
+        "serviceAccountName": NAME,
+        "containers": [container],
+        "volumes": [{"name": "temporary", "emptyDir": {"medium": "Memory"}}],
+        "terminationGracePeriodSeconds": 40,
+    }
+    return [
+        _object(core.SERVICE, SERVICE)
+        | {"spec": {"selector": labels, "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]}},
+        _object(core.DEPLOYMENT, NAME)
+        | {
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            }
+        },
+    ]
+
+
+def _object(resource: Resource, name: str) -> Tree:
+    metadata = {"name": name} | ({"namespace": SYSTEM_NAMESPACE} if resource.namespaced else {})
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.cli.failures import Usage
+from espalier.cli.flags import seconds
+
+
+@pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25), ("15", 15)])
+def test_durations_are_read_as_kubectl_writes_them(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59))
+def test_parts_add_up(hours: int, minutes: int, rest: int) -> None:
+    assert seconds(f"{hours}h{minutes}m{rest}s") == hours * 3600 + minutes * 60 + rest
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 m", "5m later", "-5m", "5d"])
+def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(Usage, match="allowed is a duration such as 90s"):
+        seconds(text)

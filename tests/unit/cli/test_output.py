@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from espalier.cli import output
+from espalier.cli.failures import Usage
+
+CLUSTER = {
+    "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+    "kind": "Cluster",
+    "metadata": {"name": "garden", "managedFields": [{"manager": "kubectl"}]},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "WorkersReady", "status": "False"}]},
+}
+
+
+def test_a_named_object_is_printed_alone_and_several_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_objects([CLUSTER], "json", single=True)
+    assert json.loads(capsys.readouterr().out)["metadata"] == {"name": "garden"}
+    output.write_objects([CLUSTER], "yaml", single=False)
+    assert yaml.safe_load(capsys.readouterr().out)["items"][0]["kind"] == "Cluster"
+
+
+def test_names_are_those_of_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_objects(
+        [CLUSTER, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}], "name", single=False
+    )
+    assert capsys.readouterr().out == "cluster.anywhere.eks.amazonaws.com/garden\nnode/a\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{.metadata.name}", "garden"),
+        ('ready={.status.conditions[?(@.type=="Ready")].status}{"\\n"}', "ready=True\n"),
+        ("{.status.conditions[*].type}", "Ready WorkersReady"),
+        ("{.status.nothing}", ""),
+        ("{.metadata}", '{"name":"garden"}'),
+    ],
+)
+def test_jsonpath_templates(template: str, expected: str) -> None:
+    tree = {**CLUSTER, "metadata": {"name": "garden"}}
+    assert output.json_path(tree, template) == expected
+
+
+def test_an_unreadable_template_is_a_usage_error() -> None:
+    with pytest.raises(Usage, match="can't read"):
+        output.json_path(CLUSTER, "{.metadata[}")
+
+
+def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+    with pytest.raises(Usage, match="allowed are wide, name, json, yaml"):
+        output.check_format("xml")
+
+
+def test_tables_have_no_trailing_blanks_and_keep_whole_words_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_table(("Name", "Message"), [("garden", "x" * 300), ("b", "")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["NAME", "MESSAGE"]
+    assert lines[1].endswith("x" * 300)
+    assert lines[2].split() == ["b", "<none>"]
+    assert all(line == line.rstrip() for line in lines)
