@@ -50,7 +50,7 @@ def _nodes(world: Snapshot) -> Iterator[Write]:
             spec["taints"] = taints or None
         if spec:
             yield Change(NODE, key, {"spec": spec})
-        if has_network and not node.ready:
+        if has_network and node.readiness == "False":  # One that is Unknown has a kubelet that does not report.
             yield Change(NODE, key, {"status": {"conditions": ready_conditions(world.timestamp)}}, "status")
 
 

@@ -87,9 +87,14 @@ class Node(View, frozen=True):
     status: NodeStatus = NodeStatus()
 
     @property
+    def readiness(self) -> str:
+        """The status of its Ready condition: True, False, Unknown, or empty when it never reported."""
+        return next((seen.status for seen in self.status.conditions if seen.type == "Ready"), "")
+
+    @property
     def ready(self) -> bool:
         """Whether its Ready condition is True."""
-        return is_true(self.status.conditions, "Ready")
+        return self.readiness == "True"
 
     @property
     def internal_ip(self) -> str:
