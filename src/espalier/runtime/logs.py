@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, TextIO
 
+import msgspec
 import structlog
 
-from espalier.kube.objects import Object, encode_json
+from espalier.kube.objects import Object
 
 REDACTED = "(redacted)"
 
@@ -24,19 +26,19 @@ _BEARER = re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}")
 def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
     """Log to `stream` (standard error) from `level` on: debug, info, warning or error."""
     stream = stream or sys.stderr
-    people = stream.isatty()
-    last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
-        if people
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_json)]
-    )
+    last: structlog.typing.Processor
+    if stream.isatty():
+        last = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    else:
+        last = structlog.processors.JSONRenderer(serializer=_json)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,  # as text, so that it is cleaned as well
             redact,
-            *last,
+            last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(stream),
@@ -65,15 +67,16 @@ def _clean(value: Any) -> Any:
         return [_clean(inner) for inner in value]
     if isinstance(value, bytes):
         return f"({len(value)} bytes)"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"is": type(value).__name__, **_clean(fields)}
     if isinstance(value, Object):
         return repr(value)  # never its content
     return value
 
 
 def _json(event: Any, **options: Any) -> str:
-    try:
-        return encode_json(event).decode()
-    except (TypeError, ValueError):
-        return encode_json(
-            {name: value if isinstance(value, int | float | str) else repr(value) for name, value in event.items()}
-        ).decode()
+    return _encode(event).decode()
+
+
+_encode = msgspec.json.Encoder(enc_hook=repr).encode

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from espalier.kube.objects import Object
+from espalier.runtime import logs
+from espalier.runtime.outcome import Wait
+
+KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----"
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    before = structlog.get_config()
+    logs.setup(level="info", stream=stream)
+    yield stream
+    structlog.configure(**before)
+
+
+def log(written: io.StringIO, **values: Any) -> dict[str, Any]:
+    structlog.get_logger("test").info("happened", **values)
+    found: dict[str, Any] = json.loads(written.getvalue().splitlines()[-1])
+    return found
+
+
+def test_a_line_is_one_json_object(written: io.StringIO) -> None:
+    found = log(written, controller="cluster", count=3, outcome=Wait("NoRain", "waiting for rain"), odd=object)
+    assert (found["event"], found["level"], found["controller"], found["count"]) == ("happened", "info", "cluster", 3)
+    assert "NoRain" in str(found["outcome"])
+    assert "timestamp" in found
+
+
+def test_what_is_below_the_level_is_not_written(written: io.StringIO) -> None:
+    structlog.get_logger("test").debug("quiet")
+    assert written.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"data": {"admin": "hunter2"}},
+        {"kubeconfig": "hunter2"},
+        {"request": {"headers": {"Authorization": "hunter2"}}},
+        {"items": [{"stringData": {"a": "hunter2"}}]},
+        {"message": "Authorization: Bearer hunter2hunter2"},
+        {"raw": b"hunter2"},
+        {"secret": "hunter2"},
+        {"object": Object(b'{"kind":"Secret","metadata":{"name":"a"},"data":{"p":"hunter2"}}')},
+        {"error": KEY.replace("MHcCAQEE", "hunter2")},
+        {"client_private_key": "hunter2"},
+    ],
+    ids=str,
+)
+def test_secrets_stay_out(written: io.StringIO, values: dict[str, Any]) -> None:
+    log(written, **values)
+    assert "hunter2" not in written.getvalue()
+
+
+def test_secrets_in_an_exception_stay_out(written: io.StringIO) -> None:
+    try:
+        raise ValueError(f"cannot parse {KEY}")
+    except ValueError:
+        structlog.get_logger("test").exception("panic")
+    assert "MHcCAQEE" not in written.getvalue()
+    assert "cannot parse" in written.getvalue()

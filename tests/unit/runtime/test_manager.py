@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.resource import Key
+from espalier.kube.errors import ServerFailure
+from espalier.kube.wire import Request
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.controller import Controller
+from espalier.runtime.election import Election
+from espalier.runtime.fencing import Fence, Fenced
+from espalier.runtime.manager import CachesNotFilled, Ending, Manager
+from espalier.runtime.options import Options
+from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
+from espalier.runtime.virtual import Simulation
+
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
+
+
+def play(story: Callable[[SmallServer, Simulation], Awaitable[Any]]) -> Any:
+    async def main(simulation: Simulation) -> Any:
+        return await story(SmallServer(), simulation)
+
+    return simulate(main)
+
+
+def manager_of(server: SmallServer, simulation: Simulation, *, identity: str = "", **options: Any) -> Manager:
+    election = None
+    if identity:
+        election = Election(
+            client_of(server),
+            namespace="eksa-system",
+            name="manager",
+            identity=identity,
+            fence=Fence(simulation.clock.monotonic),
+            clock=simulation.clock,
+            entropy=simulation.random,
+        )
+    return Manager(client_of(server), clock=simulation.clock, entropy=simulation.random, election=election, **options)
+
+
+def copier(manager: Manager, done: list[str], *, seconds: float = 0.0) -> Controller:
+    """A controller that gives each ConfigMap of namespace `a` a copy in namespace `b`, slowly."""
+    cache = manager.caches.of(CONFIG_MAP)
+
+    async def reconcile(key: Key) -> Outcome:
+        if key.namespace == "a" and cache.get(Key("b", key.name)) is None:
+            await asyncio.sleep(seconds)
+            cache.wrote(await manager.client.create(CONFIG_MAP, config_map(key.name, "b")))
+            done.append(key.name)
+        return Done()
+
+    controller = Controller("copier", reconcile)
+    controller.watch(cache)
+    return controller
+
+
+def test_it_runs_controllers_and_stops_when_asked_letting_passes_end() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        done: list[str] = []
+        manager = manager_of(server, simulation)
+        manager.add(copier(manager, done, seconds=10.0))
+        server.put(config_map("x", "a"))
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(3)
+        manager.stop()
+        assert await running is Ending.STOPPED
+        assert done == ["x"]
+        assert server.watches == []
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    play(story)
+
+
+def test_a_pass_that_does_not_end_in_time_is_cancelled() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        done: list[str] = []
+        manager = manager_of(server, simulation, grace=30.0)
+        manager.add(copier(manager, done, seconds=3600.0))
+        server.put(config_map("x", "a"))
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(3)
+        manager.stop()
+        assert await running is Ending.STOPPED
+        assert simulation.clock.monotonic() == pytest.approx(33.0)
+        assert done == []
+
+    play(story)
+
+
+def test_of_two_replicas_one_acts_and_the_other_takes_over_within_seconds_of_an_orderly_stop() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        deeds: dict[str, list[str]] = {"one": [], "two": []}
+        managers = {}
+        tasks = {}
+        for name, done in deeds.items():
+            managers[name] = manager_of(server, simulation, identity=name)
+            managers[name].add(copier(managers[name], done))
+            tasks[name] = asyncio.create_task(managers[name].run())
+        server.put(config_map("x", "a"))
+        await asyncio.sleep(60)
+        leader, other = ("one", "two") if managers["one"].leading.is_set() else ("two", "one")
+        assert (deeds[leader], deeds[other]) == (["x"], [])
+        managers[leader].stop()
+        assert await tasks[leader] is Ending.STOPPED
+        server.put(config_map("y", "a"))
+        await asyncio.sleep(4)
+        assert (deeds[leader], deeds[other]) == (["x"], ["y"])
+        managers[other].stop()
+        await tasks[other]
+
+    play(story)
+
+
+def test_a_leader_that_loses_its_lease_writes_no_more_and_ends_with_an_exit_code() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        faults: list[Fault] = []
+        manager = manager_of(server, simulation, identity="one")
+
+        async def write(key: Key) -> Outcome:
+            try:
+                await asyncio.sleep(1)
+                await manager.client.create(CONFIG_MAP, config_map(f"at-{simulation.clock.monotonic():g}"))
+            except Fenced as error:
+                faults.append(fault_of(error))
+            manager_writer.enqueue(key)
+            return Done()
+
+        manager_writer = Controller("writer", write)
+        manager.add(manager_writer)
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(1)
+        manager_writer.enqueue(Key("", "again and again"))
+        await asyncio.sleep(10)
+
+        def refuse_lease(request: Request) -> None:
+            if "leases" in request.path:
+                raise ServerFailure.of("not now")
+
+        server.before = refuse_lease
+        cut = simulation.clock.monotonic()
+        ending = await running
+        assert ending is Ending.LEADERSHIP_LOST
+        assert int(ending) != 0
+        writes = [float(path.rsplit("at-", 1)[1]) for path in server.objects if "at-" in path]
+        assert cut - 2 <= max(writes) <= cut + 10
+        with pytest.raises(Fenced):
+            await manager.client.create(CONFIG_MAP, config_map("after"))
+
+    play(story)
+
+
+def test_a_kind_that_cannot_be_listed_ends_the_start_with_its_name() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        def refuse(request: Request) -> None:
+            raise ServerFailure.of("not now")
+
+        server.before = refuse
+        manager = manager_of(server, simulation)
+        manager.caches.of(CONFIG_MAP)
+        assert manager.checks["caches"]() == "not listed yet: configmaps"
+        with pytest.raises(CachesNotFilled, match="configmaps"):
+            await manager.run()
+        assert simulation.clock.monotonic() == pytest.approx(120.0)
+
+    play(story)
+
+
+def test_a_component_that_fails_ends_the_manager_with_its_error() -> None:
+    class Failing:
+        async def run(self) -> None:
+            await asyncio.sleep(5)
+            raise ZeroDivisionError("a bug")
+
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        manager = manager_of(server, simulation)
+        manager.add(Failing())
+        with pytest.raises(ZeroDivisionError):
+            await manager.run()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    play(story)
+
+
+def test_controllers_that_are_not_chosen_do_not_run() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        done: list[str] = []
+        manager = manager_of(server, simulation, options=Options(controllers=("*", "-copier")))
+        manager.add(copier(manager, done))
+        server.put(config_map("x", "a"))
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(60)
+        manager.stop()
+        await running
+        assert done == []
+
+    play(story)
+
+
+def test_a_steady_world_sees_no_write_but_renewals() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        done: list[str] = []
+        manager = manager_of(server, simulation, identity="one")
+        manager.add(copier(manager, done))
+        for number in range(50):
+            server.put(config_map(f"x{number}", "a"))
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(10)
+        assert len(done) == 50
+        del server.requests[:]
+        await asyncio.sleep(60)
+        writes = [request for request in server.requests if request.method != "GET"]
+        assert {request.path for request in writes} == {LEASE_PATH}
+        assert len(writes) <= 31
+        manager.stop()
+        await running
+
+    play(story)
+
+
+async def test_health_and_metrics_are_served_and_sigterm_stops_in_order() -> None:
+    server = SmallServer()
+    server.put(config_map("x", "a"))
+    server.slow = 0.01
+    manager = Manager(
+        client_of(server), clock=SystemClock(), health_address=("127.0.0.1", 0), metrics_address=("127.0.0.1", 0)
+    )
+    done: list[str] = []
+    manager.add(copier(manager, done))
+    running = asyncio.create_task(manager.run(signals=True))
+    async with asyncio.timeout(10):
+        await manager.leading.wait()
+        health, metrics = (f"http://127.0.0.1:{port}" for port in manager.ports)
+        async with aiohttp.ClientSession() as session:
+            for path, status, text in (
+                ("/healthz", 200, "ok"),
+                ("/readyz", 200, "ok"),
+                ("/readyz/caches", 200, "ok"),
+                ("/readyz?verbose", 200, "[+]ping ok\n[+]caches ok\nreadyz check passed\n"),
+                ("/healthz/nothing", 404, "there is no check nothing; there are ping\n"),
+            ):
+                async with session.get(health + path) as response:
+                    assert (response.status, await response.text()) == (status, text)
+            manager.checks["etcd"] = lambda: "has no leader"
+            async with session.get(metrics + "/metrics") as response:
+                text = await response.text()
+        assert 'controller_runtime_max_concurrent_reconciles{controller="copier"} 10.0' in text
+        assert 'espalier_cache_objects{resource="configmaps"}' in text
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running is Ending.STOPPED
