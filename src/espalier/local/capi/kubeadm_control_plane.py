@@ -72,8 +72,13 @@ class OwnedMachine:
 
     @property
     def healthy(self) -> bool:
-        """Whether the control plane may be changed while this machine is as it is."""
-        return self.machine.status.node_ref is not None and holds(self.machine.status.conditions, "Ready")
+        """Whether its part of the control plane runs. As for Cluster API, that does not need a pod network."""
+        return self.machine.status.node_ref is not None and not self.going
+
+    @property
+    def ready(self) -> bool:
+        """Whether its node is ready as well."""
+        return self.healthy and holds(self.machine.status.conditions, "Ready")
 
 
 @dataclass(frozen=True)
@@ -157,15 +162,17 @@ def next_move(observed: Observed) -> Move | Wait | None:
         return move
     if going := [owned.object.name for owned in machines if owned.going]:
         return Wait("MachineDeleting", f"waiting for the deletion of machine {going[0]}")
-    unhealthy = [owned.object.name for owned in machines if not owned.healthy and owned is not move.remove]
-    if unhealthy:
-        return Wait("MachineNotReady", f"waiting for machine {unhealthy[0]} to become ready")
+    # A machine may join before there is a pod network; none is taken away before the others are ready.
+    others = [owned for owned in machines if owned is not move.remove]
+    waiting = [owned.object.name for owned in others if not (owned.healthy if move.remove is None else owned.ready)]
+    if waiting:
+        return Wait("MachineNotReady", f"waiting for machine {waiting[0]} to become ready")
     return move
 
 
 def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
     """Whom to remove: marked ones first, then unhealthy ones, then the oldest."""
-    return min(machines, key=lambda owned: (names.DELETE_FIRST not in owned.object.metadata.annotations, owned.healthy))
+    return min(machines, key=lambda owned: (names.DELETE_FIRST not in owned.object.metadata.annotations, owned.ready))
 
 
 class KubeadmControlPlanes:
@@ -447,17 +454,15 @@ def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iter
         "Initialized" if observed.initialized else "NotInitialized",
         "" if observed.initialized else "the first control plane machine has not become a node yet",
     )
+    healthy = sum(owned.healthy for owned in observed.machines)
     if waiting is not None or not observed.initialized:
-        message = (
-            "the control plane is being deleted" if waiting is not None else "the control plane is not initialized"
-        )
-        yield condition("Available", False, "NotAvailable", message)
+        state = "being deleted" if waiting is not None else "not initialized"
+        yield condition("Available", False, "NotAvailable", f"the control plane is {state}")
     else:
-        # etcd keeps its quorum while more than half of its members, one on each machine, are there.
-        yield enough("Available", rollup.available, rollup.replicas // 2 + 1, rollup.replicas)
-    healthy = rollup.ready > rollup.replicas // 2
+        # Members of etcd join with their nodes and leave before them, so those there are have their quorum.
+        yield enough("Available", healthy, 1, rollup.replicas)
     for type_ in ("EtcdClusterHealthy", "ControlPlaneComponentsHealthy"):
-        yield condition(type_, healthy, "Healthy" if healthy else "NotHealthy")
+        yield condition(type_, bool(healthy), "Healthy" if healthy else "NotHealthy")
     yield from rollup.conditions(0 if waiting is not None else observed.replicas)
     yield deleting(waiting)
 
