@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-
 import msgspec
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import (
-    ControlPlaneInitialization,
     KubeadmConfig,
     KubeadmControlPlane,
-    KubeadmControlPlaneStatus,
 )
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
 from espalier.api.core import SECRET, Secret
-from espalier.api.meta import Condition, Tree
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi import machine_change
-from espalier.clusterapi.contract import holds, reference
-from espalier.clusterapi.machine_change import ChangeKind, MachineParts
+from espalier.clusterapi.contract import reference
 from espalier.kube.objects import Object
 from espalier.local import addons
 from espalier.local.bootstrap_data import Kubeadm
@@ -33,146 +25,17 @@ from espalier.local.capi.certificates import (
     needs_renewal,
     secret_name,
 )
+from espalier.local.capi.control_plane import Observed, OwnedMachine, next_move
+from espalier.local.capi.control_plane_status import component_conditions, status
 from espalier.local.capi.inventory import in_cluster, owned_by
-from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.local.capi.machine_parts import complete, machine_body
 from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owner_reference
-from espalier.local.capi.rollup import Rollup, deleting, enough
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
-from espalier.local.versions import oldest
 from espalier.runtime import steps
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 RESOURCE = KubeadmControlPlane.resource
-
-
-@dataclass(frozen=True)
-class OwnedMachine:
-    """A control plane machine and the objects it was made of."""
-
-    object: Object
-    machine: Machine
-    config: Object | None
-    infrastructure: Object | None
-
-    @property
-    def going(self) -> bool:
-        """Whether somebody asked for its deletion."""
-        return self.machine.metadata.deletion_timestamp is not None
-
-    @property
-    def parts(self) -> MachineParts:
-        """What it was made of."""
-        return machine_change.of_control_plane_machine(
-            self.machine,
-            self.config.decode(KubeadmConfig) if self.config else None,
-            self.infrastructure.metadata if self.infrastructure else None,
-        )
-
-    @property
-    def healthy(self) -> bool:
-        """Whether its part of the control plane runs. As for Cluster API, that does not need a pod network."""
-        return self.machine.status.node_ref is not None and not self.going
-
-    @property
-    def ready(self) -> bool:
-        """Whether its node is ready as well."""
-        return self.healthy and holds(self.machine.status.conditions, "Ready")
-
-
-@dataclass(frozen=True)
-class Observed:
-    """A control plane, its cluster and its machines, oldest first."""
-
-    object: Object
-    control_plane: KubeadmControlPlane
-    cluster_object: Object
-    cluster: Cluster
-    machines: tuple[OwnedMachine, ...]
-    secrets: dict[str, Object]
-    infrastructure_template: Object | None
-    other_machines: int
-
-    @property
-    def key(self) -> Key:
-        """Key of the cluster."""
-        return self.cluster_object.key
-
-    @property
-    def replicas(self) -> int:
-        """How many machines are wanted."""
-        return 1 if self.control_plane.spec.replicas is None else self.control_plane.spec.replicas
-
-    @property
-    def max_surge(self) -> int:
-        """How many machines may be too many during a rollout: 1, or 0."""
-        rollout = self.control_plane.spec.rollout
-        rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
-        value = rolling.max_surge if rolling else None
-        return 1 if value is None else int(value)
-
-    @property
-    def endpoint(self) -> str:
-        """Address of the API server, empty while the infrastructure has not said it."""
-        endpoint = self.cluster.spec.control_plane_endpoint
-        return f"https://{endpoint.host}:{endpoint.port}" if endpoint and endpoint.host else ""
-
-    @property
-    def initialized(self) -> bool:
-        """Whether the API server has answered, ever: some machine became a node."""
-        return self.control_plane.status.initialization.control_plane_initialized or any(
-            owned.machine.status.node_ref is not None for owned in self.machines
-        )
-
-    @cached_property
-    def outdated(self) -> dict[str, tuple[str, ...]]:
-        """Names of machines that must be replaced, with the fields that differ."""
-        desired = machine_change.of_control_plane(self.control_plane)
-        changes = {owned.object.name: machine_change.machine_change(owned.parts, desired) for owned in self.machines}
-        return {name: change.fields for name, change in changes.items() if change.kind is ChangeKind.REPLACE}
-
-
-@dataclass(frozen=True)
-class Move:
-    """The one change that is due: a machine more (None), or this machine less."""
-
-    remove: OwnedMachine | None
-
-
-def next_move(observed: Observed) -> Move | Wait | None:
-    """What the number and the age of the machines ask for; one change at a time, on a healthy control plane only."""
-    machines = observed.machines
-    staying = [owned for owned in machines if not owned.going]
-    outdated = [owned for owned in staying if owned.object.name in observed.outdated]
-    sick = [owned for owned in staying if awaits_remediation(owned.machine)]
-    if sick and len(staying) > 1:
-        # The only machine of a control plane is never replaced: nobody would be left to join to.
-        move = Move(_chosen(sick))
-    elif outdated:
-        grow = len(machines) < observed.replicas + observed.max_surge
-        move = Move(None) if grow else Move(_chosen(outdated))
-    elif len(staying) < observed.replicas:
-        move = Move(None)
-    elif len(staying) > observed.replicas:
-        move = Move(_chosen(staying))
-    else:
-        return None
-    if not machines:
-        return move
-    if going := [owned.object.name for owned in machines if owned.going]:
-        return Wait("MachineDeleting", f"waiting for the deletion of machine {going[0]}")
-    # A machine may join before there is a pod network; none is taken away before the others are ready.
-    others = [owned for owned in machines if owned is not move.remove]
-    waiting = [owned.object.name for owned in others if not (owned.healthy if move.remove is None else owned.ready)]
-    if waiting:
-        return Wait("MachineNotReady", f"waiting for machine {waiting[0]} to become ready")
-    return move
-
-
-def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
-    """Whom to remove: marked ones first, then unhealthy ones, then the oldest."""
-    return min(machines, key=lambda owned: (names.DELETE_FIRST not in owned.object.metadata.annotations, owned.ready))
 
 
 class KubeadmControlPlanes:
@@ -236,7 +99,7 @@ class KubeadmControlPlanes:
         writer = self._scheme.writer
         current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)
         outcome = await self._advance(observed)
-        await writer.status(RESOURCE, current, self._status(observed, None))
+        await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return outcome if isinstance(outcome, Wait) else Done()
 
     async def _advance(self, observed: Observed) -> Outcome:
@@ -318,7 +181,7 @@ class KubeadmControlPlanes:
             machine = owned.machine
             conditions = stated(
                 machine.status.conditions,
-                [verdict, *_components(machine)],
+                [verdict, *component_conditions(machine)],
                 now=self._scheme.clock.now(),
                 generation=machine.metadata.generation,
             )
@@ -419,57 +282,5 @@ class KubeadmControlPlanes:
         else:
             await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=False)
             return Done()
-        await writer.status(RESOURCE, observed.object, self._status(observed, waiting))
+        await writer.status(RESOURCE, observed.object, status(observed, self._scheme.clock.now(), waiting))
         return Wait("Deleting", waiting)
-
-    def _status(self, observed: Observed, waiting: str | None) -> KubeadmControlPlaneStatus:
-        rollup = Rollup.of((owned.machine for owned in observed.machines), observed.outdated)
-        generation = observed.control_plane.metadata.generation
-        return KubeadmControlPlaneStatus(
-            conditions=stated(
-                observed.control_plane.status.conditions,
-                _conditions(observed, rollup, waiting),
-                now=self._scheme.clock.now(),
-                generation=generation,
-            ),
-            initialization=ControlPlaneInitialization(control_plane_initialized=observed.initialized),
-            selector=f"{names.CLUSTER}={observed.key.name},{names.CONTROL_PLANE}=",
-            replicas=rollup.replicas,
-            ready_replicas=rollup.ready,
-            available_replicas=rollup.available,
-            up_to_date_replicas=rollup.up_to_date,
-            version=oldest(count.version for count in rollup.versions),
-            versions=list(rollup.versions),
-            last_remediation=observed.control_plane.status.last_remediation,
-            observed_generation=generation,
-        )
-
-
-def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iterator[Condition]:
-    certificates = secret_name(observed.key.name, "ca") in observed.secrets
-    yield condition("CertificatesAvailable", certificates, "Available" if certificates else "NotAvailable")
-    yield condition(
-        "Initialized",
-        observed.initialized,
-        "Initialized" if observed.initialized else "NotInitialized",
-        "" if observed.initialized else "the first control plane machine has not become a node yet",
-    )
-    healthy = sum(owned.healthy for owned in observed.machines)
-    if waiting is not None or not observed.initialized:
-        state = "being deleted" if waiting is not None else "not initialized"
-        yield condition("Available", False, "NotAvailable", f"the control plane is {state}")
-    else:
-        # Members of etcd join with their nodes and leave before them, so those there are have their quorum.
-        yield enough("Available", healthy, 1, rollup.replicas)
-    for type_ in ("EtcdClusterHealthy", "ControlPlaneComponentsHealthy"):
-        yield condition(type_, bool(healthy), "Healthy" if healthy else "NotHealthy")
-    yield from rollup.conditions(0 if waiting is not None else observed.replicas)
-    yield deleting(waiting)
-
-
-def _components(machine: Machine) -> Iterator[Condition]:
-    """Static pods of a simulated machine run as soon as it is a node."""
-    runs = machine.status.node_ref is not None
-    for component in ("APIServerPod", "ControllerManagerPod", "SchedulerPod", "EtcdPod", "EtcdMember"):
-        reason = ("Running" if component.endswith("Pod") else "Healthy") if runs else "InspectionFailed"
-        yield condition(f"{component}Healthy", True if runs else None, reason)
