@@ -39,6 +39,7 @@ class Controller:
     - `Done`, `Continue`: nothing until something changes. `Wait(after=…)`: again after so many seconds; `Wait` without:
       as `Done`, an event will come.
     - `Fault`: again after a pause that doubles from 5 ms to 1000 s; `terminal`: not until something changes.
+    - After each pass a key rests for `spacing` seconds.
     - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic.
     """
 
@@ -49,6 +50,7 @@ class Controller:
         *,
         workers: int = 10,
         backoff: Backoff | None = None,
+        spacing: float = 0.0,
         resync: float | None = RESYNC,
         entropy: random.Random | None = None,
     ) -> None:
@@ -57,7 +59,7 @@ class Controller:
         self._workers = workers
         self._resync = resync
         self._entropy = entropy or random.Random()  # noqa: S311 - spreads resyncs in time, guards nothing
-        self._queue: WorkQueue[Key] = WorkQueue(backoff)
+        self._queue: WorkQueue[Key] = WorkQueue(backoff, spacing)
         self._watches: list[tuple[Cache, ToKeys]] = []
         self._measures: ControllerMeasures | None = None
         self._passes: dict[asyncio.Task[None], None] = {}

@@ -72,6 +72,11 @@ class FencedTransport:
 
 def fenced(client: Client, fence: Fence) -> Client:
     """The same client behind the fence; they share the connection."""
-    behind = copy.copy(client)
-    behind.transport = FencedTransport(client.transport, fence)
-    return behind
+    return through(client, FencedTransport(client.transport, fence))
+
+
+def through(client: Client, transport: Transport) -> Client:
+    """The same client, with another transport in front of its own."""
+    other = copy.copy(client)
+    other.transport = transport
+    return other

@@ -19,11 +19,12 @@ import structlog
 from aiohttp import web
 
 from espalier.kube.client import Client
+from espalier.kube.metrics import MeasuredTransport, RequestMetrics
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
 from espalier.runtime.events import Recorder
-from espalier.runtime.fencing import Fence, fenced
+from espalier.runtime.fencing import Fence, fenced, through
 from espalier.runtime.health import Check, health_application, metrics_application
 from espalier.runtime.metrics import Metrics
 from espalier.runtime.options import Options
@@ -72,8 +73,9 @@ class Manager:
     """Runs controllers and what they need.
 
     `client` is the manager's own; what it manages uses `manager.client`, whose writes are refused while this process
-    does not lead. Addresses are (host, port), port 0 takes a free one, None serves nothing. `grace` and `fill_within`
-    are seconds: for passes that run when the manager stops, and for the first lists.
+    does not lead. With a `server_name` its requests are measured under that host. Addresses are (host, port), port 0
+    takes a free one, None serves nothing. `grace` and `fill_within` are seconds: for passes that run when the manager
+    stops, and for the first lists.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Manager:
         health_address: tuple[str, int] | None = None,
         metrics_address: tuple[str, int] | None = None,
         component: str = "espalier",
+        server_name: str = "",
         grace: float = 30.0,
         fill_within: float = 120.0,
     ) -> None:
@@ -95,6 +98,10 @@ class Manager:
         self.options = options or Options()
         self.metrics = Metrics()
         self.fence = election.fence if election is not None else None
+        if server_name:
+            client = through(
+                client, MeasuredTransport(client.transport, RequestMetrics(self.metrics.registry), server_name)
+            )
         self.client = client if self.fence is None else fenced(client, self.fence)
         self.caches = Caches(client, entropy=self.entropy, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, entropy=self.entropy)

@@ -53,10 +53,15 @@ class _Entry(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """Keys to work on. Counters (`adds`, `retries`) only grow; they are for metrics."""
+    """Keys to work on. Counters (`adds`, `retries`) only grow; they are for metrics.
 
-    def __init__(self, backoff: Backoff | None = None) -> None:
+    A key rests for `spacing` seconds after each pass, however often it is added: bursts of events become one pass.
+    """
+
+    def __init__(self, backoff: Backoff | None = None, spacing: float = 0.0) -> None:
         self._backoff = backoff or Backoff()
+        self._spacing = spacing
+        self._resting: dict[K, float] = {}  # until when; oldest first
         self._entries: dict[K, _Entry[K]] = {}
         self._ready: list[tuple[int, int, _Entry[K]]] = []
         self._delayed: list[tuple[float, int, _Entry[K]]] = []
@@ -76,7 +81,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K, now: float, *, after: float = 0.0, priority: int = 0) -> None:
         """Ask for a pass on `key`, not before `after` seconds from now."""
-        ready_at = now + after
+        ready_at = max(now + after, self._resting.get(key, 0.0)) if self._resting else now + after
         entry = self._entries.get(key)
         if entry is None:
             self._places += 1
@@ -131,6 +136,10 @@ class WorkQueue(Generic[K]):
         """The worker is finished with the key; what was added meanwhile now waits like any other."""
         del self.taken[key]
         entry = self._entries.get(key)
+        if self._spacing:
+            self._rest(key, now)
+            if entry is not None:
+                entry.ready_at = max(entry.ready_at, self._resting[key])
         if entry is not None:
             self._enter(entry, now)
 
@@ -150,6 +159,15 @@ class WorkQueue(Generic[K]):
             if entry.ready:
                 depth[entry.priority] = depth.get(entry.priority, 0) + 1
         return depth
+
+    def _rest(self, key: K, now: float) -> None:
+        while self._resting:
+            oldest = next(iter(self._resting))
+            if self._resting[oldest] > now:
+                break
+            del self._resting[oldest]
+        self._resting.pop(key, None)
+        self._resting[key] = now + self._spacing
 
     def _enter(self, entry: _Entry[K], now: float) -> None:
         if entry.ready_at <= now:

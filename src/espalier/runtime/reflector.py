@@ -96,7 +96,7 @@ class Reflector:
                 self._mirror.listed(page.items)
                 resource_version = page.resource_version
         self._mirror.end_list(resource_version)
-        self._position, self._page, self._failures = resource_version, 500, 0
+        self._position, self._page = resource_version, 500
 
     async def _watch(self) -> None:
         source, begun_from = self._source, self._position
@@ -119,9 +119,10 @@ class Reflector:
                     happened(event.type, event.object)
                     self._position = event.object.resource_version
         finally:
-            if self._position != begun_from:
+            lived = self._position != begun_from or loop.time() - started >= _AT_ONCE
+            if lived:
                 self._failures = 0
-        if self._position == begun_from and loop.time() - started < _AT_ONCE:
+        if not lived:
             await self._pause(None)
 
     async def _pause(self, error: Exception | None) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 
 import structlog
 from aiohttp import web
@@ -124,6 +125,15 @@ class Webhooks:
             self._server = None
 
     async def _answer(self, request: web.Request) -> web.Response:
+        with self._in_flight(request.path):
+            return await self._answer_to(request)
+
+    def _in_flight(self, path: str) -> AbstractContextManager[None]:
+        if self._metrics is None or path not in self._handlers:
+            return nullcontext()
+        return self._metrics.webhook_in_flight.labels(path).track_inprogress()
+
+    async def _answer_to(self, request: web.Request) -> web.Response:
         body = await request.read()
         try:
             return web.Response(body=self.review(request.path, body), content_type="application/json")

@@ -165,6 +165,21 @@ def test_failures_are_retried_with_growing_pauses() -> None:
     assert len(times) < 25
 
 
+def test_a_server_that_remembers_nothing_is_not_flooded_with_lists() -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        def expire(request: Request) -> None:
+            if "watch" in request.query:
+                raise Expired.of("too old")
+
+        server.before = expire
+        cache = caches.of(CONFIG_MAP)
+        await cache.wait_synced()
+        await asyncio.sleep(600)
+        assert 15 < len(server.requests) < 80
+
+    play(story)
+
+
 def test_a_list_that_expires_between_pages_is_asked_for_in_one_piece() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         for number in range(600):

@@ -233,13 +233,22 @@ async def test_health_and_metrics_are_served_and_sigterm_stops_in_order() -> Non
     server.put(config_map("x", "a"))
     server.slow = 0.01
     manager = Manager(
-        client_of(server), clock=SystemClock(), health_address=("127.0.0.1", 0), metrics_address=("127.0.0.1", 0)
+        client_of(server),
+        clock=SystemClock(),
+        server_name="api.example.com",
+        health_address=("127.0.0.1", 0),
+        metrics_address=("127.0.0.1", 0),
     )
     done: list[str] = []
     manager.add(copier(manager, done))
+    copied = asyncio.Event()
+    manager.caches.of(CONFIG_MAP).subscribe(
+        lambda old, new, first: copied.set() if new and new.namespace == "b" else None
+    )
     running = asyncio.create_task(manager.run(signals=True))
     async with asyncio.timeout(10):
         await manager.leading.wait()
+        await copied.wait()
         health, metrics = (f"http://127.0.0.1:{port}" for port in manager.ports)
         async with aiohttp.ClientSession() as session:
             for path, status, text in (
@@ -256,5 +265,6 @@ async def test_health_and_metrics_are_served_and_sigterm_stops_in_order() -> Non
                 text = await response.text()
         assert 'controller_runtime_max_concurrent_reconciles{controller="copier"} 10.0' in text
         assert 'espalier_cache_objects{resource="configmaps"}' in text
+        assert 'rest_client_requests_total{code="200",host="api.example.com",method="POST"} 1.0' in text
         os.kill(os.getpid(), signal.SIGTERM)
         assert await running is Ending.STOPPED

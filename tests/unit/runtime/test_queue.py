@@ -17,9 +17,12 @@ PAUSES = st.sampled_from([0.0, 0.0, 0.5, 1.0, 20.0])
 class QueueMachine(RuleBasedStateMachine):
     """Beside the queue runs a model: what is wanted, from when on, and how urgently."""
 
+    spacing = 0.0
+
     def __init__(self) -> None:
         super().__init__()
-        self.queue: WorkQueue[str] = WorkQueue()
+        self.queue: WorkQueue[str] = WorkQueue(spacing=self.spacing)
+        self.resting: dict[str, float] = {}
         self.now = 0.0
         self.wanted: dict[str, tuple[int, float]] = {}
         self.taken: dict[str, int] = {}
@@ -55,6 +58,10 @@ class QueueMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.taken)))
         self.queue.done(key, self.now)
         del self.taken[key]
+        self.resting[key] = self.now + self.spacing
+        if key in self.wanted:
+            priority, at = self.wanted[key]
+            self.wanted[key] = (priority, max(at, self.resting[key]))
 
     @rule(seconds=st.sampled_from([0.001, 0.5, 5.0, 30.0]))
     def pass_time(self, seconds: float) -> None:
@@ -75,10 +82,18 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _want(self, key: str, priority: int, at: float) -> None:
         present = self.wanted.get(key)
+        at = max(at, self.resting.get(key, 0.0))
         self.wanted[key] = (max(priority, present[0]), min(at, present[1])) if present else (priority, at)
 
 
+class SpacedQueueMachine(QueueMachine):
+    """Keys rest after each pass."""
+
+    spacing = 2.0
+
+
 TestQueue = QueueMachine.TestCase
+TestSpacedQueue = SpacedQueueMachine.TestCase
 
 
 def test_keys_of_one_priority_come_in_the_order_of_their_arrival() -> None:
