@@ -16,6 +16,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
+from espalier.clusters import rights
 from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
@@ -88,8 +89,8 @@ async def manager(
             client,
             namespace=SYSTEM_NAMESPACE,
             names=webhook_names.split(","),
-            validating=[manifests.VALIDATING],
-            mutating=[manifests.MUTATING],
+            validating=[rights.VALIDATING_WEBHOOKS],
+            mutating=[rights.MUTATING_WEBHOOKS],
             serve=webhooks.use,
             clock=clock,
         )

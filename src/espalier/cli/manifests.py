@@ -21,8 +21,6 @@ from espalier.clusters import admission, rights
 
 NAME = "espalier-controller-manager"
 SERVICE = "espalier-webhook-service"
-VALIDATING = "espalier-validating-webhook-configuration"
-MUTATING = "espalier-mutating-webhook-configuration"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
 
@@ -88,8 +86,13 @@ def webhook_configurations(url: str = "") -> list[tuple[Resource, Tree]]:
     return [
         (resource, _object(resource, name) | {"webhooks": [_webhook(url, verb, kind, path) for kind, path in hooks]})
         for resource, name, verb, hooks in (
-            (core.MUTATING_WEBHOOK_CONFIGURATION, MUTATING, "mutate", [(Cluster.resource, admission.MUTATE_CLUSTER)]),
-            (core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING, "validate", VALIDATED),
+            (
+                core.MUTATING_WEBHOOK_CONFIGURATION,
+                rights.MUTATING_WEBHOOKS,
+                "mutate",
+                [(Cluster.resource, admission.MUTATE_CLUSTER)],
+            ),
+            (core.VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS, "validate", VALIDATED),
         )
     ]
 
