@@ -15,7 +15,8 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport, User
 
 if TYPE_CHECKING:
-    from espalier.local.workloads import WorkloadCluster, Workloads
+    from espalier.local.workload_cluster import WorkloadCluster
+    from espalier.local.workloads import Workloads
 
 
 def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:

@@ -16,6 +16,7 @@ from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
+from espalier.apiserver.http import AddressTaken
 from espalier.kube.objects import Object
 from espalier.local import bootstrap_data, nodes
 from espalier.local.addons import Network
@@ -35,7 +36,8 @@ from espalier.local.capi.objects import cluster_key, controller_of, is_paused
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import newest
-from espalier.local.workloads import AddressTaken, WorkloadCluster, Workloads
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.local.workloads import Workloads
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 

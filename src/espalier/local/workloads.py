@@ -6,163 +6,20 @@ import asyncio
 import itertools
 import random
 import socket
-from collections.abc import Callable, Iterable
-
-import msgspec
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
-from espalier.api.meta import Tree
-from espalier.api.resource import Key, Resource
-from espalier.apiserver.http import AddressTaken, HttpShell
+from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists
-from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
-from espalier.local import addons, nodes
 from espalier.local.addons import Network
-from espalier.local.bootstrap_data import Kubeadm
 from espalier.local.connecting import LaptopTransport
 from espalier.local.stores import Stores
-from espalier.runtime.cache import Cache, Caches
+from espalier.local.workload_cluster import Changed, WorkloadCluster
 from espalier.runtime.clock import Clock
 
-__all__ = ["AddressTaken", "Changed", "WorkloadCluster", "Workloads"]
-
-CONTAINER_RUNTIME = "2.1.5"
-"""Version of containerd that simulated machines claim to run."""
-
-WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET)
-
-Changed = Callable[[Key, Object], None]
-"""Told of a changed object in a workload cluster, with the key of the cluster."""
-
-_BY_PROVIDER_ID = "provider-id"
 _FIRST_PORT = 30000
-
-
-class _ProviderSpec(msgspec.Struct):
-    provider_id: str = msgspec.field(name="providerID", default="")
-
-
-class _Provided(msgspec.Struct):
-    spec: _ProviderSpec = msgspec.field(default_factory=_ProviderSpec)
-
-
-def _by_provider_id(node: Object) -> Iterable[str]:
-    found = node.decode(_Provided).spec.provider_id
-    return (found,) if found else ()
-
-
-class WorkloadCluster:
-    """One workload cluster whose API server runs in this process."""
-
-    def __init__(
-        self, key: Key, endpoint: Endpoint, server: Server, authority: Authority, network: Network, clock: Clock
-    ) -> None:
-        self.key = key
-        self.endpoint = endpoint
-        self.server = server
-        self.authority = authority
-        self.network = network
-        self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
-        self._clock = clock
-        self._caches = Caches(self.client, entropy=random.Random(0))  # noqa: S311 - spreads watches in time
-        self._watched: dict[Resource, Cache] = {
-            resource: self._caches.of(
-                resource, indexes={_BY_PROVIDER_ID: _by_provider_id} if resource == NODE else None
-            )
-            for resource in WATCHED
-        }
-        self._shell: HttpShell | None = None
-        self._following: asyncio.Task[None] | None = None
-
-    @property
-    def version(self) -> str:
-        """The Kubernetes version that the API server says it has."""
-        return self.server.version
-
-    @version.setter
-    def version(self, version: str) -> None:
-        self.server.version = version
-
-    def cache(self, resource: Resource) -> Cache:
-        """The cache of one of the `WATCHED` kinds."""
-        return self._watched[resource]
-
-    def object(self, resource: Resource, key: Key) -> Object | None:
-        """One of the `WATCHED` objects."""
-        return self._watched[resource].get(key)
-
-    def node(self, provider_id: str) -> Object | None:
-        """The node of a machine."""
-        return next(iter(self._watched[NODE].by_index(_BY_PROVIDER_ID, provider_id)), None)
-
-    async def start(self, changed: Changed, serving: KeyPair | None) -> None:
-        """Serve; with a serving certificate over the network as well. Raises `AddressTaken`."""
-        if serving is not None:
-            shell = HttpShell(
-                self.server,
-                host=self.endpoint.host,
-                port=self.endpoint.port,
-                serving=serving,
-                client_ca=self.authority.certificate,
-            )
-            await shell.start()
-            self._shell = shell
-        await self.server.start()
-        for cache in self._watched.values():
-            cache.subscribe(self._teller(changed))
-        self._following = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
-        await self._caches.wait_synced()
-
-    def _teller(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
-        def tell(old: Object | None, new: Object | None, _first: bool) -> None:
-            object_ = new or old
-            if object_ is not None:
-                changed(self.key, object_)
-
-        return tell
-
-    async def stop(self) -> None:
-        """Stop serving; what is stored stays."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
-        if self._shell is not None:
-            await self._shell.stop()
-        await self.client.close()
-        await self.server.close()
-
-    async def install(self, kubeadm: Kubeadm) -> None:
-        """What kubeadm installs in a new cluster; what is there already is left as it is."""
-        endpoint = f"{self.endpoint.host}:{self.endpoint.port}"
-        for resource, body in addons.installed(self.key.name, endpoint, kubeadm, self.network):
-            await self.create(resource, body)
-
-    async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
-        """A kubelet starts: its node appears, and the static pods of a control plane."""
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        node = await self.create(
-            NODE,
-            nodes.node(kubeadm, provider_id=provider_id, address=address, container_runtime=CONTAINER_RUNTIME, now=now),
-        )
-        if kubeadm.control_plane:
-            node = node or await self.client.get(NODE, kubeadm.node_name)
-            for pod in nodes.static_pods(kubeadm, node_uid=node.metadata.uid):
-                await self.create(POD, pod)
-
-    async def create(self, resource: Resource, body: Tree) -> Object | None:
-        """Make an object; None when it is there already."""
-        try:
-            created = await self.client.create(resource, body)
-        except AlreadyExists:
-            return None
-        if resource in self._watched:
-            self._watched[resource].wrote(created)
-        return created
 
 
 class Workloads:

@@ -10,11 +10,12 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, NotFound
 from espalier.kube.objects import Object
+from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workload_controllers.planners import PLANNERS
 from espalier.local.workload_controllers.snapshot import Snapshot
 from espalier.local.workload_controllers.views import Node, Pod, View, Workload
 from espalier.local.workload_controllers.writes import Change, Create, Delete, Write
-from espalier.local.workloads import WorkloadCluster, Workloads
+from espalier.local.workloads import Workloads
 from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
 
