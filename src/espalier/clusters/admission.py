@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from espalier.api import schema
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
@@ -69,8 +70,8 @@ class Admission:
         try:
             new = request.object.decode(eksa.Cluster)
             old = request.old.decode(eksa.Cluster) if request.old is not None else None
-        except msgspec.ValidationError as error:
-            return _refusal(request.object, [Violation("", "", "", str(error))])
+        except msgspec.ValidationError:
+            return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
             return AdmissionResponse()
         violations = list(self._violations(old, new))
@@ -136,8 +137,8 @@ def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:
         return AdmissionResponse()
     try:
         bundles = request.object.decode(Bundles)
-    except msgspec.ValidationError as error:
-        return _refusal(request.object, [Violation("", "", "", str(error))])
+    except msgspec.ValidationError:
+        return _refusal(request.object, schema.violations(Bundles, request.object.tree))
     seen: set[str] = set()
     violations = []
     for index, entry in enumerate(bundles.spec.versions_bundles):

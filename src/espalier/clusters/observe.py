@@ -51,6 +51,18 @@ def without_other_secrets(secret: Object) -> Object:
     return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
 
 
+def with_our_fields(object_: Object) -> Object:
+    """Keep what `eks-a-controller` owns, decoded with the metadata, and none of the managed fields in the bytes."""
+    kept = _keep_ours(object_)
+    ours = kept.metadata.managed_fields
+    stripped = strip_managed_fields(kept)
+    stripped.metadata.managed_fields = ours
+    return stripped
+
+
+_keep_ours = keep_managed_fields(names.FIELD_MANAGER)
+
+
 class Observer:
     """The caches of everything that a cluster depends on."""
 
@@ -65,9 +77,10 @@ class Observer:
         self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
         self.eksa_releases = caches.of(EKSARelease.resource)
         self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
-        ours = keep_managed_fields(names.FIELD_MANAGER)
         self.written: dict[Resource, Cache] = {
-            resource: caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=ours)
+            resource: caches.of(
+                resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
+            )
             for resource in WRITTEN
         }
         self.secrets = caches.of(

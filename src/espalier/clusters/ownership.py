@@ -17,7 +17,7 @@ from espalier.api.meta import Part, Tree
 from espalier.clusters.names import FIELD_MANAGER
 from espalier.kube.objects import Object
 
-_NOT_FIELDS = ("apiVersion", "kind")
+_NOT_FIELDS = ("apiVersion", "kind", "metadata")
 _NOT_IN_METADATA = ("name", "namespace")
 
 

@@ -1,0 +1,77 @@
+"""Clusters that were made: the objects of Cluster API as their controllers report them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+from tests.unit.clusters.seen import applied, datacenter, example, scope
+
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters import cni, names, plan
+from espalier.clusters.scope import Machinery, Scope
+
+
+def objects(
+    *, version: str = "1.35", control_plane: Tree | None = None, workers: Tree | None = None, **spec: Any
+) -> list[Tree]:
+    """The example at this version, ready; `control_plane` and `workers` replace fields of the reported status."""
+    before = scope(*example(kubernetesVersion=version, **spec))
+    assert before.design is not None
+    wanted: list[KubeObject] = [
+        *plan.control_plane(before.design, Machinery()),
+        *plan.worker_groups(before.design, Machinery()),
+    ]
+    stored = [applied(msgspec.to_builtins(object_)) for object_ in wanted]
+    for tree in stored:
+        full = tree["spec"].get("version") or before.design.of_control_plane.version
+        match tree["kind"]:
+            case "Cluster":
+                initialization = {"infrastructureProvisioned": True, "controlPlaneInitialized": True}
+                tree["status"] = {"initialization": initialization, "observedGeneration": 1}
+                mark = cni.mark(cni.objects(before.design))
+                tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark}
+            case "KubeadmControlPlane":
+                conditions = [{"type": "Available", "status": "True", "reason": "Available"}]
+                tree["status"] = counts(tree["spec"]["replicas"]) | {"version": full, "conditions": conditions}
+                tree["status"] |= control_plane or {}
+            case "MachineDeployment":
+                tree["status"] = counts(tree["spec"]["replicas"]) | (workers or {})
+    return [*stored, kubeconfig()]
+
+
+def counts(number: int) -> Tree:
+    """A status in which all machines are as they should be."""
+    kinds = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas")
+    return dict.fromkeys(kinds, number) | {"observedGeneration": 1}
+
+
+def kubeconfig() -> Tree:
+    """Cluster API's Secret."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "garden-kubeconfig",
+            "namespace": "eksa-system",
+            "labels": {"cluster.x-k8s.io/cluster-name": "garden"},
+            "resourceVersion": "5",
+            "uid": "kubeconfig",
+        },
+        "data": {"value": base64.b64encode(b"apiVersion: v1\nkind: Config\n").decode()},
+    }
+
+
+def settled(**status: Any) -> Tree:
+    """The status of a Cluster that was reconciled to its end."""
+    return {"observedGeneration": 1, "childrenObservedGeneration": 1, "specValid": True, "phase": "Running"} | status
+
+
+def made(*, status: Tree | None = None, annotations: Tree | None = None, objects: list[Tree], **spec: Any) -> Scope:
+    """What a pass knows of the example, when these objects were made for it."""
+    cluster = example(**spec)[0]
+    cluster["metadata"]["annotations"] = annotations or {}
+    cluster["status"] = status or {}
+    return scope(cluster, datacenter(), *objects)

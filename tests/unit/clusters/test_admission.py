@@ -1,0 +1,319 @@
+"""A manifest goes in, a sentence comes out: what admission says of Clusters before they are stored."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from tests.unit.clusters.seen import NAMESPACE, RELEASES, as_object, example, laptop, observer
+
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission, validate_bundles, validate_release
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
+
+SPEC = "spec."
+CONTROL_PLANE = "spec.controlPlaneConfiguration."
+GROUP = "spec.workerNodeGroupConfigurations[0]."
+NETWORK = "spec.clusterNetwork."
+STRATEGY = "upgradeRolloutStrategy"
+
+
+def garden(name: str = "garden", **spec: Any) -> Tree:
+    tree = example(**spec)[0]
+    tree["metadata"]["name"] = name
+    return tree
+
+
+def edited(edits: dict[str, Any], tree: Tree | None = None) -> Tree:
+    """A Cluster with other values at these paths (`a.b[0].c`); None takes a field away."""
+    tree = copy.deepcopy(tree or garden())
+    for path, value in edits.items():
+        *parents, last = path.replace("[", ".[").split(".")
+        at: Any = tree
+        for part in parents:
+            at = at[int(part[1:-1])] if part.startswith("[") else at.setdefault(part, {})
+        if value is None:
+            at.pop(last, None)
+        else:
+            at[last] = value
+    return tree
+
+
+def paused(tree: Tree) -> Tree:
+    return edited({"metadata.annotations": {PAUSED_ANNOTATION: "true"}}, tree)
+
+
+def ask(new: Tree, old: Tree | None = None, *others: Tree) -> AdmissionResponse:
+    operation: Operation = "CREATE" if old is None else "UPDATE"
+    request = AdmissionRequest(
+        operation,
+        "Cluster",
+        NAMESPACE,
+        new["metadata"]["name"],
+        ADMIN,
+        as_object(new),
+        as_object(old) if old is not None else None,
+    )
+    return Admission(observer(*others)).validate(request)
+
+
+def test_the_example_is_accepted_without_a_word() -> None:
+    response = ask(garden())
+    assert response.allowed
+    assert response.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("edits", "field", "sentence"),
+    [
+        ({"metadata.name": "Garden"}, "metadata.name", "found Garden"),
+        ({"metadata.name": "-garden"}, "metadata.name", "must be a DNS label that begins with a letter"),
+        ({"metadata.name": "9garden"}, "metadata.name", "allowed: ^[a-zA-Z][a-zA-Z0-9-]+$"),
+        ({"metadata.name": "gar.den"}, "metadata.name", "choose another name"),
+        ({"metadata.name": "g" * 36}, "metadata.name", "found 36 characters; allowed: at most 35"),
+        ({SPEC + "kubernetesVersion": None}, "spec.kubernetesVersion", 'like "1.35"'),
+        ({SPEC + "kubernetesVersion": "1.30"}, "spec.kubernetesVersion", "found 1.30; allowed: 1.34, 1.35, 1.36"),
+        ({CONTROL_PLANE + "count": 0}, CONTROL_PLANE + "count", "found 0"),
+        ({CONTROL_PLANE + "count": 2}, CONTROL_PLANE + "count", "their number must be odd"),
+        ({CONTROL_PLANE + "certSans": ["a b"]}, CONTROL_PLANE + "certSans[0]", "addresses and DNS names"),
+        ({CONTROL_PLANE + "labels": {"a b": "c"}}, CONTROL_PLANE + "labels", "no name of a label"),
+        ({CONTROL_PLANE + "labels": {"a": "c d"}}, CONTROL_PLANE + "labels[a]", "no value of a label"),
+        ({SPEC + "workerNodeGroupConfigurations": []}, "spec.workerNodeGroupConfigurations", "at least one group"),
+        (
+            {SPEC + "workerNodeGroupConfigurations": [{"name": "a", "count": 1}, {"name": "a", "count": 2}]},
+            "spec.workerNodeGroupConfigurations[1].name",
+            "also that of group 0",
+        ),
+        ({GROUP + "name": "Large"}, GROUP + "name", "short DNS label"),
+        ({GROUP + "taints": [{"key": "a", "effect": "NoExecute"}]}, "spec.workerNodeGroupConfigurations", "CoreDNS"),
+        ({GROUP + "kubernetesVersion": "1.36"}, GROUP + "kubernetesVersion", "may not be ahead"),
+        (
+            {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}},
+            GROUP + "upgradeRolloutStrategy.rollingUpdate",
+            "can't both be 0",
+        ),
+        ({SPEC + "clusterNetwork": None}, "spec.clusterNetwork", "give pods, services and cniConfig"),
+        (
+            {NETWORK + "pods.cidrBlocks": ["10.0.0.0/8", "11.0.0.0/8"]},
+            NETWORK + "pods.cidrBlocks",
+            "exactly one range",
+        ),
+        ({NETWORK + "pods.cidrBlocks": ["10.0.0.1/8"]}, NETWORK + "pods.cidrBlocks[0]", "host bits"),
+        (
+            {NETWORK + "services.cidrBlocks": ["192.168.3.0/24"]},
+            NETWORK + "services.cidrBlocks",
+            "a range outside of 192.168.0.0/16",
+        ),
+        (
+            {NETWORK + "pods.cidrBlocks": ["192.168.0.0/24"]},
+            NETWORK + "nodes.cidrMaskSize",
+            "found 24; allowed: 25 to 32",
+        ),
+        (
+            {NETWORK + "cniConfig": {"kindnetd": {}, "cilium": {}}},
+            NETWORK + "cniConfig",
+            "exactly one CNI",
+        ),
+        ({NETWORK + "cniConfig": None}, NETWORK + "cniConfig", "found nothing"),
+        ({NETWORK + "cni": "cilium"}, NETWORK + "cni", "given twice"),
+        (
+            {SPEC + "machineHealthCheck": {"nodeStartupTimeout": "soon"}},
+            "spec.machineHealthCheck.nodeStartupTimeout",
+            "hours, minutes and seconds like 10m0s",
+        ),
+        ({SPEC + "bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "c"}}, "spec.bundlesRef", "remove one"),
+        # What nothing acts on, and what would give another cluster.
+        ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "no such provider yet"),
+        ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
+        ({SPEC + "proxyConfiguration": {"httpProxy": "a:1"}}, "spec.proxyConfiguration", "remove the field"),
+        (
+            {SPEC + "registryMirrorConfiguration": {"endpoint": "a"}},
+            "spec.registryMirrorConfiguration",
+            "a registry mirror",
+        ),
+        ({SPEC + "identityProviderRefs": [{"kind": "OIDCConfig", "name": "a"}]}, "spec.identityProviderRefs", "remove"),
+        ({SPEC + "podIamConfig": {"serviceAccountIssuer": "a"}}, "spec.podIamConfig", "IAM roles"),
+        ({SPEC + "etcdEncryption": [{"providers": [], "resources": []}]}, "spec.etcdEncryption", "encryption in etcd"),
+        ({CONTROL_PLANE + "endpoint": {"host": "10.0.0.1"}}, CONTROL_PLANE + "endpoint.host", "load balancer"),
+        ({CONTROL_PLANE + STRATEGY: {"type": "InPlace"}}, CONTROL_PLANE + STRATEGY + ".type", "replaced"),
+        ({GROUP + STRATEGY: {"type": "InPlace"}}, GROUP + STRATEGY + ".type", "RollingUpdate"),
+        (
+            {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}},
+            GROUP + "autoscalingConfiguration",
+            "1 to 3",
+        ),
+        ({GROUP + "failureDomains": ["a"]}, GROUP + "failureDomains", "no failure domains"),
+        ({GROUP + "kubeletConfiguration": {"providerID": "a"}}, GROUP + "kubeletConfiguration.providerID", "names its"),
+        (
+            {NETWORK + "cniConfig": {"cilium": {"helmValues": {"a": 1}}}},
+            NETWORK + "cniConfig.cilium.helmValues",
+            "remove",
+        ),
+        (
+            {NETWORK + "cniConfig": {"cilium": {"routingMode": "direct"}}},
+            NETWORK + "cniConfig.cilium.ipv4NativeRoutingCIDR",
+            "without masquerading",
+        ),
+        (
+            {NETWORK + "cniConfig": {"cilium": {"skipUpgrade": True, "policyEnforcementMode": "always"}}},
+            NETWORK + "cniConfig.cilium.policyEnforcementMode",
+            "settings are yours",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_refused_with_its_path_and_a_sentence(
+    edits: dict[str, Any], field: str, sentence: str
+) -> None:
+    response = ask(edited(edits))
+    assert not response.allowed
+    assert response.code == 422
+    blamed = {cause.field: cause.message for cause in response.causes}
+    assert sentence in blamed.get(field, ""), blamed
+    assert field in response.message
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    response = ask(edited({CONTROL_PLANE + "count": 2, GROUP + "name": "X", SPEC + "kubernetesVersion": "1.30"}))
+    assert [cause.field for cause in response.causes] == [
+        CONTROL_PLANE + "count",
+        GROUP + "name",
+        "spec.kubernetesVersion",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "field", "sentence"),
+    [
+        ({SPEC + "kubernetesVersion": "1.36"}, None, ""),
+        ({SPEC + "kubernetesVersion": "1.34"}, "spec.kubernetesVersion", "can't be downgraded from 1.35"),
+        ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "go to 1.36 first"),
+        ({GROUP + "count": 7}, None, ""),
+        ({CONTROL_PLANE + "count": 3}, None, ""),
+        ({SPEC + "managementCluster": {"name": "other"}}, "spec.managementCluster.name", "create another cluster"),
+        ({SPEC + "datacenterRef.name": "other"}, "spec.datacenterRef", "create another cluster"),
+        ({NETWORK + "pods.cidrBlocks": ["10.1.0.0/16"]}, NETWORK + "pods", "create another"),
+        ({NETWORK + "services.cidrBlocks": ["10.1.0.0/16"]}, NETWORK + "services", "can't be changed"),
+        ({NETWORK + "nodes": {"cidrMaskSize": 26}}, NETWORK + "nodes", "can't be changed"),
+        ({SPEC + "eksaVersion": None}, "spec.eksaVersion", "not taken away"),
+    ],
+)  # fmt: skip
+def test_a_change_keeps_what_is_fixed_and_takes_versions_one_step_at_a_time(
+    edits: dict[str, Any], field: str | None, sentence: str
+) -> None:
+    response = ask(edited(edits), garden())
+    if field is None:
+        assert response.allowed
+    else:
+        assert any(cause.field == field and sentence in cause.message for cause in response.causes), response.causes
+
+
+def test_a_group_takes_versions_one_step_at_a_time_as_well() -> None:
+    old = edited({SPEC + "kubernetesVersion": "1.36", GROUP + "kubernetesVersion": "1.34"})
+    behind = edited({GROUP + "kubernetesVersion": "1.35"}, old)
+    assert ask(behind, old).allowed
+    follows_at_once = edited({GROUP + "kubernetesVersion": None}, old)
+    assert ask(follows_at_once, old).causes[0].field == GROUP + "kubernetesVersion"
+
+
+def test_what_was_fixed_may_change_while_the_cluster_was_paused() -> None:
+    assert ask(edited({SPEC + "datacenterRef.name": "other"}), paused(garden())).allowed
+
+
+def test_finalizers_and_labels_of_a_bad_cluster_can_still_be_changed() -> None:
+    bad = edited({CONTROL_PLANE + "count": 2})
+    assert ask(edited({"metadata.labels": {"a": "b"}}, bad), bad).allowed
+
+
+def test_a_cluster_that_is_being_deleted_is_not_held_up() -> None:
+    going = edited({CONTROL_PLANE + "count": 2, "metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert ask(going, garden()).allowed
+
+
+def test_a_self_managed_cluster_is_refused_with_what_to_do_instead() -> None:
+    for edits in ({SPEC + "managementCluster": {"name": "garden"}}, {SPEC + "managementCluster": None}):
+        response = ask(edited(edits))
+        assert not response.allowed
+        assert "espalier upgrade cluster" in response.message
+
+
+def test_the_record_of_the_management_cluster_is_accepted_paused_and_never_unpaused() -> None:
+    response = ask(laptop())
+    assert response.allowed
+    assert "not acted on" in response.warnings[0]
+    unpaused = edited({"metadata.annotations": None}, laptop())
+    assert "self-managed" in ask(unpaused, laptop()).message
+
+
+def test_a_second_cluster_of_the_name_is_refused_in_any_namespace() -> None:
+    other = edited({"metadata.namespace": "team-b"})
+    assert "there is a cluster team-b/garden" in ask(garden(), None, other).message
+
+
+@pytest.mark.parametrize(
+    ("edits", "warning"),
+    [
+        ({SPEC + "gitOpsRef": {"kind": "FluxConfig", "name": "a"}}, "spec.gitOpsRef"),
+        ({SPEC + "packages": {}}, "spec.packages"),
+        ({SPEC + "licenseToken": "secret-token"}, "spec.licenseToken"),
+        ({CONTROL_PLANE + "machineGroupRef": {"kind": "A", "name": "a"}}, CONTROL_PLANE + "machineGroupRef"),
+        ({GROUP + "machineGroupRef": {"kind": "A", "name": "a"}}, GROUP + "machineGroupRef"),
+        ({CONTROL_PLANE + "skipLoadBalancerDeployment": True}, CONTROL_PLANE + "skipLoadBalancerDeployment"),
+        ({NETWORK + "cni": "kindnetd", NETWORK + "cniConfig": None}, NETWORK + "cni"),
+    ],
+)  # fmt: skip
+def test_fields_that_nothing_acts_on_are_accepted_with_a_warning(edits: dict[str, Any], warning: str) -> None:
+    response = ask(edited(edits))
+    assert response.allowed, response.message
+    assert [text.partition(":")[0] for text in response.warnings] == [warning]
+    assert "secret-token" not in "".join(response.warnings)
+
+
+def default(tree: Tree) -> Tree:
+    request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "garden", ADMIN, as_object(tree))
+    changed = Admission(observer()).default(request).changed
+    assert changed is not None
+    return changed
+
+
+def test_what_was_left_out_gets_defaults() -> None:
+    bare = edited({SPEC + "eksaVersion": None, GROUP + "name": None, GROUP + "count": None})
+    spec = default(bare)["spec"]
+    assert spec["eksaVersion"] == "v0.26.0"
+    assert spec["workerNodeGroupConfigurations"] == [{"name": "md-0", "count": 1}]
+
+
+def test_what_was_given_stays_as_it_is() -> None:
+    assert default(garden()) == garden()
+
+
+def test_facts_of_a_release_do_not_change() -> None:
+    release = RELEASES.newest().eksa_release
+    tree: Tree = {"apiVersion": release.api_version, "kind": release.kind, "metadata": {"name": release.metadata.name}}
+    spec = {"version": "v0.26.0", "date": "d", "gitCommit": "c", "bundleManifestUrl": "u"}
+    old = tree | {"spec": spec | {"bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "n"}}}
+    new = edited({"spec.gitCommit": "other"}, old)
+
+    def change(old: Tree, new: Tree) -> AdmissionResponse:
+        request = AdmissionRequest("UPDATE", "EKSARelease", "", "x", ADMIN, as_object(new), as_object(old))
+        return validate_release(request)
+
+    assert change(old, edited({"metadata.labels": {"a": "b"}}, old)).allowed
+    assert "create an EKSARelease for another version" in change(old, new).message
+
+
+def test_bundles_have_each_version_once() -> None:
+    bundles: Tree = {
+        "kind": "Bundles",
+        "metadata": {"name": "b"},
+        "spec": {
+            "number": 1,
+            "cliMinVersion": "v1",
+            "cliMaxVersion": "v1",
+            "versionsBundles": [{"kubeVersion": "1.35"}, {"kubeVersion": "1.35"}],
+        },
+    }
+    request = AdmissionRequest("CREATE", "Bundles", "eksa-system", "b", ADMIN, as_object(bundles))
+    assert validate_bundles(request).causes[0].field == "spec.versionsBundles[1].kubeVersion"

@@ -1,0 +1,148 @@
+"""What is written and removed, from what is wanted and what is there."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import applied, as_object
+
+from espalier.api.meta import Tree
+from espalier.clusters import ownership, plan
+from espalier.clusters.plan import Change
+from espalier.clusters.scope import Scope
+
+MORE_WORKERS = [{"name": "md-0", "count": 4}]
+
+
+def changes(scope: Scope) -> list[Change]:
+    assert scope.design is not None
+    machinery = scope.machinery
+    wanted = [*plan.control_plane(scope.design, machinery), *plan.worker_groups(scope.design, machinery)]
+    return plan.changes(wanted, machinery)
+
+
+def said(changes: list[Change]) -> list[tuple[str, str]]:
+    return [(change.resource.kind, change.body["metadata"]["name"]) for change in changes]
+
+
+def test_of_a_cluster_as_it_should_be_nothing_is_written() -> None:
+    assert changes(made(objects=objects())) == []
+
+
+def test_everything_of_a_new_cluster_is_written_what_is_referred_to_first() -> None:
+    kinds = [kind for kind, _ in said(changes(made(objects=[])))]
+    assert kinds == [
+        "DockerMachineTemplate",
+        "DockerCluster",
+        "KubeadmControlPlane",
+        "Cluster",
+        "MachineHealthCheck",
+        "DockerMachineTemplate",
+        "KubeadmConfigTemplate",
+        "MachineDeployment",
+        "MachineHealthCheck",
+    ]
+
+
+def test_scaling_a_group_writes_its_machine_deployment_alone() -> None:
+    (change,) = changes(made(objects=objects(), workerNodeGroupConfigurations=MORE_WORKERS))
+    assert change.body["spec"]["replicas"] == 4
+    assert change.fields == ("spec.replicas",)
+    assert str(change) == "changed MachineDeployment eksa-system/garden-md-0"
+
+
+def test_an_upgrade_gives_templates_with_another_image_the_next_name() -> None:
+    found = changes(made(objects=objects(), kubernetesVersion="1.36"))
+    assert said(found) == [
+        ("DockerMachineTemplate", "garden-control-plane-2"),
+        ("KubeadmControlPlane", "garden"),
+        ("DockerCluster", "garden"),
+        ("DockerMachineTemplate", "garden-md-0-2"),
+        ("MachineDeployment", "garden-md-0"),
+    ] or said(found) == [
+        ("DockerMachineTemplate", "garden-control-plane-2"),
+        ("KubeadmControlPlane", "garden"),
+        ("DockerMachineTemplate", "garden-md-0-2"),
+        ("MachineDeployment", "garden-md-0"),
+    ]
+    deployment = found[-1].body["spec"]["template"]["spec"]
+    assert deployment["version"] == "v1.36.3-eks-1-36-1"
+    assert deployment["infrastructureRef"]["name"] == "garden-md-0-2"
+    assert deployment["bootstrap"]["configRef"]["name"] == "garden-md-0-1"
+
+
+def test_other_taints_of_workers_give_their_config_the_next_name() -> None:
+    taints = [{"key": "a", "effect": "PreferNoSchedule"}]
+    groups = [{"name": "md-0", "count": 2, "taints": taints}]
+    found = changes(made(objects=objects(), workerNodeGroupConfigurations=groups))
+    assert said(found) == [("KubeadmConfigTemplate", "garden-md-0-2"), ("MachineDeployment", "garden-md-0")]
+
+
+def test_a_field_that_somebody_else_changed_is_brought_back() -> None:
+    changed = objects()
+    deployment = next(tree for tree in changed if tree["kind"] == "MachineDeployment")
+    deployment["spec"]["replicas"] = 9
+    (change,) = changes(made(objects=changed))
+    assert change.fields == ("spec.replicas",)
+
+
+def test_fields_of_others_are_left_alone() -> None:
+    changed = objects()
+    cluster = next(tree for tree in changed if tree["kind"] == "Cluster")
+    cluster["spec"]["controlPlaneEndpoint"] = {"host": "127.0.0.1", "port": 6443}
+    cluster["metadata"]["labels"]["added"] = "by-others"
+    assert changes(made(objects=changed)) == []
+
+
+def test_a_group_that_is_no_longer_asked_for_is_superfluous() -> None:
+    groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
+    scope = made(objects=objects(workerNodeGroupConfigurations=groups))
+    assert scope.design is not None
+    assert [str(removal) for removal in plan.superfluous_workers(scope.design, scope.machinery)] == [
+        "deleted MachineDeployment eksa-system/garden-old",
+        "deleted MachineHealthCheck eksa-system/garden-old-worker-unhealthy",
+    ]
+
+
+def test_templates_that_nothing_refers_to_are_unused() -> None:
+    old = copy.deepcopy(next(tree for tree in objects() if tree["kind"] == "DockerMachineTemplate"))
+    old["metadata"]["name"] = "garden-control-plane-0"
+    scope = made(objects=[*objects(), old])
+    assert [removal.object.name for removal in plan.unused_templates(scope.machinery)] == ["garden-control-plane-0"]
+
+
+def test_planning_changes_neither_the_design_nor_what_is_there() -> None:
+    scope = made(objects=objects(), kubernetesVersion="1.36")
+    before = msgspec.json.encode(scope.spec)
+    assert changes(scope) == changes(scope)
+    assert msgspec.json.encode(scope.spec) == before
+
+
+def differences(wanted: Tree, live: Tree) -> list[str]:
+    return ownership.differences(wanted, as_object(live))
+
+
+def thing(**spec: Any) -> Tree:
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "n"}, "spec": spec}
+
+
+def test_an_object_that_we_never_applied_differs() -> None:
+    assert differences(thing(a=1), applied(thing(a=1), manager="somebody")) == ["metadata.managedFields"]
+
+
+def test_a_field_that_we_own_and_no_longer_want_differs() -> None:
+    assert differences(thing(a=1), applied(thing(a=1, b={"c": 2}))) == ["spec.b"]
+
+
+def test_items_of_keyed_lists_are_compared_by_their_keys_in_any_order() -> None:
+    live = applied(thing(args=[{"name": "b", "value": "2"}, {"name": "a", "value": "1"}, {"name": "c", "value": "x"}]))
+    item: Tree = {".": {}, "f:name": {}, "f:value": {}}
+    keyed = {f'k:{{"name":"{name}"}}': item for name in ("a", "b")}
+    live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:args"] = keyed
+    wanted = [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]
+    assert differences(thing(args=wanted), live) == []
+    assert differences(thing(args=[wanted[0], {"name": "b", "value": "3"}]), live) == ["spec.args.value"]
+    assert differences(thing(args=wanted[:1]), live) == ["spec.args"]

@@ -1,0 +1,230 @@
+"""What is reported of a Cluster, from what is there: one row, one story."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.unit.clusters.made import made, objects, settled
+from tests.unit.clusters.seen import example, laptop, scope
+
+from espalier.api.eksa.cluster import ClusterStatus
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
+from espalier.clusters.scope import Scope
+from espalier.clusters.status import status_of
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WAITING = Wait("Something", "waiting for something")
+
+
+def report(scope: Scope, outcome: Outcome = WAITING) -> ClusterStatus:
+    return status_of(scope, outcome, NOW)
+
+
+def said(status: ClusterStatus) -> dict[str, str]:
+    """Conditions as `True` or `False/Reason`."""
+    return {one.type: "True" if one.status == "True" else f"{one.status}/{one.reason}" for one in status.conditions}
+
+
+def condition(status: ClusterStatus, type_: str) -> Condition:
+    return next(one for one in status.conditions if one.type == type_)
+
+
+def test_before_anything_was_made_everything_is_waited_for() -> None:
+    status = report(scope(*example()))
+    assert status.phase == "Pending"
+    assert said(status) == {
+        "ControlPlaneInitialized": "False/ControlPlaneInitializationInProgress",
+        "ControlPlaneReady": "False/ControlPlaneInitializationInProgress",
+        "DefaultCNIConfigured": "False/ControlPlaneNotReady",
+        "WorkersReady": "False/ControlPlaneNotInitialized",
+        "Ready": "False/ControlPlaneInitializationInProgress",
+    }
+    assert (status.ready, status.control_plane_ready, status.observed_generation) == (False, False, 0)
+
+
+def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_then() -> None:
+    status = report(made(objects=objects()), Done())
+    assert set(said(status).values()) == {"True"}
+    assert (status.phase, status.ready, status.spec_valid) == ("Running", True, True)
+    assert (status.observed_generation, status.children_observed_generation) == (1, 1)
+    assert condition(status, "WorkersReady").message == "2 of 2 worker nodes are ready"
+    assert condition(status, "Ready").message == "3 nodes are ready, Kubernetes v1.35.4-eks-1-35-1"
+    assert status.eksd_release_ref is not None
+    assert status.eksd_release_ref.name == "kubernetes-1-35-eks-1"
+
+
+@pytest.mark.parametrize(
+    ("control_plane", "reason", "message"),
+    [
+        ({"observedGeneration": 0}, "OutdatedInformation", "control plane: what was asked for last has not been"),
+        (
+            {"replicas": 2, "upToDateReplicas": 1},
+            "RollingUpgradeInProgress",
+            "control plane machines are being replaced: 1 of 1 are up to date, 1 not",
+        ),
+        ({"replicas": 0, "upToDateReplicas": 0}, "ScalingUp", "scaling up control plane machines: 0 of 1 are there"),
+        (
+            {"replicas": 3, "upToDateReplicas": 3},
+            "ScalingDown",
+            "scaling down control plane machines: 3 are there, 1 stay",
+        ),
+        ({"readyReplicas": 0}, "NodesNotReady", "0 of 1 control plane nodes are ready"),
+        (
+            {"conditions": [{"type": "Available", "status": "False", "reason": "X", "message": "etcd has no leader"}]},
+            "ControlPlaneComponentsUnhealthy",
+            "etcd has no leader",
+        ),
+    ],
+)
+def test_the_control_plane_is_not_ready_and_says_why_in_numbers(control_plane: Tree, reason: str, message: str) -> None:
+    status = report(made(objects=objects(control_plane=control_plane), status=settled()), Done())
+    found = condition(status, "ControlPlaneReady")
+    assert (found.status, found.reason) == ("False", reason)
+    assert message in found.message
+    assert status.control_plane_ready is False
+    assert condition(status, "Ready").reason == reason
+
+
+@pytest.mark.parametrize(
+    ("workers", "count", "reason", "message"),
+    [
+        ({"observedGeneration": 0}, 2, "OutdatedInformation", "workers: what was asked for last"),
+        (
+            {"replicas": 3, "upToDateReplicas": 1},
+            2,
+            "RollingUpgradeInProgress",
+            "worker machines are being replaced: 1 of 2 are up to date, 2 not",
+        ),
+        ({}, 4, "ScalingUp", "scaling up worker machines: 2 of 4 are there"),
+        ({}, 1, "ScalingDown", "scaling down worker machines: 2 are there, 1 stay"),
+        ({"readyReplicas": 1}, 2, "NodesNotReady", "1 of 2 worker nodes are ready"),
+    ],
+)
+def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int, reason: str, message: str) -> None:
+    groups = [{"name": "md-0", "count": count}]
+    status = report(made(objects=objects(workers=workers), workerNodeGroupConfigurations=groups))
+    found = condition(status, "WorkersReady")
+    assert (found.status, found.reason) == ("False", reason)
+    assert message in found.message
+
+
+def test_machines_of_a_group_that_is_no_longer_asked_for_count_as_too_many() -> None:
+    groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
+    status = report(made(objects=objects(workerNodeGroupConfigurations=groups)))
+    assert condition(status, "WorkersReady").message == "scaling down worker machines: 3 are there, 2 stay"
+
+
+def test_an_upgrade_that_has_just_been_asked_for_is_not_yet_ready_anywhere() -> None:
+    """Everything that is there is ready, but it is not what is asked for: nobody may read True."""
+    status = report(made(objects=objects(version="1.35"), kubernetesVersion="1.36"))
+    assert said(status)["ControlPlaneReady"] == "False/OutdatedInformation"
+    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
+
+
+def test_a_change_of_a_cluster_that_was_made_before_is_an_upgrade() -> None:
+    known = settled(observedGeneration=7)
+    assert report(made(objects=objects(), status=known)).phase == "Upgrading"
+    assert report(made(objects=objects(), status={})).phase == "Creating"
+
+
+def test_ready_says_what_else_is_waited_for() -> None:
+    status = report(made(objects=objects()), Wait("KubeconfigSecretTaken", "the Secret is taken"))
+    ready = condition(status, "Ready")
+    assert (ready.status, ready.reason, ready.message) == ("False", "KubeconfigSecretTaken", "the Secret is taken")
+    assert status.failure_reason is None
+
+
+def test_a_missing_child_is_a_failure_that_is_waited_out() -> None:
+    outcome = Wait("MissingDependentObjects", "waiting for DockerDatacenterConfig garden")
+    status = report(scope(example()[0]), outcome)
+    assert (status.failure_reason, status.failure_message) == (outcome.reason, outcome.message)
+    assert (status.phase, condition(status, "Ready").reason) == ("Pending", "MissingDependentObjects")
+
+
+def test_a_refused_object_is_a_failure() -> None:
+    status = report(made(objects=objects()), Fault("ObjectRefused", "spec.x: no"))
+    assert (status.phase, status.failure_reason, status.failure_message) == ("Failed", "ObjectRefused", "spec.x: no")
+
+
+def test_what_passes_by_itself_is_no_failure() -> None:
+    status = report(made(objects=objects()), Fault("WorkloadClusterUnreachable", "no answer"))
+    assert status.failure_reason is None
+    assert condition(status, "Ready").message == "no answer"
+
+
+def test_a_failure_is_gone_after_its_repair() -> None:
+    before = settled(failureReason="ClusterInvalid", failureMessage="count is even", specValid=False)
+    status = report(made(objects=objects(), status=before), Done())
+    assert (status.failure_reason, status.failure_message, status.spec_valid) == (None, None, True)
+
+
+def test_an_invalid_spec_is_said_to_be_so() -> None:
+    bad = {"count": 2}
+    status = report(scope(*example(controlPlaneConfiguration=bad)), Wait("ClusterInvalid", "count"))
+    assert status.spec_valid is False
+
+
+def test_a_settled_cluster_whose_node_is_lost_runs_and_is_not_ready() -> None:
+    status = report(made(objects=objects(workers={"readyReplicas": 1}), status=settled()), Done())
+    assert (status.phase, status.ready, status.observed_generation) == ("Running", False, 1)
+
+
+def test_a_paused_cluster_keeps_its_generations_and_is_told_the_truth_about() -> None:
+    pause = {PAUSED_ANNOTATION: "true"}
+    old = settled(observedGeneration=7)
+    status = report(made(objects=objects(workers={"readyReplicas": 1}), status=old, annotations=pause), Done())
+    assert status.observed_generation == 7
+    assert said(status)["WorkersReady"] == "False/NodesNotReady"
+
+
+def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
+    status = report(scope(key=Key("default", "laptop")), Done())
+    assert said(status) == {
+        "ControlPlaneInitialized": "True",
+        "ControlPlaneReady": "True",
+        "WorkersReady": "True",
+        "Ready": "True",
+    }
+    assert "serves this API" in condition(status, "Ready").message
+    assert status.phase == "Running"
+    assert laptop()["metadata"]["name"] == "laptop"
+
+
+def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
+    tree = example()[0]
+    tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status = report(scope(tree, *objects()), Wait("Deleting", "waiting for 2 worker machines to be gone"))
+    ready = condition(status, "Ready")
+    assert (status.phase, ready.reason, ready.message) == (
+        "Deleting",
+        "Deleting",
+        "waiting for 2 worker machines to be gone",
+    )
+
+
+def test_times_of_transitions_move_only_with_the_status() -> None:
+    first = report(made(objects=objects()), Done())
+    later = datetime(2026, 1, 2, tzinfo=UTC)
+    tree = {"conditions": [_tree(one) for one in first.conditions]}
+    same = status_of(made(objects=objects(), status=settled(**tree)), Done(), later)
+    assert same.conditions == first.conditions
+    worse = status_of(made(objects=objects(workers={"readyReplicas": 0}), status=settled(**tree)), Done(), later)
+    assert condition(worse, "WorkersReady").last_transition_time == "2026-01-02T00:00:00Z"
+    assert condition(worse, "ControlPlaneReady").last_transition_time == "2026-01-01T00:00:00Z"
+
+
+def _tree(one: Condition) -> dict[str, Any]:
+    return {
+        "type": one.type,
+        "status": one.status,
+        "reason": one.reason,
+        "message": one.message,
+        "lastTransitionTime": one.last_transition_time,
+        "observedGeneration": one.observed_generation,
+    }
