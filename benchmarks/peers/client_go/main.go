@@ -33,7 +33,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// report is one line of output. Seconds count from just before the informer is started.
+// report is one line of output. Seconds count from just before the informer is started, "unix_seconds" is the moment at
+// which they were measured.
 type report struct {
 	Phase           string  `json:"phase"`
 	Cache           string  `json:"cache"`
@@ -45,7 +46,9 @@ type report struct {
 	Keys            int64   `json:"keys_handled"`
 	Seconds         float64 `json:"seconds"`
 	SecondsSynced   float64 `json:"seconds_to_sync"`
+	UnixSeconds     float64 `json:"unix_seconds"`
 	CPUSeconds      float64 `json:"cpu_seconds"`
+	CPUBefore       float64 `json:"cpu_seconds_before"`
 	HeapBytes       uint64  `json:"heap_bytes"`
 	HeapBytesBefore uint64  `json:"heap_bytes_before"`
 	PeakMemoryKiB   int     `json:"peak_memory_kib"`
@@ -101,7 +104,7 @@ func run(kubeconfig, resource, typed string, count int64, timeout time.Duration)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 
-	heapBefore := heap()
+	heapBefore, cpuBefore := heap(), cpuSeconds()
 	start := time.Now()
 	go work(queue, informer.GetIndexer(), counts)
 	go informer.RunWithContext(ctx)
@@ -115,7 +118,8 @@ func run(kubeconfig, resource, typed string, count int64, timeout time.Duration)
 		return json.NewEncoder(os.Stdout).Encode(measure(report{
 			Phase: phase, Cache: kind, Objects: len(informer.GetIndexer().ListKeys()),
 			Events: counts.events.Load(), Keys: counts.keys.Load(), Seconds: seconds, SecondsSynced: synced.Seconds(),
-			HeapBytesBefore: heapBefore,
+			UnixSeconds:     float64(start.UnixNano())/1e9 + seconds,
+			HeapBytesBefore: heapBefore, CPUBefore: cpuBefore,
 		}))
 	}
 	if err := say("synced", synced.Seconds()); err != nil || count == 0 {
@@ -189,11 +193,7 @@ func work(queue workqueue.TypedRateLimitingInterface[string], indexer cache.Inde
 
 // measure adds what the process has used until now; the heap is what lives after a collection.
 func measure(line report) report {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err == nil {
-		used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-		line.CPUSeconds = used.Seconds()
-	}
+	line.CPUSeconds = cpuSeconds()
 	line.PeakMemoryKiB = peakMemoryKiB()
 	line.HeapBytes = heap()
 	line.Go, line.GoMaxProcesses = runtime.Version(), runtime.GOMAXPROCS(0)
@@ -205,6 +205,15 @@ func measure(line report) report {
 		}
 	}
 	return line
+}
+
+// cpuSeconds is what the process has used until now, in its own code and in the kernel's.
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }
 
 // heap is the number of bytes that live. Pools give up what they hold at the second collection only.
