@@ -1,0 +1,149 @@
+"""What users get wrong, and what they are told: which field, what was found, what is allowed. Nothing is half-created."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.world import LaptopWorld, Told, laptop_world
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+LAPTOP = "cluster.anywhere.eks.amazonaws.com/laptop"
+GARDEN = "cluster.anywhere.eks.amazonaws.com/garden"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+        yield running
+
+
+def changed(change: Callable[[dict, dict], None]) -> str:  # type: ignore[type-arg]
+    documents = list(yaml.safe_load_all(EXAMPLE))
+    by_kind = {document["kind"]: document for document in documents}
+    change(by_kind["Cluster"], by_kind["DockerDatacenterConfig"])
+    return yaml.safe_dump_all(documents)
+
+
+def spec(path: str, value: object) -> str:
+    """The example with one field of the Cluster's spec set."""
+
+    def change(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
+        *steps, last = path.split(".")
+        target = cluster["spec"]
+        for step in steps:
+            target = target[int(step)] if step.isdigit() else target[step]
+        target[last] = value
+
+    return changed(change)
+
+
+def named(name: str) -> str:
+    return changed(lambda cluster, _: cluster["metadata"].update(name=name))
+
+
+def twice_the_group(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
+    cluster["spec"]["workerNodeGroupConfigurations"] *= 2
+
+
+CASES = {
+    "unknown field": (spec("controlPlaneConfiguration.cuont", 3), ["spec.controlPlaneConfiguration.cuont", "count"]),
+    "wrong type": (spec("controlPlaneConfiguration.count", "three"), ["spec.controlPlaneConfiguration.count", "three"]),
+    "unknown Kubernetes version": (
+        spec("kubernetesVersion", "1.29"),
+        ["spec.kubernetesVersion", "1.29", "1.34, 1.35, 1.36"],
+    ),
+    "name too long": (named("g" * 36), ["metadata.name", "g" * 36, "35"]),
+    "name no DNS label": (named("Garden_1"), ["metadata.name", "Garden_1"]),
+    "no control plane": (spec("controlPlaneConfiguration.count", 0), ["spec.controlPlaneConfiguration.count", "0"]),
+    "even control plane": (
+        spec("controlPlaneConfiguration.count", 2),
+        ["spec.controlPlaneConfiguration.count", "2", "odd"],
+    ),
+    "group twice": (changed(twice_the_group), ["spec.workerNodeGroupConfigurations[1].name", "md-0"]),
+    "self-managed": (spec("managementCluster.name", "garden"), ["spec.managementCluster.name", "self-managed"]),
+    "external etcd": (spec("externalEtcdConfiguration", {"count": 3}), ["spec.externalEtcdConfiguration"]),
+    "key twice": (EXAMPLE.replace("spec:", "spec:\n  kubernetesVersion: '1.35'", 1), ["kubernetesVersion", "twice"]),
+    "document missing": (
+        yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if d["kind"] != "Cluster")),
+        ["one Cluster", "missing"],
+    ),
+    "document doubled": (EXAMPLE + "---\n" + EXAMPLE, ["given twice"]),
+    "no YAML": ("kind: [Cluster", ["standard input:1"]),
+    "a list of words": ("- a\n- b\n", ["no object"]),
+    "empty": ("", ["empty"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_refused_with_the_field_and_what_is_allowed(case: str, world: LaptopWorld) -> None:
+    manifest, phrases = CASES[case]
+    told = world.apply(manifest)
+    assert told.code == 1, told
+    assert told.out == ""
+    assert_says(told, *phrases)
+    assert world.names("get", "clusters", "-A") == [LAPTOP]
+
+
+def assert_says(told: Told, *phrases: str) -> None:
+    for phrase in phrases:
+        assert phrase in told.err, f"{phrase!r} is missing in:\n{told.err}"
+    assert "Traceback" not in told.err
+
+
+def test_a_file_that_is_not_there(world: LaptopWorld) -> None:
+    told = world.espalier("create", "cluster", "-f", "nowhere.yaml")
+    assert told.code == 1
+    assert_says(told, "nowhere.yaml", "no such file")
+
+
+def test_an_api_server_that_is_not_there(world: LaptopWorld, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    running = yaml.safe_load((world.home / "kubeconfig").read_text())
+    running["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    kubeconfig.write_text(yaml.safe_dump(running))
+    told = world.espalier("get", "clusters", "--kubeconfig", str(kubeconfig))
+    assert told.code == 3
+    assert_says(told, "https://127.0.0.1:1")
+
+
+def test_a_wrong_command_line(world: LaptopWorld) -> None:
+    assert world.espalier("create", "cluster").code == 2
+    assert world.espalier("get", "clusters", "-o", "xml").code == 2
+    assert world.espalier("grow", "cluster").code == 2
+
+
+def test_steps_of_versions_and_a_datacenter_that_comes_later(world: LaptopWorld) -> None:
+    older = spec("kubernetesVersion", "1.34")
+    assert world.apply(older, "create", "--timeout", "30s").code == 0
+
+    two_steps = world.apply(spec("kubernetesVersion", "1.36"), "upgrade")
+    assert two_steps.code == 1
+    assert_says(two_steps, "spec.kubernetesVersion", "1.36", "1.35")
+
+    again = world.apply(older, "create")
+    assert again.code == 1
+    assert_says(again, "exists already", "espalier upgrade cluster")
+
+    assert world.apply(EXAMPLE, "upgrade", "--timeout", "30s").code == 0
+    downgrade = world.apply(older, "upgrade")
+    assert downgrade.code == 1
+    assert_says(downgrade, "spec.kubernetesVersion", "1.34")
+
+    gone = world.apply(EXAMPLE, "delete", "--timeout", "30s")
+    assert gone.code == 0, gone
+    assert world.names("get", "clusters", "-A") == [LAPTOP]
+
+    cluster, datacenter = (
+        yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if (d["kind"] == "Cluster") is wanted))
+        for wanted in (True, False)
+    )
+    waits = world.apply(cluster, "create", "--timeout", "10s")
+    assert waits.code == 1, waits
+    assert_says(waits, "MissingDependentObjects", "DockerDatacenterConfig")
+    assert world.apply(cluster + "---\n" + datacenter, "upgrade", "--timeout", "30s").code == 0
+    assert world.espalier("delete", "cluster", "garden", "--timeout", "30s").code == 0

@@ -1,0 +1,81 @@
+"""A laptop world as users start it: a process of its own, with its own folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = [sys.executable, "-m", "espalier.cli"]
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class LaptopWorld:
+    """A world in a folder; `espalier` runs commands against it."""
+
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in {"KUBECONFIG", "ESPALIER_HOME"}}
+        return {**kept, "ESPALIER_HOME": str(self.home), "HOME": str(self.home), "NO_COLOR": "1"}
+
+    def espalier(self, *arguments: str, stdin: str | None = None, folder: Path | None = None) -> Told:
+        done = subprocess.run(
+            [*PROGRAM, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=folder or self.home,
+            timeout=SECONDS,
+            check=False,
+        )
+        return Told(done.returncode, done.stdout, done.stderr)
+
+    def up(self, *flags: str) -> None:
+        told = self.espalier("up", "--detach", *flags)
+        assert told.code == 0, told.err
+
+    def down(self) -> None:
+        told = self.espalier("down")
+        assert told.code == 0, told.err
+
+    def apply(self, text: str, verb: str = "create", *flags: str) -> Told:
+        return self.espalier(verb, "cluster", "-f", "-", *flags, stdin=text)
+
+    def names(self, *arguments: str) -> list[str]:
+        told = self.espalier(*arguments, "-o", "name")
+        assert told.code == 0, told.err
+        return told.out.split()
+
+
+@contextmanager
+def laptop_world(home: Path, *flags: str) -> Iterator[LaptopWorld]:
+    """A running world, stopped afterwards."""
+    home.mkdir(parents=True, exist_ok=True)
+    world = LaptopWorld(home)
+    world.up(*flags)
+    try:
+        yield world
+    finally:
+        world.down()
+
+
+def texts(documents: Sequence[str]) -> str:
+    """Documents as one manifest."""
+    return "---\n".join(documents)
