@@ -82,20 +82,15 @@ class Controller:
         self._watches.append((cache, to_keys))
 
         def changed(old: Object | None, new: Object | None, first: bool) -> None:
-            urgency = LOW if first else priority
             try:
-                if not predicate(old, new):
-                    return
-                if to_keys is own_key:
-                    self.enqueue((new or old).key, priority=urgency)  # type: ignore[union-attr]
-                    return
-                for object_ in (old, new):
-                    if object_ is not None:
-                        for key in to_keys(object_):
-                            self.enqueue(key, priority=urgency)
+                wanted = predicate(old, new)
             except Exception:
-                # An object that we cannot read must not end the watch for all others.
-                _log.exception("an object could not be mapped to keys", controller=self.name, object=repr(new or old))
+                _log.exception("a change could not be judged and counts", controller=self.name, object=repr(new or old))
+                wanted = True
+            if wanted:
+                for object_ in (old, new) if to_keys is not own_key else (new or old,):
+                    if object_ is not None:
+                        self._enqueue_all_of(to_keys, object_, LOW if first else priority)
 
         cache.subscribe(changed)
 
@@ -118,9 +113,10 @@ class Controller:
         self._open = True
         self._pump_soon(loop)
         try:
-            while True:
-                await asyncio.sleep(self._resync_pause())
-                self._enqueue_all()
+            if self._resync is None:
+                await loop.create_future()
+            else:
+                await self._enqueue_all_every(self._resync)
         finally:
             self._close()
             await _end(list(self._passes))
@@ -137,18 +133,20 @@ class Controller:
             self._alarm.cancel()
             self._alarm = None
 
-    def _resync_pause(self) -> float:
-        if self._resync is None:
-            return 365 * 86400.0
-        return self._resync * (0.9 + 0.2 * self._entropy.random())
+    def _enqueue_all_of(self, to_keys: ToKeys, object_: Object, priority: int) -> None:
+        try:
+            for key in to_keys(object_):
+                self.enqueue(key, priority=priority)
+        except Exception:
+            # An object that we cannot read must not end the watch for all others.
+            _log.exception("an object could not be mapped to keys", controller=self.name, object=repr(object_))
 
-    def _enqueue_all(self) -> None:
-        if self._resync is None:
-            return
-        for cache, to_keys in self._watches:
-            for object_ in cache.list():
-                for key in to_keys(object_):
-                    self.enqueue(key, priority=LOW)
+    async def _enqueue_all_every(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds * (0.9 + 0.2 * self._entropy.random()))
+            for cache, to_keys in self._watches:
+                for object_ in cache.list():
+                    self._enqueue_all_of(to_keys, object_, LOW)
 
     def _pump_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._open and not self._pump_is_due:
@@ -174,12 +172,17 @@ class Controller:
     def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
         at = self._queue.next_at()
         if self._alarm is not None:
-            if at is not None and self._alarm.when() == at and not self._alarm.cancelled():
+            if self._alarm.when() == at:
                 return
             self._alarm.cancel()
             self._alarm = None
         if at is not None and len(self._passes) < self._workers:
-            self._alarm = loop.call_at(at, self._pump)
+            self._alarm = loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        # Loops may ring a moment early: then the pump takes nothing and has to set the alarm anew.
+        self._alarm = None
+        self._pump()
 
     def _passed(self, task: asyncio.Task[None]) -> None:
         del self._passes[task]

@@ -109,6 +109,40 @@ def test_a_key_is_never_worked_on_twice_at_once_and_an_event_meanwhile_is_not_lo
     assert simulate(main) == (1, 2)
 
 
+class HastyLoop(virtual.VirtualLoop):
+    """Rings a moment early, within its resolution, as real loops do."""
+
+    def select(self, timeout: float | None) -> list[Any]:
+        return super().select(timeout - 5e-7 if timeout and timeout > 1e-6 else timeout)
+
+
+@pytest.mark.parametrize("loop_class", [virtual.VirtualLoop, HastyLoop])
+def test_every_delayed_key_gets_its_pass_in_time_however_odd_the_moment(loop_class: type[virtual.VirtualLoop]) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        late: list[float] = []
+
+        async def reconcile(key: Key) -> Outcome:
+            late.append(loop.time() - due[key])
+            return Done()
+
+        controller = Controller("test", reconcile)
+        due: dict[Key, float] = {}
+        async with running(controller):
+            await asyncio.sleep(1 / 3)
+            for number in range(2000):
+                key = Key("", str(number))
+                after = number / 7 + 0.1 * number
+                due[key] = loop.time() + after
+                controller.enqueue(key, after=after)
+            await asyncio.sleep(2000)
+        assert len(late) == 2000
+        assert max(map(abs, late)) < 1e-5
+
+    with asyncio.Runner(loop_factory=loop_class) as runner:
+        runner.run(main())
+
+
 def test_no_more_than_so_many_passes_at_once() -> None:
     async def main() -> int:
         active = most = 0
