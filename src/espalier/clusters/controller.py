@@ -21,6 +21,9 @@ NAME = "cluster"
 _REFUSALS = (Invalid, Forbidden, BadRequest)
 """What an API server says to a write that will not become right by being repeated."""
 
+_TOLD = (names.CONTROL_PLANE_READY, names.READY)
+"""Conditions whose becoming true is an event; the steps in between have events of their own."""
+
 
 def controller(tools: Tools, *, workers: int = 10, entropy: random.Random | None = None) -> Controller:
     """The controller of Clusters, with its watches."""
@@ -73,7 +76,7 @@ class Reconciler:
             return
         for condition in new.conditions:
             before = conditions.get(old.conditions, condition.type)
-            if _became_true(before, condition):
+            if condition.type in _TOLD and _became_true(before, condition):
                 p.event("Normal", condition.type, condition.message)
         if new.failure_reason and new.failure_reason != old.failure_reason:
             p.event("Warning", new.failure_reason, new.failure_message or "")

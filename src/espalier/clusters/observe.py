@@ -24,7 +24,7 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
-from espalier.runtime.predicates import generation_changed
+from espalier.runtime.predicates import annotations_changed, any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
 
 BY_CLUSTER = "cluster"
@@ -94,7 +94,8 @@ class Observer:
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
-        controller.watch(self.clusters)
+        # Not for changes of the status: those are our own.
+        controller.watch(self.clusters, predicate=any_of(generation_changed, annotations_changed))
         for cache in self.datacenters.values():
             controller.watch(cache, self._users_of_datacenter)
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)

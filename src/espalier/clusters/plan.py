@@ -111,14 +111,21 @@ def changes(wanted: Iterable[KubeObject], machinery: Machinery) -> list[Change]:
 
 def superfluous_workers(design: Design, machinery: Machinery) -> list[Removal]:
     """MachineDeployments and health checks of groups that are no longer asked for."""
-    groups = [group_name(group) for group in design.groups]
-    deployments = {names.machine_deployment(design.name, group) for group in groups}
-    checks = {names.worker_health_check(design.name, group) for group in groups}
+    checks = {names.worker_health_check(design.name, group_name(group)) for group in design.groups}
     checks.add(names.control_plane_health_check(design.name))
     return [
-        *_others(MachineDeployment.resource, machinery, deployments),
+        *_others(MachineDeployment.resource, machinery, _deployments(design)),
         *_others(MachineHealthCheck.resource, machinery, checks),
     ]
+
+
+def going_workers(design: Design, machinery: Machinery) -> list[str]:
+    """Names of MachineDeployments that are not asked for and still there."""
+    return sorted(machinery.of(MachineDeployment.resource).keys() - _deployments(design))
+
+
+def _deployments(design: Design) -> set[str]:
+    return {names.machine_deployment(design.name, group_name(group)) for group in design.groups}
 
 
 def unused_templates(machinery: Machinery) -> list[Removal]:

@@ -163,7 +163,12 @@ async def make_workers(p: Pass) -> Outcome:
 async def await_readiness(p: Pass) -> Outcome:
     """Every part of the cluster is as it was asked for, and ready."""
     obstacle = first_obstacle(readiness.conditions(p.scope))
-    return Continue() if obstacle is None else Wait(obstacle.reason, obstacle.message)
+    if obstacle is not None:
+        return Wait(obstacle.reason, obstacle.message)
+    going = plan.going_workers(_design(p), p.scope.machinery)
+    if going:
+        return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be gone")
+    return Continue()
 
 
 async def remove_unused_templates(p: Pass) -> Outcome:
