@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +18,75 @@ from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, SECRET
 from espalier.api.resource import Resource
-from espalier.kube.access import Impersonation
+from espalier.apiserver.http import HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.kube.access import Access, Impersonation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery, UnknownResource
 from espalier.kube.errors import AlreadyExists, BadRequest, Conflict, Expired, Forbidden, Invalid, NotFound
 from espalier.kube.http import HttpTransport
+from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig, in_cluster_access
 from espalier.kube.objects import Object
+from espalier.kube.pki import Authority
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Transport
 
 __all__ = ["control_plane"]
 
 
-@pytest.fixture(params=[pytest.param("envtest", marks=pytest.mark.envtest)])
+@pytest.fixture
+async def embedded() -> AsyncIterator[Server]:
+    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1))
+    await server.start()
+    yield server
+    await server.close()
+
+
+@pytest.fixture
+async def shell_access(embedded: Server) -> AsyncIterator[Access]:
+    now = datetime.now(UTC)
+    authority = Authority.create("contract", now=now)
+    serving = authority.issue_server("kube-apiserver", names=["127.0.0.1"], now=now)
+    administrator = authority.issue_client("admin", groups=["system:masters"], now=now)
+    shell = HttpShell(embedded, serving=serving, client_ca=authority.certificate)
+    await shell.start()
+    yield Access(
+        shell.url,
+        certificate_authority=authority.certificate,
+        client_certificate=administrator.certificate,
+        client_key=administrator.key,
+    )
+    await shell.stop()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("inprocess", marks=pytest.mark.embedded),
+        pytest.param("https", marks=pytest.mark.embedded),
+        pytest.param("real", marks=pytest.mark.envtest),
+    ]
+)
 def transport(request: pytest.FixtureRequest) -> Transport:
-    real: ControlPlane = request.getfixturevalue("control_plane")
+    match request.param:
+        case "inprocess":
+            return InProcessTransport(request.getfixturevalue("embedded"))
+        case "https":
+            return HttpTransport(request.getfixturevalue("shell_access"), environment={})
+        case _:
+            return real_transport(request.getfixturevalue("control_plane"))
+
+
+def real_transport(real: ControlPlane) -> HttpTransport:
     return HttpTransport(Kubeconfig.load([real.kubeconfig]).context(), environment={})
+
+
+@pytest.fixture
+async def real_client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    client = Client(real_transport(control_plane), field_manager="contract")
+    yield client
+    await client.close()
 
 
 @pytest.fixture
@@ -122,7 +176,7 @@ async def test_the_server_ends_a_watch_in_time(client: Client, namespace: str) -
 
 
 @pytest.mark.envtest
-async def test_a_moment_before_the_servers_memory_is_expired(client: Client) -> None:
+async def test_a_moment_before_the_servers_memory_is_expired(real_client: Client) -> None:
     """The real server remembers a kind from its first request on; the embedded one has other limits."""
     crd = {
         "metadata": {"name": "gadgets.contract.test"},
@@ -135,6 +189,7 @@ async def test_a_moment_before_the_servers_memory_is_expired(client: Client) -> 
             ],
         },
     }
+    client = real_client
     created = await client.apply(CUSTOM_RESOURCE_DEFINITION, crd)
     selected = "metadata.name=gadgets.contract.test"
     watch = client.watch(
@@ -240,7 +295,6 @@ async def test_other_paths_can_be_asked(client: Client) -> None:
     assert (await client.raw(Request("GET", "/no/such/path"))).status == 404
 
 
-@pytest.mark.envtest
 async def test_scale_and_status_are_written_on_their_own(client: Client, namespace: str) -> None:
     labels = {"app": "a"}
     pods = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
@@ -260,10 +314,12 @@ async def test_scale_and_status_are_written_on_their_own(client: Client, namespa
 
 
 @pytest.mark.envtest
-async def test_a_pod_speaks_as_its_service_account(client: Client, control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_a_pod_speaks_as_its_service_account(
+    real_client: Client, control_plane: ControlPlane, tmp_path: Path
+) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     wanted = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}'
-    granted = await client.raw(Request("POST", path, headers={"content-type": "application/json"}, body=wanted))
+    granted = await real_client.raw(Request("POST", path, headers={"content-type": "application/json"}, body=wanted))
     (tmp_path / "token").write_text(msgspec.json.decode(granted.body)["status"]["token"])
     (tmp_path / "ca.crt").write_bytes(control_plane.ca)
     host, port = control_plane.url.removeprefix("https://").split(":")
