@@ -55,6 +55,12 @@ class Lease(KubeObject):
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
+class _Found(Part):
+    """What is read of a Lease: nothing but its `spec`."""
+
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
 class Election:
     """One candidate for one Lease. `fence` is open while it surely leads. The client must not be behind that fence.
 
@@ -150,7 +156,7 @@ class Election:
             self._transitions = 0
             self._saw(await self._client.create(LEASE, self._new_lease()))
             return True
-        spec = found.decode(Lease).spec
+        spec = found.decode(_Found).spec
         self._holder, self._transitions = spec.holder_identity, spec.lease_transitions
         if found.resource_version != self._seen:
             self._saw(found)
@@ -165,7 +171,7 @@ class Election:
     async def _renew(self) -> bool:
         if not self._seen:
             found = await self._client.get(LEASE, self.name, self.namespace)
-            self._holder = found.decode(Lease).spec.holder_identity
+            self._holder = found.decode(_Found).spec.holder_identity
             self._saw(found)
             if self._holder != self.identity:
                 return False

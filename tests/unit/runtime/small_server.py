@@ -138,7 +138,9 @@ class SmallServer:
         self._uids += 1
         metadata = tree["metadata"]
         uid = self.objects[path]["metadata"]["uid"] if path in self.objects else f"uid-{self._uids}"
-        tree = {**tree, "metadata": {**metadata, "resourceVersion": str(self.version), "uid": uid}}
+        managed = [{"manager": "small", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]
+        own = {"resourceVersion": str(self.version), "uid": uid, "managedFields": managed}
+        tree = {**tree, "metadata": {**metadata, **own}}
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
             self.objects.pop(path)
             type_ = "DELETED"

@@ -1,0 +1,293 @@
+"""What the runtime believes about API servers holds on each: the embedded one and the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
+
+from espalier.api.core import CONFIG_MAP, CORE_EVENT, LEASE, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import ApiError
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.objects import Object
+from espalier.kube.wire import Transport
+from espalier.runtime import owners
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.controller import Controller
+from espalier.runtime.election import Election, Timing
+from espalier.runtime.events import Recorder
+from espalier.runtime.fencing import Fence
+from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.webhooks import Webhooks
+
+__all__ = ["control_plane"]
+
+PATIENCE = 30.0
+
+
+@pytest.fixture(params=[pytest.param("envtest", marks=pytest.mark.envtest)])
+def transport(request: pytest.FixtureRequest) -> Transport:
+    real: ControlPlane = request.getfixturevalue("control_plane")
+    return HttpTransport(Kubeconfig.load([real.kubeconfig]).context(), environment={})
+
+
+@pytest.fixture
+async def client(transport: Transport) -> AsyncIterator[Client]:
+    client = Client(transport, field_manager="runtime")
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def namespace(client: Client) -> str:
+    return (await client.create(NAMESPACE, {"metadata": {"generateName": "runtime-"}})).name
+
+
+@asynccontextmanager
+async def running(*runnables: Any) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(runnable.run()) for runnable in runnables]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def until(cache: Cache, holds: Callable[[], bool]) -> None:
+    """Wait for events of a cache until something holds."""
+    changed = asyncio.Event()
+    unsubscribe = cache.subscribe(lambda old, new, first: changed.set())
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            changed.clear()
+            await changed.wait()
+    unsubscribe()
+
+
+def config_map(namespace: str, name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+def data_of(object_: Object | None) -> Any:
+    return object_.tree.get("data", {}) if object_ is not None else None
+
+
+async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> None:
+    await client.create(CONFIG_MAP, config_map(namespace, "a"))
+    caches = Caches(client)
+    cache = caches.of(CONFIG_MAP, namespace)
+    async with running(caches):
+        await cache.wait_synced()
+        assert cache.get(Key(namespace, "a")) is not None
+        await client.replace(CONFIG_MAP, config_map(namespace, "a", step="1"))
+        await until(cache, lambda: data_of(cache.get(Key(namespace, "a"))) == {"step": "1"})
+        await client.delete(CONFIG_MAP, "a", namespace)
+        await until(cache, lambda: Key(namespace, "a") not in [found.key for found in cache.list()])
+        kept = cache.list()
+        assert all(found.metadata.managed_fields is None and b"managedFields" not in found.raw for found in kept)
+
+
+async def test_own_writes_are_read_back_at_once_and_never_taken_back(client: Client, namespace: str) -> None:
+    caches = Caches(client)
+    cache = caches.of(CONFIG_MAP, namespace)
+    key = Key(namespace, "a")
+    story: list[int] = []
+    async with running(caches):
+        await cache.wait_synced()
+        cache.subscribe(lambda old, new, first: story.append(int(data_of(new).get("step", -1))) if new else None)
+        for step in range(100):
+            written = await client.apply(CONFIG_MAP, config_map(namespace, "a", step=str(step)))
+            cache.wrote(written)
+            assert int(data_of(cache.get(key))["step"]) >= step
+        await client.create(CONFIG_MAP, config_map(namespace, "b", step="1000"))
+        await until(cache, lambda: cache.get(Key(namespace, "b")) is not None)
+    assert [*range(100)] == [step for step in story if 0 <= step < 1000]
+
+
+async def test_an_object_that_was_freed_and_is_gone_does_not_stay_in_the_cache(client: Client, namespace: str) -> None:
+    caches = Caches(client)
+    cache = caches.of(CONFIG_MAP, namespace)
+    async with running(caches):
+        await cache.wait_synced()
+        for number in range(20):
+            name = f"a{number}"
+            created = await client.create(CONFIG_MAP, config_map(namespace, name))
+            held = await owners.add_finalizer(client, CONFIG_MAP, created, "example.com/hold")
+            deleting = await client.delete(CONFIG_MAP, name, namespace)
+            assert deleting is not None
+            cache.wrote(deleting)
+            assert held.metadata.finalizers == ["example.com/hold"]
+            freed = await owners.remove_finalizer(client, CONFIG_MAP, deleting, "example.com/hold")
+            assert freed is not None
+            cache.wrote(freed)
+        await until(cache, lambda: not any(found.name.startswith("a") for found in cache.list()))
+
+
+async def test_a_watch_of_one_name_sees_no_other(client: Client, namespace: str) -> None:
+    caches = Caches(client)
+    one = caches.of(CONFIG_MAP, namespace, fields="metadata.name=one")
+    async with running(caches):
+        await one.wait_synced()
+        for name in ("two", "one", "three"):
+            await client.create(CONFIG_MAP, config_map(namespace, name))
+        await until(one, lambda: len(one) > 0)
+        assert [found.name for found in one.list()] == ["one"]
+
+
+async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client, namespace: str) -> None:
+    timing = Timing(lease=2.0, renew=1.5, retry=0.2)
+
+    def candidate(identity: str) -> Election:
+        return Election(
+            client,
+            namespace=namespace,
+            name="manager",
+            identity=identity,
+            fence=Fence(time.monotonic),
+            clock=SystemClock(),
+            entropy=random.Random(1),
+            timing=timing,
+        )
+
+    one, two = candidate("one"), candidate("two")
+    async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
+        await one.acquire()
+        holding = asyncio.create_task(one.hold())
+        waiting = asyncio.create_task(two.acquire())
+        stack.callback(holding.cancel)
+        await asyncio.wait([holding, waiting], timeout=2 * timing.lease)
+        assert not waiting.done()
+        assert one.fence.open
+        holding.cancel()
+        await asyncio.wait([holding])
+        await one.release()
+        await waiting
+        assert (one.fence.open, two.fence.open) == (False, True)
+        spec = (await client.get(LEASE, "manager", namespace)).tree["spec"]
+        assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
+
+
+async def test_events_are_found_under_their_object(client: Client, namespace: str) -> None:
+    found = await client.create(CONFIG_MAP, config_map(namespace, "a"))
+    recorder = Recorder(client, component="espalier", clock=SystemClock(), entropy=random.Random())
+    for _ in range(3):
+        recorder.event(found, "Warning", "Waiting", "waiting for rain")
+        await recorder.flush()
+    about = f"involvedObject.uid={found.metadata.uid}"
+    events = [event.tree for event in (await client.list(CORE_EVENT, namespace, fields=about)).items]
+    assert [(event["reason"], event["message"], event["count"]) for event in events] == [
+        ("Waiting", "waiting for rain", 3)
+    ]
+
+
+async def test_a_webhook_is_called_with_a_certificate_of_ours(client: Client, namespace: str) -> None:
+    """The whole way: Secret made, caBundle patched, TLS trusted, review answered, refusal seen by the client."""
+    name = f"{namespace}.example.com"
+    webhooks = Webhooks(host="127.0.0.1", port=0)
+
+    def refuse(request: AdmissionRequest) -> AdmissionResponse:
+        if request.object is not None and request.object.name == "forbidden":
+            return AdmissionResponse(False, "forbidden: choose another name", warnings=("think again",))
+        return AdmissionResponse()
+
+    webhooks.handle("/validate-config-maps", refuse)
+    webhooks.certificate = ServingCertificate(
+        client,
+        namespace=namespace,
+        names=["127.0.0.1"],
+        validating=[name],
+        serve=webhooks.use,
+        clock=SystemClock(),
+    )
+    manager = Manager(client, clock=SystemClock())
+    manager.add(webhooks)
+    managing = asyncio.create_task(manager.run())
+    async with asyncio.timeout(PATIENCE):
+        await manager.leading.wait()
+        await client.create(VALIDATING_WEBHOOK_CONFIGURATION, configuration(name, namespace, webhooks.port))
+        caches = Caches(client)
+        configurations = caches.of(VALIDATING_WEBHOOK_CONFIGURATION, fields=f"metadata.name={name}")
+        async with running(caches):
+            await until(configurations, lambda: b"caBundle" in b"".join(found.raw for found in configurations.list()))
+        refusal = ""
+        while not refusal:  # the server takes a moment to call a new webhook
+            try:
+                await client.create(CONFIG_MAP, config_map(namespace, "forbidden"))
+                await client.delete(CONFIG_MAP, "forbidden", namespace)
+            except ApiError as error:
+                refusal = str(error)
+        assert "forbidden: choose another name" in refusal
+        await client.create(CONFIG_MAP, config_map(namespace, "allowed"))
+        await client.delete(VALIDATING_WEBHOOK_CONFIGURATION, name)
+        manager.stop()
+        assert await managing is Ending.STOPPED
+
+
+def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
+    webhook = {
+        "name": name,
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/validate-config-maps"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+    }
+    return {"metadata": {"name": name}, "webhooks": [webhook]}
+
+
+async def test_a_manager_makes_the_world_as_desired_and_then_is_quiet(client: Client, namespace: str) -> None:
+    """A copy of each ConfigMap labelled so, whatever happens to it."""
+    manager = Manager(client, clock=SystemClock())
+    cache = manager.caches.of(CONFIG_MAP, namespace)
+    writes = 0
+
+    async def reconcile(key: Key) -> Outcome:
+        nonlocal writes
+        found = cache.get(key)
+        if found is None or "copied" not in found.metadata.labels:
+            return Done()
+        wanted = {**config_map(namespace, f"{key.name}-copy"), "data": data_of(found)}
+        present = cache.get(Key(namespace, f"{key.name}-copy"))
+        if data_of(present) != wanted["data"]:
+            writes += 1
+            cache.wrote(await client.apply(CONFIG_MAP, wanted))
+        return Done()
+
+    def originals(found: Object) -> list[Key]:
+        return [Key(namespace, found.name.removesuffix("-copy"))]
+
+    controller = Controller("copier", reconcile)
+    controller.watch(cache, originals)
+    manager.add(controller)
+    managing = asyncio.create_task(manager.run())
+    async with asyncio.timeout(PATIENCE):
+        await manager.leading.wait()
+        for number in range(20):
+            tree = config_map(namespace, f"a{number}", step="1")
+            tree["metadata"]["labels"] = {"copied": "yes"}
+            await client.create(CONFIG_MAP, tree)
+        copies = [Key(namespace, f"a{number}-copy") for number in range(20)]
+        await until(cache, lambda: all(cache.get(key) for key in copies))
+        await client.delete(CONFIG_MAP, "a3-copy", namespace)
+        await until(cache, lambda: cache.get(copies[3]) is None)
+        await until(cache, lambda: all(cache.get(key) for key in copies))
+        assert writes == 21
+        manager.stop()
+        await managing
