@@ -18,6 +18,7 @@ from espalier.kube.objects import Object
 from espalier.local.capi.objects import with_owner
 from espalier.local.difference import difference
 from espalier.runtime.cache import Cache
+from espalier.runtime.transforms import strip_managed_fields
 
 
 class Writer:
@@ -33,8 +34,7 @@ class Writer:
             created = await self._client.create(resource, body)
         except AlreadyExists:
             return None
-        self._wrote(resource, created)
-        return created
+        return self._wrote(resource, created)
 
     async def change(self, resource: Resource, current: Object, wanted: Tree) -> Object:
         """Merge the fields of `wanted` into an object, if it lacks any. Returns the object as it is then."""
@@ -84,10 +84,10 @@ class Writer:
             type=PatchType.MERGE,
             subresource=subresource,
         )
-        self._wrote(resource, written)
-        return written
+        return self._wrote(resource, written)
 
-    def _wrote(self, resource: Resource, object_: Object) -> None:
+    def _wrote(self, resource: Resource, object_: Object) -> Object:
         cache = self._caches.get(resource)
         if cache is not None:
             cache.wrote(object_)
+        return strip_managed_fields(object_)
