@@ -11,6 +11,7 @@ from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.structure import Node, node_of
+from espalier.apiserver.validation import Validator
 from espalier.kube.errors import StatusCause
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -63,6 +64,11 @@ class ServedKind:
     def node(self) -> Node:
         """The schema as merging and pruning walk it."""
         return self.make_node() if self.make_node is not None else node_of(self.schema)
+
+    @cached_property
+    def validator(self) -> Validator:
+        """Checks objects of this kind against its schema; for kinds of CRDs only."""
+        return Validator(self.schema)
 
     @property
     def described(self) -> str:

@@ -6,7 +6,7 @@ A write is seen by the next read at once, but nothing is told to anybody before 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -45,6 +45,11 @@ class Table:
         self.wakers: dict[object, Callable[[], None]] = {}
         """Called when there is something new that is durable; the keys say whose they are."""
 
+    @property
+    def latest(self) -> int:
+        """Revision of the last change."""
+        return self.history[-1].revision if self.history else self.compacted
+
     def within(self, namespace: str | None) -> Sequence[Key]:
         """Keys of one namespace or, with None, all; in order."""
         if namespace is None:
@@ -58,13 +63,18 @@ class Table:
             raise expired(f"too old resource version: {revision} ({self.compacted})")
         return self.dropped + bisect_left(self.history, revision + 1, key=lambda change: change.revision)
 
-    def at(self, revision: int) -> dict[Key, Object | None]:
-        """What objects that changed since a revision were then; None: not there. Raises `Expired`."""
-        first = self.after(revision) - self.dropped
+    def as_of(self, revision: int, namespace: str | None, after: Key | None = None) -> Iterator[Object]:
+        """Objects as they were at a revision, in order, from behind a key. Raises `Expired`."""
+        keys = self.within(namespace)
         then: dict[Key, Object | None] = {}
-        for change in self.history[first:]:
-            then.setdefault(change.key, change.before)
-        return then
+        if revision < self.latest:
+            for change in self.history[self.after(revision) - self.dropped :]:
+                then.setdefault(change.key, change.before)
+            keys = sorted({*keys, *(key for key in then if namespace is None or key.namespace == namespace)})
+        for key in keys[bisect_right(keys, after) :] if after is not None else tuple(keys):
+            item = then[key] if key in then else self.objects[key]
+            if item is not None:
+                yield item
 
     def record(self, change: Change) -> None:
         """Make a change."""

@@ -1,0 +1,80 @@
+"""Who may do what, and the kinds by which clients ask so: access reviews are answered, not stored."""
+
+from __future__ import annotations
+
+from espalier.api.meta import Tree
+from espalier.apiserver import bodies, failures
+from espalier.apiserver.core import Answer, Core
+from espalier.apiserver.requests import Ask, Attributes
+from espalier.kube.objects import encode_json
+from espalier.kube.wire import User
+
+MASTERS = "system:masters"
+
+REVIEWS = frozenset(
+    {
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+    }
+)
+_OPEN = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
+
+
+def masters_only(attributes: Attributes, user: User) -> bool:
+    """Administrators may do anything; anybody may ask what he may do; nobody else may do anything."""
+    return MASTERS in user.groups or (attributes.verb == "create" and attributes.resource in _OPEN)
+
+
+def reviewed(core: Core, ask: Ask) -> Answer:
+    """The answer to a review."""
+    tree = bodies.object_of(ask)
+    spec = tree.get("spec") or {}
+    match ask.kind.resource.plural:
+        case "selfsubjectreviews":
+            status: Tree = {"userInfo": _user_info(ask.user)}
+        case "tokenreviews":
+            status = {"authenticated": False, "error": "this API server issues no tokens that could be reviewed"}
+        case "selfsubjectrulesreviews":
+            status = _rules(ask.user)
+        case "selfsubjectaccessreviews":
+            status = _access(core, spec, ask.user)
+        case _:
+            user = User(str(spec.get("user", "")), tuple(spec.get("groups") or ()))
+            status = _access(core, spec, user)
+    return Answer(encode_json({**tree, "status": status}), core.store.durable, 201)
+
+
+def _access(core: Core, spec: Tree, user: User) -> Tree:
+    asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (asked is None) == (path is None):
+        cause = failures.invalid(
+            "spec.resourceAttributes", asked, "exactly one of nonResourceAttributes or resourceAttributes must be given"
+        )
+        raise failures.invalid_object("SubjectAccessReview", "authorization.k8s.io", "", [cause])
+    if asked is None:
+        # Discovery and health are open to everybody who is known.
+        return {"allowed": True}
+    attributes = Attributes(
+        verb=asked.get("verb", ""),
+        group=asked.get("group", ""),
+        resource=asked.get("resource", ""),
+        subresource=asked.get("subresource", ""),
+        namespace=asked.get("namespace", ""),
+        name=asked.get("name", ""),
+    )
+    return {"allowed": core.authorizer(attributes, user)}
+
+
+def _rules(user: User) -> Tree:
+    everything = MASTERS in user.groups
+    resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}] if everything else []
+    others = [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if everything else []
+    return {"resourceRules": resources, "nonResourceRules": others, "incomplete": False}
+
+
+def _user_info(user: User) -> Tree:
+    return {"username": user.name, "groups": list(user.groups)}

@@ -1,0 +1,92 @@
+"""What all parts of the core share, and how their answers look."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.registry import Registry, ServedKind
+from espalier.apiserver.requests import Authorizer
+from espalier.apiserver.store import Store
+from espalier.apiserver.webhooks import Result, WebhookCall
+from espalier.kube.objects import Object, encode_json
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One API server's state and sources of time and chance."""
+
+    store: Store
+    registry: Registry
+    now: Callable[[], datetime]
+    entropy: random.Random
+    authorizer: Authorizer
+
+
+@dataclass(slots=True)
+class Answer:
+    """What to answer once `revision` is durable."""
+
+    body: bytes
+    revision: int
+    status: int = 200
+    warnings: list[str] = field(default_factory=list)
+
+
+Steps: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer]
+"""The course of a request. It yields calls of webhooks; between two steps other requests may run."""
+
+_PREFIX = b'{"apiVersion":"'
+
+
+def encoded(tree: Tree, kind: ServedKind) -> bytes:
+    """An object as it is stored: which kind it is stands first."""
+    return encode_json(
+        {
+            "apiVersion": kind.storage_version,
+            "kind": kind.resource.kind,
+            "metadata": tree["metadata"],
+            **{name: part for name, part in tree.items() if name not in ("apiVersion", "kind", "metadata")},
+        }
+    )
+
+
+def shown(raw: bytes, kind: ServedKind) -> bytes:
+    """A stored object in the version in which a kind is served."""
+    end = raw.index(b'"', len(_PREFIX))
+    version = kind.resource.api_version.encode()
+    if raw[len(_PREFIX) : end] == version:
+        return raw
+    if kind.renamed:
+        return encode_json(outward(Object(raw).tree, kind))
+    return _PREFIX + version + raw[end:]
+
+
+def outward(tree: Tree, kind: ServedKind) -> Tree:
+    """A stored tree in the version in which a kind is served. Parts are shared."""
+    if tree.get("apiVersion") == kind.resource.api_version:
+        return tree
+    names = {inner: outer for outer, inner in kind.renamed.items()}
+    renamed = {names.get(name, name): part for name, part in tree.items()} if names else tree
+    return {**renamed, "apiVersion": kind.resource.api_version}
+
+
+def inward(tree: Tree, kind: ServedKind) -> Tree:
+    """A tree of a served version as it is stored. Parts are shared."""
+    if tree.get("apiVersion") == kind.storage_version:
+        return tree
+    renamed = {kind.renamed.get(name, name): part for name, part in tree.items()} if kind.renamed else tree
+    return {**renamed, "apiVersion": kind.storage_version}
+
+
+def put(core: Core, kind: ServedKind, key: Key, tree: Tree, *, deleted: bool = False) -> Object:
+    """Store a tree (in its stored form), or remove it; gives what is stored, or what its last watchers see."""
+    tree["metadata"]["resourceVersion"] = str(core.store.revision + 1)
+    stored = Object(encoded(tree, kind))
+    core.store.put(kind.table, key, stored, deleted=deleted)
+    return stored

@@ -1,0 +1,286 @@
+"""CustomResourceDefinitions: what is refused, what the server adds to them, and the kinds that they define."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from espalier.api import core
+from espalier.api.kinds import Column, Scale
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.apiserver import builtin, failures
+from espalier.apiserver.json_path import compiled
+from espalier.apiserver.registry import Registry, ServedKind
+from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, Node, node_of
+from espalier.apiserver.validation import Validator
+from espalier.kube.errors import StatusCause
+
+TABLE = core.CUSTOM_RESOURCE_DEFINITION.group_resource
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer that holds a deleted definition until its objects are gone."""
+
+RULES = "x-kubernetes-validations"
+RULES_EVALUATED = "RulesEvaluated"
+"""Our own condition: False on definitions with CEL rules, for they are stored and not evaluated here."""
+
+_TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean"})
+_SCOPES = ("Cluster", "Namespaced")
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+
+
+def complete(new: Tree) -> None:
+    """Fill in what a definition may leave out, in place."""
+    spec = new.get("spec")
+    if not isinstance(spec, dict):
+        return
+    names = spec.setdefault("names", {})
+    names.setdefault("singular", str(names.get("kind", "")).lower())
+    names.setdefault("listKind", f"{names.get('kind', '')}List")
+    spec.setdefault("conversion", {"strategy": "None"})
+
+
+def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None:
+    """Say in a definition's status which names it gets, and whether it is served; in place.
+
+    Served at once: nobody has to wait, and a client that waits for the condition finds it in the answer.
+    """
+    spec, before = new["spec"], (old or {}).get("status") or {}
+    status = dict(new.get("status") or before)
+    taken = sorted(_taken(new, registry))
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+
+    def say(type_: str, value: bool, reason: str, message: str) -> None:
+        was = conditions.get(type_, {})
+        word = "True" if value else "False"
+        since = was.get("lastTransitionTime", now) if was.get("status") == word else now
+        conditions[type_] = {
+            "type": type_,
+            "status": word,
+            "lastTransitionTime": since,
+            "reason": reason,
+            "message": message,
+        }
+
+    if taken:
+        say("NamesAccepted", False, "NameConflict", f"{', '.join(taken)} is already in use")
+        if conditions.get("Established", {}).get("status") != "True":
+            say("Established", False, "NotAccepted", "not all names are accepted")
+    else:
+        status["acceptedNames"] = dict(spec["names"])
+        say("NamesAccepted", True, "NoConflicts", "no conflicts found")
+        say("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
+    ruled = [version["name"] for version in spec["versions"] if _has_rules(_schema_of(version))]
+    if ruled:
+        message = f"the CEL rules of {', '.join(ruled)} are stored; this API server does not evaluate them"
+        say(RULES_EVALUATED, False, "NotSupported", message)
+    else:
+        conditions.pop(RULES_EVALUATED, None)
+    status.setdefault("acceptedNames", {"plural": "", "kind": ""})
+    storage = [version["name"] for version in spec["versions"] if version.get("storage")]
+    stored = list(before.get("storedVersions") or status.get("storedVersions") or ())
+    status["storedVersions"] = stored + [name for name in storage if name not in stored]
+    status["conditions"] = list(conditions.values())
+    new["status"] = status
+
+
+def terminate(tree: Tree, now: str) -> None:
+    """Say in a definition's status that its objects are being removed; in place."""
+    status = dict(tree.get("status") or {})
+    conditions = [each for each in status.get("conditions") or () if each["type"] != "Terminating"]
+    terminating = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionInProgress",
+        "message": "CustomResource deletion is in progress",
+    }
+    tree["status"] = {**status, "conditions": [*conditions, terminating]}
+
+
+def is_true(tree: Tree, type_: str) -> bool:
+    """Whether a condition of a definition holds."""
+    conditions = (tree.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions)
+
+
+def _taken(new: Tree, registry: Registry) -> Iterator[str]:
+    spec, name = new["spec"], new["metadata"]["name"]
+    names = spec["names"]
+    wanted = {names["plural"], names["singular"], names["kind"], names["listKind"], *(names.get("shortNames") or ())}
+    for kind in registry.kinds():
+        if kind.resource.group == spec["group"] and kind.table != name:
+            used = {kind.resource.plural, kind.singular, kind.resource.kind, kind.list_kind, *kind.short_names}
+            yield from (f'"{each}"' for each in wanted & used)
+
+
+def kinds_of(tree: Tree) -> list[ServedKind]:
+    """The kinds that an established definition has served, one for each served version."""
+    if not is_true(tree, "Established"):
+        return []
+    spec = tree["spec"]
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    return [_kind(tree, version, storage) for version in spec["versions"] if version.get("served")]
+
+
+def _kind(tree: Tree, version: Tree, storage: str) -> ServedKind:
+    spec = tree["spec"]
+    names, group = (tree["status"].get("acceptedNames") or spec["names"]), spec["group"]
+    subresources = version.get("subresources") or {}
+    schema = _schema_of(version)
+    scale = subresources.get("scale")
+    columns = version.get("additionalPrinterColumns")
+    resource = Resource(group, version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced")
+    return ServedKind(
+        resource=resource,
+        singular=names["singular"],
+        list_kind=names["listKind"],
+        table=tree["metadata"]["name"],
+        storage_version=f"{group}/{storage}",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(name for name in ("scale", "status") if name in subresources),
+        columns=tuple(map(_column, columns)) if columns else (_AGE,),
+        scale=scale
+        and Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")),
+        custom=True,
+        selectable={
+            field["jsonPath"].lstrip("."): field["jsonPath"].lstrip(".")
+            for field in version.get("selectableFields") or ()
+        },
+        make_schema=lambda: schema,
+        make_node=lambda: _node(schema),
+    )
+
+
+def _selectable(version: Tree) -> list[str]:
+    return [field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()]
+
+
+def _column(column: Tree) -> Column:
+    return Column(
+        column["name"], column["jsonPath"], column["type"], column.get("description", ""), column.get("priority", 0)
+    )
+
+
+def _node(schema: Tree) -> Node:
+    node = node_of(schema)
+    own = {
+        "metadata": builtin.node(builtin.OBJECT_META),
+        "apiVersion": Node(type="string"),
+        "kind": Node(type="string"),
+    }
+    node.properties = {**node.properties, **own}
+    return node
+
+
+def _schema_of(version: Tree) -> Tree:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    return schema if isinstance(schema, dict) else {}
+
+
+def _has_rules(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return RULES in schema or any(_has_rules(part) for part in schema.values())
+    return isinstance(schema, list) and any(map(_has_rules, schema))
+
+
+def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    """Why a definition is refused."""
+    spec = new.get("spec") or {}
+    if old is not None and old.get("spec") == spec:
+        return
+    names, group = spec.get("names") or {}, spec.get("group", "")
+    name, expected = new["metadata"].get("name", ""), f"{names.get('plural', '')}.{group}"
+    if name != expected:
+        yield failures.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if "." not in group:
+        yield failures.invalid("spec.group", group, "should be a domain with at least one dot")
+    if spec.get("scope") not in _SCOPES:
+        yield failures.unsupported("spec.scope", spec.get("scope", ""), _SCOPES)
+    conversion = spec.get("conversion") or {}
+    if conversion.get("strategy", "None") != "None":
+        detail = "this API server converts between versions with strategy None only"
+        yield failures.invalid("spec.conversion.strategy", conversion.get("strategy"), detail)
+    versions = spec.get("versions") or []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        yield failures.invalid("spec.versions", "", "must have exactly one version marked as storage version")
+    for index, version in enumerate(versions):
+        yield from _version_problems(f"spec.versions[{index}]", version)
+    if old is not None:
+        before = old.get("spec") or {}
+        for field in ("group", "scope"):
+            if before.get(field) != spec.get(field):
+                yield failures.immutable(f"spec.{field}", spec.get(field))
+        for field in ("plural", "kind"):
+            if (before.get("names") or {}).get(field) != names.get(field):
+                yield failures.immutable(f"spec.names.{field}", names.get(field))
+
+
+def _version_problems(field: str, version: Tree) -> Iterator[StatusCause]:
+    schema = _schema_of(version)
+    root = f"{field}.schema.openAPIV3Schema"
+    if not schema:
+        yield failures.required(root, "schemas are required")
+        return
+    if schema.get("type") != "object":
+        yield failures.invalid(f"{root}.type", schema.get("type", ""), "must be object at the root")
+    causes = list(_schema_problems(root, schema))
+    yield from causes
+    if not causes:
+        try:
+            Validator(schema)
+        except ValueError as error:
+            yield failures.invalid(root, "", f"can't be compiled: {error}")
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        try:
+            compiled(column.get("jsonPath", ""))
+        except ValueError as error:
+            at = f"{field}.additionalPrinterColumns[{index}].jsonPath"
+            yield failures.invalid(at, column.get("jsonPath", ""), str(error))
+
+
+def _schema_problems(field: str, schema: Tree) -> Iterator[StatusCause]:
+    """Whether a schema is structural, as far as the rest of this server counts on it."""
+    type_ = schema.get("type")
+    if type_ is None:
+        if not schema.get("x-kubernetes-int-or-string") and not schema.get(PRESERVE):
+            yield failures.required(f"{field}.type", "must not be empty for specified object fields")
+    elif type_ not in _TYPES:
+        yield failures.unsupported(f"{field}.type", type_, sorted(_TYPES))
+    for name in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "uniqueItems"):
+        if schema.get(name):
+            yield failures.forbidden_field(f"{field}.{name}", f"{name} is not supported")
+    for name, part in (schema.get("properties") or {}).items():
+        yield from _schema_problems(f"{field}.properties[{name}]", part)
+    if schema.get("properties") and schema.get("additionalProperties"):
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield failures.forbidden_field(f"{field}.additionalProperties", detail)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _schema_problems(f"{field}.additionalProperties", schema["additionalProperties"])
+    if type_ == "array":
+        if not isinstance(schema.get("items"), dict):
+            yield failures.required(f"{field}.items", "must be specified")
+        else:
+            yield from _schema_problems(f"{field}.items", schema["items"])
+            yield from _list_problems(field, schema)
+
+
+def _list_problems(field: str, schema: Tree) -> Iterable[StatusCause]:
+    list_type, keys = schema.get(LIST_TYPE, "atomic"), schema.get(LIST_KEYS) or []
+    items = schema["items"]
+    if list_type not in ("atomic", "set", "map"):
+        yield failures.unsupported(f"{field}.{LIST_TYPE}", list_type, ("atomic", "map", "set"))
+    if list_type != "map":
+        return
+    if not keys:
+        yield failures.required(f"{field}.{LIST_KEYS}", "must not be empty if x-kubernetes-list-type is map")
+    for index, key in enumerate(keys):
+        part = (items.get("properties") or {}).get(key)
+        if part is None:
+            yield failures.invalid(f"{field}.{LIST_KEYS}[{index}]", key, "entries must be names of item properties")
+        elif key not in (items.get("required") or ()) and "default" not in part:
+            detail = (
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            )
+            yield failures.required(f"{field}.items.properties[{key}].default", detail)

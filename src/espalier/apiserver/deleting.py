@@ -1,0 +1,178 @@
+"""Deletion: at once, or marked until finalizers (and, for pods, their kubelet) have done what they must."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+
+from espalier.api import core as builtin
+from espalier.api.meta import Tree
+from espalier.apiserver import bodies, definitions, failures, metadata
+from espalier.apiserver.admitting import Admitting
+from espalier.apiserver.bodies import DeleteOptions
+from espalier.apiserver.core import Answer, Core, Steps, put, shown
+from espalier.apiserver.metadata import FOREGROUND, ORPHAN
+from espalier.apiserver.requests import Ask
+from espalier.apiserver.selectors import selector_of
+from espalier.apiserver.webhooks import Result, WebhookCall
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object, encode_json
+
+ATTEMPTS = 10
+POD_GRACE = 30
+"""Seconds that a pod has to end, if neither it nor the request says otherwise."""
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class Deleter:
+    """Carries out deletions."""
+
+    def __init__(self, core: Core, admitting: Admitting) -> None:
+        self._core = core
+        self._admitting = admitting
+
+    def delete(self, ask: Ask) -> Steps:
+        """DELETE of one object."""
+        return (yield from self._delete(ask, bodies.delete_options(ask)))
+
+    def delete_collection(self, ask: Ask) -> Steps:
+        """DELETE of all objects of a kind in a namespace that selectors select."""
+        options = bodies.delete_options(ask)
+        selector = selector_of(ask.kind, ask.query)
+        table = self._core.store.table(ask.kind.table)
+        chosen = [key for key in table.within(ask.namespace or None) if selector.selects(table.objects[key])]
+        items: list[bytes] = []
+        warnings: list[str] = []
+        for key in chosen:
+            present = table.objects.get(key)
+            if present is None:
+                continue
+            try:
+                answer = yield from self._delete(replace(ask, namespace=key.namespace, name=key.name), options)
+            except NotFound:
+                continue
+            items.append(shown(table.objects.get(key, present).raw, ask.kind))
+            warnings += answer.warnings
+        revision = self._core.store.revision
+        body: Tree = {
+            "kind": ask.kind.list_kind,
+            "apiVersion": ask.kind.resource.api_version,
+            "metadata": {"resourceVersion": str(revision)},
+            "items": [msgspec.Raw(item) for item in items],
+        }
+        return Answer(encode_json(body), revision, warnings=warnings)
+
+    def _delete(self, ask: Ask, options: DeleteOptions) -> Steps:
+        table = self._core.store.table(ask.kind.table)
+        for _ in range(ATTEMPTS):
+            old = table.objects.get(ask.key)
+            if old is None:
+                raise failures.not_found(ask.kind.resource, ask.name)
+            self._check_preconditions(ask, old, options)
+            warnings: list[str] = []
+            yield from self._admit(ask, old, warnings)
+            if table.objects.get(ask.key) is old:
+                return self._deleted(ask, old, options, warnings)
+        raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
+
+    def _admit(
+        self, ask: Ask, old: Object, warnings: list[str]
+    ) -> Generator[list[WebhookCall], Sequence[Result], None]:
+        tree = old.tree
+        yield from self._admitting.mutate(ask, "delete", None, tree, warnings)
+        yield from self._admitting.validate(ask, "delete", None, tree, warnings)
+
+    def _check_preconditions(self, ask: Ask, old: Object, options: DeleteOptions) -> None:
+        wanted = options.preconditions or {}
+        found = old.head.metadata
+        uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+        if uid and uid != found.uid:
+            raise failures.conflict(
+                ask.kind.resource,
+                ask.name,
+                f"the UID in the precondition ({uid}) does not match the UID in record ({found.uid}). The object might "
+                "have been deleted and then recreated",
+            )
+        if version and version != found.resource_version:
+            raise failures.conflict(
+                ask.kind.resource,
+                ask.name,
+                f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+                f"({found.resource_version}). The object might have been modified",
+            )
+
+    def _deleted(self, ask: Ask, old: Object, options: DeleteOptions, warnings: list[str]) -> Answer:
+        kind, tree = ask.kind, old.tree
+        tree["apiVersion"] = kind.storage_version
+        system = tree["metadata"]
+        finalizers = self._finalizers(ask, tree, options)
+        grace = self._grace(ask, tree, options)
+        held_by_namespace = self._is_namespace(ask) and (tree.get("spec") or {}).get("finalizers")
+        if not finalizers and not grace and not held_by_namespace:
+            return self._gone(ask, old, tree, options, warnings)
+        changed = list(system.get("finalizers") or ()) != finalizers
+        if finalizers:
+            system["finalizers"] = finalizers
+        else:
+            system.pop("finalizers", None)
+        before = system.get("deletionGracePeriodSeconds")
+        if not system.get("deletionTimestamp") or (before is not None and grace < before):
+            changed = True
+            system["deletionTimestamp"] = metadata.timestamp(self._core.now() + timedelta(seconds=grace))
+            system["deletionGracePeriodSeconds"] = grace
+            if kind.generation:
+                system["generation"] = system.get("generation", 0) + 1
+            if self._is_namespace(ask):
+                tree["status"] = {**(tree.get("status") or {}), "phase": "Terminating"}
+            if kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION:
+                definitions.terminate(tree, metadata.timestamp(self._core.now()))
+        if not changed:
+            return Answer(shown(old.raw, kind), int(old.head.metadata.resource_version), warnings=warnings)
+        if options.dry_run:
+            return Answer(encode_json(tree), self._core.store.revision, warnings=warnings)
+        stored = put(self._core, kind, ask.key, tree)
+        return Answer(shown(stored.raw, kind), self._core.store.revision, warnings=warnings)
+
+    def _finalizers(self, ask: Ask, tree: Tree, options: DeleteOptions) -> list[str]:
+        """Those that are to hold the object: its own, and the one that the propagation policy asks for."""
+        present = list(tree["metadata"].get("finalizers") or ())
+        policy = options.propagation_policy
+        if policy is not None:
+            wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
+            present = [each for each in present if each not in (ORPHAN, FOREGROUND) or each == wanted]
+            if wanted and wanted not in present:
+                present.append(wanted)
+        definition = ask.kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
+        if definition and definitions.CLEANUP not in present and not tree["metadata"].get("deletionTimestamp"):
+            present.append(definitions.CLEANUP)
+        return present
+
+    def _grace(self, ask: Ask, tree: Tree, options: DeleteOptions) -> int:
+        """Seconds that the object has to end. Only pods that a kubelet runs need any."""
+        if ask.kind.resource != builtin.POD:
+            return 0
+        spec, status = tree.get("spec") or {}, tree.get("status") or {}
+        if not spec.get("nodeName") or status.get("phase") in _ENDED:
+            return 0
+        asked = options.grace_period_seconds
+        grace = spec.get("terminationGracePeriodSeconds", POD_GRACE) if asked is None else max(asked, 0)
+        running = tree["metadata"].get("deletionGracePeriodSeconds")
+        return int(grace if running is None else min(grace, running))
+
+    def _is_namespace(self, ask: Ask) -> bool:
+        return ask.kind.resource == builtin.NAMESPACE
+
+    def _gone(self, ask: Ask, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]) -> Answer:
+        if not options.dry_run:
+            tree["metadata"].pop("finalizers", None)
+            put(self._core, ask.kind, ask.key, tree, deleted=True)
+        resource = ask.kind.resource
+        details = {"name": ask.name, "kind": resource.plural, "uid": old.head.metadata.uid}
+        if resource.group:
+            details["group"] = resource.group
+        body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return Answer(encode_json(body), self._core.store.revision, warnings=warnings)

@@ -1,0 +1,78 @@
+"""From a request to the steps that answer it: routing and authorization; no I/O."""
+
+from __future__ import annotations
+
+from espalier.api.meta import Tree
+from espalier.apiserver import authorization, bodies, failures
+from espalier.apiserver.admitting import Admitting
+from espalier.apiserver.core import Answer, Core, Steps
+from espalier.apiserver.deleting import Deleter
+from espalier.apiserver.reading import Reader
+from espalier.apiserver.requests import Ask, attributes_of
+from espalier.apiserver.tables import form_of
+from espalier.apiserver.writing import Writer
+from espalier.kube.objects import encode_json
+
+
+class Handler:
+    """Answers requests for objects."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        admitting = Admitting(core)
+        self._reader = Reader(core)
+        self._writer = Writer(core, admitting)
+        self._deleter = Deleter(core, admitting)
+
+    def authorize(self, ask: Ask) -> None:
+        """Raise `Forbidden` unless the user may do what is asked."""
+        if not self._core.authorizer(attributes_of(ask), ask.user):
+            raise failures.forbidden(ask.user, ask.verb, ask.kind.resource, ask.subresource, ask.namespace, ask.name)
+
+    def steps(self, ask: Ask) -> Steps:
+        """The course of a request that is authorized."""
+        resource = ask.kind.resource
+        if (resource.group, resource.plural) in authorization.REVIEWS:
+            return authorization.reviewed(self._core, ask)
+        if ask.verb == "list":
+            return self._reader.list(ask)
+        if ask.verb == "deletecollection":
+            return (yield from self._deleter.delete_collection(ask))
+        answer = yield from self._about_one(ask)
+        form = form_of(ask.request.headers.get("accept", ""), ask.query)
+        if form is not None and ask.verb != "delete":
+            answer.body = form.object(ask.kind, answer.body, self._core.now())
+        return answer
+
+    def _about_one(self, ask: Ask) -> Steps:
+        match ask.verb, ask.subresource:
+            case "get", _:
+                return self._reader.get(ask)
+            case "create", "binding":
+                return (yield from self._bind(ask))
+            case "create", "eviction":
+                return (yield from self._deleter.delete(ask))
+            case "create", _:
+                return (yield from self._writer.create(ask))
+            case "update", _:
+                return (yield from self._writer.update(ask))
+            case "patch", _:
+                return (yield from self._writer.patch(ask))
+            case _:
+                return (yield from self._deleter.delete(ask))
+
+    def _bind(self, ask: Ask) -> Steps:
+        """A scheduler says on which node a pod runs."""
+        binding = bodies.decoded(ask.request.body, "the object provided is unrecognized (must be of type Binding)")
+        node = (binding.get("target") or {}).get("name", "")
+
+        def bound(pod: Tree) -> Tree:
+            spec = pod.get("spec") or {}
+            if spec.get("nodeName"):
+                sentence = f'pod {ask.name} is already assigned to node "{spec["nodeName"]}"'
+                raise failures.conflict(ask.kind.resource, ask.name, sentence)
+            return {**pod, "spec": {**spec, "nodeName": node}}
+
+        yield from self._writer.modify(ask, bound)
+        body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return Answer(encode_json(body), self._core.store.revision, 201)

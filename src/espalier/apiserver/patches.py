@@ -1,0 +1,140 @@
+"""Patches: JSON merge patch (RFC 7386), JSON patch (RFC 6902) and Kubernetes' strategic merge patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+
+from espalier.api.meta import Tree
+from espalier.apiserver.failures import bad_request
+from espalier.apiserver.structure import Node
+from espalier.kube.errors import Invalid
+
+DIRECTIVE = "$patch"
+DELETE_FROM_LIST = "$deleteFromPrimitiveList/"
+ORDER = "$setElementOrder/"
+RETAIN_KEYS = "$retainKeys"
+
+MAX_OPERATIONS = 10_000
+"""Of a JSON patch; the limit of kube-apiserver."""
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """The target with a JSON merge patch applied. Neither is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge(result.get(name), value)
+    return result
+
+
+def json_patch(target: Tree, operations: Any) -> Tree:
+    """The target with a JSON patch applied.
+
+    Raises `BadRequest` when it is none, `Invalid` when it can't be applied to this object (a test fails, a path is not
+    there).
+    """
+    if not isinstance(operations, list):
+        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+    if len(operations) > MAX_OPERATIONS:
+        raise bad_request(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
+    try:
+        result = jsonpatch.JsonPatch(operations).apply(target)
+    except jsonpatch.InvalidJsonPatch as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
+        raise Invalid.of(f"the server rejected our request due to an error in our request: {error}") from error
+    if not isinstance(result, dict):
+        raise bad_request("the patch leaves no object")
+    return result
+
+
+def strategic(target: Any, patch: Any, node: Node | None) -> Any:
+    """The target with a strategic merge patch applied. Neither is changed.
+
+    Lists are merged by the key that the schema names, unless it says otherwise or `$patch` in the patch does.
+    Raises `BadRequest` for a directive that makes no sense.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    directive = patch.get(DIRECTIVE)
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    result = dict(target) if isinstance(target, dict) else {}
+    retained = patch.get(RETAIN_KEYS)
+    if isinstance(retained, list):
+        result = {name: value for name, value in result.items() if name in retained}
+    for name, value in patch.items():
+        if name in (DIRECTIVE, RETAIN_KEYS) or name.startswith(ORDER):
+            continue
+        if name.startswith(DELETE_FROM_LIST):
+            field = name.removeprefix(DELETE_FROM_LIST)
+            result[field] = [item for item in result.get(field) or () if item not in value]
+        elif value is None:
+            result.pop(name, None)
+        else:
+            child = node.child(name) if node is not None else None
+            result[name] = _strategic_value(result.get(name), value, child)
+    for name, order in patch.items():
+        if name.startswith(ORDER) and isinstance(order, list):
+            field = name.removeprefix(ORDER)
+            child = node.child(field) if node is not None else None
+            if isinstance(result.get(field), list):
+                result[field] = _ordered(result[field], order, child)
+    return result
+
+
+def _strategic_value(target: Any, value: Any, node: Node | None) -> Any:
+    if isinstance(value, dict):
+        if node is not None and "replace" in node.strategies:
+            return value
+        return strategic(target, value, node)
+    if isinstance(value, list):
+        return _strategic_list(target if isinstance(target, list) else [], value, node)
+    return value
+
+
+def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> list[Any]:
+    if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" and len(item) == 1 for item in patch):
+        return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
+    if node is None or "merge" not in node.strategies:
+        return patch
+    if not node.merge_key:
+        return [*target, *(item for item in patch if item not in target)]
+    key, result = node.merge_key, list(target)
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+        same = [index for index, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]]
+        if item.get(DIRECTIVE) == "delete":
+            result = [each for index, each in enumerate(result) if index not in same]
+        elif same:
+            result[same[0]] = strategic(result[same[0]], item, node.items)
+        else:
+            result.append(strategic({}, item, node.items))
+    return result
+
+
+def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]:
+    """Items in the order that a patch gives; those that it does not name keep their place before what follows them."""
+    key = node.merge_key if node is not None else ""
+
+    def place(item: Any) -> int | None:
+        for index, named in enumerate(order):
+            if (key and isinstance(item, dict) and isinstance(named, dict) and item.get(key) == named.get(key)) or (
+                not key and item == named
+            ):
+                return index
+        return None
+
+    places = [place(item) for item in items]
+    named = iter(sorted((at, index) for index, at in enumerate(places) if at is not None))
+    return [items[next(named)[1]] if at is not None else items[index] for index, at in enumerate(places)]

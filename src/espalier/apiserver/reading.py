@@ -1,0 +1,148 @@
+"""Get and list: one object, or a page of many as they were at one moment."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import msgspec
+
+from espalier.api.resource import Key
+from espalier.apiserver import failures
+from espalier.apiserver.core import Answer, Core, shown
+from espalier.apiserver.requests import Ask
+from espalier.apiserver.scaling import scale_of
+from espalier.apiserver.selectors import selector_of
+from espalier.apiserver.store import Table
+from espalier.apiserver.tables import form_of
+from espalier.kube.errors import Expired
+from espalier.kube.objects import ListMeta, Object, encode_json
+
+_INCONSISTENT = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter."
+)
+
+
+class _Continue(msgspec.Struct):
+    """Where the next page starts: after a key, as of a revision."""
+
+    revision: int
+    namespace: str
+    name: str
+
+
+class Reader:
+    """Carries out reads."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def get(self, ask: Ask) -> Answer:
+        """GET of one object or of its scale."""
+        store = self._core.store
+        item = store.table(ask.kind.table).objects.get(ask.key)
+        if item is None:
+            raise failures.not_found(ask.kind.resource, ask.name)
+        revision = int(item.head.metadata.resource_version)
+        if ask.subresource == "scale":
+            return Answer(encode_json(scale_of(ask.kind, item.tree)), revision)
+        return Answer(shown(item.raw, ask.kind), revision)
+
+    def list(self, ask: Ask) -> Answer:
+        """GET of a collection."""
+        kind, store = ask.kind, self._core.store
+        table = store.table(kind.table)
+        selector = selector_of(kind, ask.query)
+        revision, after = self._moment(ask)
+        limit = number(ask, "limit")
+        chosen: list[bytes] = []
+        last: Key | None = None
+        more = False
+        for item in self._items(table, ask.namespace or None, revision, after, selector.name):
+            if not selector.everything and not selector.selects(item):
+                continue
+            if limit and len(chosen) == limit:
+                more = True
+                break
+            chosen.append(shown(item.raw, kind))
+            last = item.key
+        metadata = ListMeta(resource_version=str(revision))
+        if more and last is not None:
+            metadata.continue_ = _encoded(_Continue(revision, last.namespace, last.name))
+            if selector.everything:
+                metadata.remaining_item_count = self._remaining(table, ask.namespace or None, last)
+        form = form_of(ask.request.headers.get("accept", ""), ask.query)
+        if form is not None:
+            return Answer(form.list(kind, chosen, metadata, self._core.now()), store.revision)
+        head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
+            kind.list_kind.encode(),
+            kind.resource.api_version.encode(),
+            encode_json(metadata),
+        )
+        return Answer(head + b",".join(chosen) + b"]}", store.revision)
+
+    def _moment(self, ask: Ask) -> tuple[int, Key | None]:
+        """The revision to show, and the key after which to begin."""
+        current = self._core.store.revision
+        if token := ask.query.get("continue"):
+            place = _decoded(token)
+            return (place.revision, Key(place.namespace, place.name))
+        version = ask.query.get("resourceVersion", "")
+        match = ask.query.get("resourceVersionMatch", "")
+        if match and not version:
+            raise failures.bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        if version in ("", "0"):
+            return current, None
+        wanted = revision_of(version)
+        if wanted > current:
+            raise failures.too_large(wanted, current)
+        return (wanted if match == "Exact" else current), None
+
+    def _items(
+        self, table: Table, namespace: str | None, revision: int, after: Key | None, name: str | None
+    ) -> Iterator[Object]:
+        """Objects as they were at a revision, in order."""
+        if name is not None and namespace is not None and revision == self._core.store.revision:
+            item = table.objects.get(Key(namespace, name))
+            if item is not None and (after is None or item.key > after):
+                yield item
+            return
+        try:
+            yield from table.as_of(revision, namespace, after)
+        except Expired as error:
+            raise failures.expired(_INCONSISTENT if after is not None else str(error)) from error
+
+    def _remaining(self, table: Table, namespace: str | None, last: Key) -> int:
+        keys = table.within(namespace)
+        return len(keys) - bisect_right(keys, last)
+
+
+def number(ask: Ask, name: str) -> int:
+    """An option that is a number; 0 when it is not given."""
+    text = ask.query.get(name) or "0"
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        raise failures.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def revision_of(text: str) -> int:
+    """A resource version. Raises `BadRequest`, `Invalid`."""
+    if not text.isdecimal():
+        cause = failures.invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise failures.invalid_object("ListOptions", "meta.k8s.io", "", [cause])
+    return int(text)
+
+
+def _encoded(place: _Continue) -> str:
+    return base64.urlsafe_b64encode(encode_json(place)).rstrip(b"=").decode()
+
+
+def _decoded(token: str) -> _Continue:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=_Continue)
+    except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
+        raise failures.bad_request("continue key is not valid: it must be that of the page before") from error

@@ -1,0 +1,130 @@
+"""What a request asks for: its verb, and the kind, namespace, name and subresource that its path names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from espalier.api.resource import Key
+from espalier.apiserver import failures
+from espalier.apiserver.registry import Registry, ServedKind
+from espalier.kube.wire import Request, User
+
+_OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
+_CREATED_SUBRESOURCES = frozenset({"binding", "eviction", "token"})
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+_TRUE = frozenset({"true", "1", "True"})
+
+APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for objects. `namespace` is empty for cluster-scoped kinds and for lists over all namespaces."""
+
+    verb: str
+    kind: ServedKind
+    namespace: str
+    name: str
+    subresource: str
+    request: Request
+    user: User
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Its options."""
+        return self.request.query
+
+    @property
+    def key(self) -> Key:
+        """Of the object it is about."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether everything but the write is to happen."""
+        return bool(self.query.get("dryRun"))
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the body, without parameters."""
+        return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def user_agent(self) -> str:
+        """What the client calls itself, without its version."""
+        return self.request.headers.get("user-agent", "").partition("/")[0] or "unknown"
+
+    @property
+    def field_manager(self) -> str:
+        """Who owns the fields that are written."""
+        return self.query.get("fieldManager") or self.user_agent
+
+    def flag(self, name: str) -> bool:
+        """Whether an option is on."""
+        return self.query.get(name) in _TRUE
+
+
+def parse(registry: Registry, request: Request, user: User, *, watch: bool = False) -> Ask:
+    """Understand a request. Raises `NotFound` when nothing is served at its path, `MethodNotAllowed`, `BadRequest`."""
+    parts = request.path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 3:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise failures.not_served()
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
+        namespace, rest = rest[1], rest[2:]
+    kind = registry.lookup(group, version, rest[0])
+    if kind is None or len(rest) > 3 or (namespace and not kind.resource.namespaced):
+        raise failures.not_served()
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if subresource and subresource not in kind.subresources:
+        raise failures.not_served()
+    verb = _verb(kind, request, name, subresource, watch)
+    if kind.resource.namespaced and not namespace and (name or verb in ("create", "deletecollection")):
+        raise failures.method_not_allowed(kind.resource, verb) if not name else failures.not_served()
+    if request.query.get("dryRun", "All") != "All":
+        shown = request.query["dryRun"]
+        raise failures.bad_request(f'dryRun: Unsupported value: "{shown}": supported values: "All"')
+    return Ask(verb, kind, namespace, name, subresource, request, user)
+
+
+def _verb(kind: ServedKind, request: Request, name: str, subresource: str, watch: bool) -> str:
+    if watch and request.method == "GET":
+        verb: str | None = "watch"
+    elif not name:
+        verb = _COLLECTION_VERBS.get(request.method)
+    elif subresource in _CREATED_SUBRESOURCES:
+        verb = "create" if request.method == "POST" else None
+    else:
+        verb = _OBJECT_VERBS.get(request.method)
+    served = kind.verbs if not subresource else ("create", "get", "patch", "update")
+    if verb is None or verb not in served:
+        raise failures.method_not_allowed(kind.resource, verb or request.method.lower())
+    return verb
+
+
+Authorizer = Callable[["Attributes", User], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is to be done, as authorization sees it."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+def attributes_of(ask: Ask) -> Attributes:
+    """What a request is to do."""
+    resource = ask.kind.resource
+    return Attributes(ask.verb, resource.group, resource.plural, ask.subresource, ask.namespace, ask.name)

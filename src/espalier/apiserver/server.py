@@ -1,0 +1,223 @@
+"""The server: drives the core's steps, makes the calls they ask for, and lets answers go once they are durable."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from espalier.api import core as builtin
+from espalier.apiserver import builtin as builtin_kinds
+from espalier.apiserver import definitions
+from espalier.apiserver.authorization import masters_only
+from espalier.apiserver.content import JSON, failure
+from espalier.apiserver.core import Answer, Core, Steps
+from espalier.apiserver.discovery import Discovery
+from espalier.apiserver.handler import Handler
+from espalier.apiserver.housekeeping import Housekeeping
+from espalier.apiserver.openapi import OpenApi
+from espalier.apiserver.registry import Registry
+from espalier.apiserver.requests import Ask, Authorizer, parse
+from espalier.apiserver.store import Change, Store
+from espalier.apiserver.watches import Watch
+from espalier.apiserver.webhooks import CallFailed, CallWebhook, Result, WebhookCall
+from espalier.kube.errors import ApiError, ServerFailure, Status
+from espalier.kube.objects import encode_json
+from espalier.kube.wire import ADMIN, Request, Response, Stream, User
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+"""There from the start."""
+
+MINUTE = 60.0
+KEPT_MINUTES = 5
+"""How long changes are kept for those who watch."""
+
+
+class Server:
+    """An API server in this process (`kube.wire.Endpoint`).
+
+    `now` and `random` are all it knows of time and chance. `call_webhook` makes the calls of admission webhooks.
+    `requests` counts what was asked, by verb, resource, subresource and user agent. `version` may be changed while it
+    runs: it is what the server says of itself.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], datetime],
+        random: random.Random,
+        call_webhook: CallWebhook | None = None,
+        version: str = "v1.36.3",
+        authorizer: Authorizer = masters_only,
+    ) -> None:
+        self.requests: Counter[tuple[str, str, str, str]] = Counter()
+        self.registry = Registry(builtin_kinds.KINDS)
+        self._store = store
+        self._core = Core(store, self.registry, now, random, authorizer)
+        self._handler = Handler(self._core)
+        self._call_webhook = call_webhook
+        self._watches: dict[Watch, None] = {}
+        self._started = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._marks: deque[int] = deque(maxlen=KEPT_MINUTES)
+        self._housekeeping = Housekeeping(self._core, self.serve)
+        self.version = version
+        store.follow(self._changed)
+
+    @property
+    def version(self) -> str:
+        """The Kubernetes version that the server says it has, as `v1.36.3`."""
+        return self._version
+
+    @version.setter
+    def version(self, version: str) -> None:
+        self._version = version
+        self._discovery = Discovery(self.registry, version)
+        self._openapi = OpenApi(self.registry, version)
+
+    async def start(self) -> None:
+        """Read the store, make the namespaces that are always there, and begin to keep house."""
+        await self._store.start()
+        definitions_table = self._store.table(definitions.TABLE)
+        for key in definitions_table.keys:
+            self._define(key.name, definitions_table.objects[key].raw)
+        self._started = True
+        for name in NAMESPACES:
+            body = encode_json({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            if not any(key.name == name for key in self._store.table(builtin.NAMESPACE.group_resource).keys):
+                agent = {"user-agent": "kube-apiserver", "content-type": JSON}
+                await self.serve(Request("POST", builtin.NAMESPACE.path(), {}, agent, body), ADMIN)
+        self._housekeeping.start()
+        self._tick()
+
+    async def close(self) -> None:
+        """End watches and housekeeping, and close the store; idempotent."""
+        self._started = False
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._housekeeping.stop()
+        for watch in tuple(self._watches):
+            await watch.close()
+        await self._store.close()
+
+    async def serve(self, request: Request, user: User) -> Response:
+        """Answer a request that is not a watch, after its effects are durable."""
+        try:
+            document = self._document(request)
+            if document is not None:
+                return document
+            ask = self._understood(request, user)
+            answer = await self._driven(self._handler.steps(ask))
+            await self._store.flushed(answer.revision)
+        except ApiError as error:
+            return await self._failed(error)
+        return Response(answer.status, answer.body, _headers(answer))
+
+    async def watch(self, request: Request, user: User) -> Stream | Response:
+        """Start a watch; a `Response` when it is refused."""
+        try:
+            ask = self._understood(request, user, watch=True)
+            watch = Watch(self._store, ask, self._core.now)
+        except ApiError as error:
+            return await self._failed(error)
+        self._watches = {each: None for each in self._watches if not each.over}
+        self._watches[watch] = None
+        return watch
+
+    def _document(self, request: Request) -> Response | None:
+        """Discovery and schemas, which are open to everybody who is known."""
+        if request.method not in ("GET", "HEAD"):
+            return None
+        return self._discovery.respond(request) or self._openapi.respond(request)
+
+    def _understood(self, request: Request, user: User, *, watch: bool = False) -> Ask:
+        if not self._started:
+            raise ServerFailure(Status(message="the server is not running", reason="ServiceUnavailable", code=503))
+        ask = parse(self.registry, request, user, watch=watch)
+        self.requests[ask.verb, ask.kind.resource.plural, ask.subresource, ask.user_agent] += 1
+        self._handler.authorize(ask)
+        return ask
+
+    async def _driven(self, steps: Steps) -> Answer:
+        """Run a course to its end, making the calls it asks for; those of one step at the same time."""
+        results: list[Result] | None = None
+        try:
+            while True:
+                calls = next(steps) if results is None else steps.send(results)
+                results = list(await asyncio.gather(*map(self._called, calls)))
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+    async def _called(self, call: WebhookCall) -> Result:
+        if self._call_webhook is None:
+            return CallFailed("failed to call webhook: this API server calls none")
+        try:
+            return await asyncio.wait_for(self._call_webhook(call), call.timeout)
+        except CallFailed as failed:
+            return failed
+        except TimeoutError:
+            return CallFailed(f"failed to call webhook: no answer within {call.timeout:g} s")
+
+    async def _failed(self, error: ApiError) -> Response:
+        """Also what a failure shows (an object is there, or is not) must be durable."""
+        try:
+            await self._store.flushed(self._store.revision)
+        except ApiError as worse:
+            error = worse
+        return failure(error)
+
+    def _changed(self, change: Change) -> None:
+        if change.table == definitions.TABLE:
+            if change.deleted:
+                self._forget(change.key.name)
+            elif change.before is None or _defines(change.before.raw) != _defines(change.after.raw):
+                self._define(change.key.name, change.after.raw)
+
+    def _define(self, name: str, raw: bytes) -> None:
+        kinds = definitions.kinds_of(msgspec.json.decode(raw))
+        if kinds:
+            self.registry.define(name, kinds)
+        else:
+            self._forget(name)
+        self._end_unserved(name)
+
+    def _forget(self, name: str) -> None:
+        self.registry.forget(name)
+        self._end_unserved(name)
+
+    def _end_unserved(self, table: str) -> None:
+        """Who watches a kind that is no longer what it was must look anew."""
+        for watch in self._watches:
+            if watch.kind.table == table and watch.kind not in self.registry.versions(table):
+                watch.end()
+
+    def _tick(self) -> None:
+        """Once a minute: bookmarks go out, and changes that are old enough are forgotten."""
+        if len(self._marks) == KEPT_MINUTES:
+            self._store.compact(self._marks[0])
+        self._marks.append(self._store.durable)
+        self._watches = {watch: None for watch in self._watches if not watch.over}
+        for watch in self._watches:
+            watch.bookmark()
+        self._timer = asyncio.get_running_loop().call_later(MINUTE, self._tick)
+
+
+def _defines(raw: bytes) -> tuple[object, ...]:
+    """What of a definition matters for how its kind is served."""
+    tree = msgspec.json.decode(raw)
+    status = tree.get("status") or {}
+    return tree["spec"], status.get("acceptedNames"), definitions.is_true(tree, "Established")
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    if not answer.warnings:
+        return {"content-type": JSON}
+    # As many header lines as warnings, which one line may stand for (RFC 9110 §5.3).
+    texts = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for text in answer.warnings)
+    return {"content-type": JSON, "warning": ", ".join(f'299 - "{text}"' for text in texts)}
