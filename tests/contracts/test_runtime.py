@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,9 +16,13 @@ from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import CONFIG_MAP, CORE_EVENT, LEASE, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from espalier.kube.http import HttpTransport
+from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
@@ -39,8 +44,25 @@ __all__ = ["control_plane"]
 PATIENCE = 30.0
 
 
-@pytest.fixture(params=[pytest.param("envtest", marks=pytest.mark.envtest)])
+@pytest.fixture
+async def embedded() -> AsyncIterator[Server]:
+    webhooks = HttpWebhooks()
+    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1), call_webhook=webhooks)
+    await server.start()
+    yield server
+    await server.close()
+    await webhooks.close()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.embedded),
+        pytest.param("real", marks=pytest.mark.envtest),
+    ]
+)
 def transport(request: pytest.FixtureRequest) -> Transport:
+    if request.param == "embedded":
+        return InProcessTransport(request.getfixturevalue("embedded"))
     real: ControlPlane = request.getfixturevalue("control_plane")
     return HttpTransport(Kubeconfig.load([real.kubeconfig]).context(), environment={})
 
