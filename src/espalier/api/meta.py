@@ -42,7 +42,8 @@ class ObjectMeta(Part):
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
     owner_references: list[OwnerReference] = []
-    managed_fields: Raw | None = None
+    # `Raw | None` would mean "null only" to msgspec; absent is still None.
+    managed_fields: Raw = None  # type: ignore[assignment]
 
 
 class Condition(Part):

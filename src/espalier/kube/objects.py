@@ -18,16 +18,7 @@ from espalier.api.resource import Key
 T = TypeVar("T")
 
 
-class _WireMetadata(ObjectMeta):
-    # msgspec reads `Raw | None` as "null only"; a plain Raw takes any value, and None still says that there was none.
-    managed_fields: Raw = None  # type: ignore[assignment]
-
-
-class _WireHead(Head):
-    metadata: _WireMetadata = msgspec.field(default_factory=_WireMetadata)
-
-
-decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(_WireHead).decode
+decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(Head).decode
 """The start of an object, from its bytes."""
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
