@@ -1,4 +1,4 @@
-"""What goes over the wire: JSON only. Which requests that suits, and how failures look.
+"""What goes over the wire: JSON. Bodies may also be YAML or protobuf, and are made JSON at the door.
 
 The messages are those of kube-apiserver, where clients look at them: kubectl asks for protobuf first and takes JSON
 where its Accept header offers it; a 406 makes it ask again.
@@ -9,11 +9,15 @@ from __future__ import annotations
 import msgspec
 
 from espalier.api.yaml_trees import Builder, ManifestError, decoded, nodes
+from espalier.apiserver import protobuf
 from espalier.kube.errors import ApiError, BadRequest
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Response
 
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+"""What curl calls any body unless told otherwise."""
+
 YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
 JSON_TYPES = frozenset(
     {
@@ -21,8 +25,7 @@ JSON_TYPES = frozenset(
         "application/json-patch+json",
         "application/merge-patch+json",
         "application/strategic-merge-patch+json",
-        # What curl sends unless told otherwise, and what kubectl sends with a body it made itself.
-        "application/x-www-form-urlencoded",
+        FORM,
     }
 )
 _OFFERED = frozenset({JSON, "application/*", "*/*"})
@@ -53,15 +56,20 @@ def acceptable(accept: str) -> None:
 
 
 def json_of(body: bytes, content_type: str) -> bytes:
-    """The body as JSON. Raises `UnsupportedMediaType`, or `BadRequest` when YAML can't be read.
+    """The body as JSON. Raises `UnsupportedMediaType`, or `BadRequest` when it can't be read.
 
     Apply patches say YAML, but nearly all are JSON, which is YAML as well: they pass untouched.
     """
     media = content_type.partition(";")[0].strip().lower()
     if media in YAML_TYPES:
         return _json_of_yaml(body)
+    if media == protobuf.MEDIA_TYPE:
+        try:
+            return protobuf.json_of(body)
+        except protobuf.Malformed as error:
+            raise BadRequest.of(f"error decoding protobuf: {error}") from error
     if media and media not in JSON_TYPES:
-        known = ", ".join(sorted((JSON_TYPES | YAML_TYPES) - {"application/x-www-form-urlencoded"}))
+        known = ", ".join(sorted((JSON_TYPES | YAML_TYPES | {protobuf.MEDIA_TYPE}) - {FORM}))
         raise UnsupportedMediaType.of(
             f"the body of the request was in an unknown format - accepted media types include: {known}"
         )

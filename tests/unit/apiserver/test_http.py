@@ -174,9 +174,21 @@ async def test_yaml_of_an_apply_patch_arrives_as_json(world: World) -> None:
     assert json.loads(world.endpoint.requests[0][0].body) == {"kind": "ConfigMap", "data": {"a": "b"}}
 
 
-async def test_a_form_of_body_that_is_not_read_here_is_refused(world: World) -> None:
+async def test_protobuf_arrives_as_json(world: World) -> None:
     headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
-    async with world.client() as session, session.post("/x", data=b"k8s\x00", headers=headers) as response:
+    namespace = b"k8s\x00\n\x0f\n\x02v1\x12\tNamespace\x12\x05\n\x03\n\x01a"
+    async with world.client() as session:
+        async with session.post("/x", data=namespace, headers=headers) as response:
+            assert response.status == 200
+        async with session.post("/x", data=b"k8s\x00\n\x0f\n", headers=headers) as response:
+            assert response.status == 400
+    ((request, _),) = world.endpoint.requests
+    assert json.loads(request.body) == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+
+
+async def test_a_form_of_body_that_is_not_read_here_is_refused(world: World) -> None:
+    headers = {"Content-Type": "application/cbor"}
+    async with world.client() as session, session.post("/x", data=b"\xa0", headers=headers) as response:
         assert response.status == 415
         assert (await response.json())["reason"] == "UnsupportedMediaType"
 

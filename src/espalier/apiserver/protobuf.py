@@ -1,0 +1,329 @@
+"""Reads bodies that clients write as protobuf: built-in kinds only, into the JSON they stand for.
+
+Typed clients of client-go (and so `kubectl create`, leader election, kube-controller-manager) write protobuf without
+asking, and fall back to JSON for answers but not for what they send. Answers are JSON always.
+
+The numbers of fields are in data/protobuf-v1.json, made by tests/support/protobuf_fields.py. A body is the prefix
+`k8s\\0` and a message that names the kind and holds the object's bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.kube.objects import encode_json
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+PREFIX = b"k8s\x00"
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+MOST_NESTED = 100
+"""Messages inside one another: more is an attack (a schema may contain itself)."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Value = int | bytes
+Raw = dict[int, list[Value]]
+"""The values of each field of a message, undecoded, in the order in which they came."""
+
+
+class Malformed(ValueError):
+    """The bytes are no message of the kind they say they are."""
+
+
+class Field(NamedTuple):
+    """A field of a message. `shape` is empty, `[]`, `map` or `=` (the fields of the message belong to this one)."""
+
+    name: str
+    type: str
+    shape: str
+    left_out: bool
+
+
+def tree_of(body: bytes) -> Tree:
+    """The object in a body. Raises `Malformed`."""
+    if not body.startswith(PREFIX):
+        raise Malformed("it does not begin as Kubernetes' protobuf does")
+    try:
+        unknown = _raw(body[len(PREFIX) :])
+        kind = _raw(_bytes(unknown, 1))
+        api_version, name = _bytes(kind, 1).decode(), _bytes(kind, 2).decode()
+        content = _bytes(unknown, 2)
+        definition = _definition(api_version, name)
+        return {"apiVersion": api_version, "kind": name, **_message(definition, content, 0)}
+    except (IndexError, UnicodeDecodeError, TypeError, struct.error, msgspec.DecodeError) as error:
+        raise Malformed(str(error)) from error
+
+
+@cache
+def _messages() -> Mapping[str, Mapping[int, Field]]:
+    text = files("espalier.apiserver").joinpath("data", "protobuf-v1.json").read_bytes()
+    messages = msgspec.json.decode(text, type=dict[str, dict[int, str]])
+    return {name: {number: _field(each) for number, each in fields.items()} for name, fields in messages.items()}
+
+
+def _field(text: str) -> Field:
+    name, _, described = text.removesuffix("?").partition(" ")
+    for shape in ("[]", "map ", "="):
+        if described.startswith(shape):
+            return Field(name, described.removeprefix(shape), shape.strip(), text.endswith("?"))
+    return Field(name, described, "", text.endswith("?"))
+
+
+@cache
+def _definitions() -> Mapping[tuple[str, str], str]:
+    """Names of messages by version and kind. The last label but two of the name is the group's first label."""
+    kinds = {}
+    for name in _messages():
+        *_, group, version, kind = name.split(".")
+        kinds["" if group == "core" else group, f"{version} {kind}"] = name
+    return kinds
+
+
+def _definition(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    named = f"{version} {kind}"
+    definition = _definitions().get((group.partition(".")[0], named)) or _definitions().get(("meta", named))
+    if definition is None:
+        raise Malformed(f"{kind} of {api_version} is not read as protobuf here")
+    return definition
+
+
+def _raw(content: bytes) -> Raw:
+    fields: Raw = {}
+    position, end = 0, len(content)
+    while position < end:
+        tag, position = _varint(content, position)
+        value: Value
+        wire = tag & 7
+        if wire == VARINT:
+            value, position = _varint(content, position)
+        else:
+            if wire == BYTES:
+                size, position = _varint(content, position)
+            elif wire in (FIXED64, FIXED32):
+                size = 8 if wire == FIXED64 else 4
+            else:
+                raise Malformed(f"there is no wire type {wire}")
+            value = content[position : position + size]
+            if len(value) != size:
+                raise Malformed("it ends within a field")
+            position += size
+        fields.setdefault(tag >> 3, []).append(value)
+    return fields
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 63:
+            raise Malformed("a number is too long")
+
+
+def _bytes(raw: Raw, number: int) -> bytes:
+    value = raw.get(number, [b""])[-1]
+    if not isinstance(value, bytes):
+        raise Malformed(f"field {number} is a number")
+    return value
+
+
+def _message(name: str, content: bytes, depth: int) -> Tree:
+    if depth > MOST_NESTED:
+        raise Malformed("it is nested too deeply")
+    tree: Tree = {}
+    fields = _messages()[name]
+    for number, values in _raw(content).items():
+        field = fields.get(number)
+        if field is None:
+            continue  # of a newer version of the kind: as unknown as an unknown field in JSON
+        if field.shape == "=":
+            tree |= _message(field.type, _last_bytes(values), depth + 1)
+            continue
+        value = _shaped(field, values, depth)
+        if value is not None and not (field.left_out and _is_zero(value)):
+            tree[field.name] = value
+    return tree
+
+
+def _is_zero(value: Any) -> bool:
+    """What JSON leaves out. An empty object is no zero to Go, but says nothing either."""
+    return not value
+
+
+def _shaped(field: Field, values: list[Value], depth: int) -> Any:
+    if field.shape == "[]":
+        return [_value(field.type, each, depth) for value in values for each in _unpacked(field.type, value)]
+    if field.shape == "map":
+        entries = (_raw(value) for value in values if isinstance(value, bytes))
+        return {_bytes(entry, 1).decode(): _value(field.type, _entry_value(entry), depth) for entry in entries}
+    return _value(field.type, values[-1], depth)
+
+
+def _entry_value(entry: Raw) -> Value:
+    return entry.get(2, [b""])[-1]
+
+
+def _unpacked(type_: str, value: Value) -> Iterator[Value]:
+    """Numbers of a list may stand in one field."""
+    if type_ in ("int", "bool") and isinstance(value, bytes):
+        position = 0
+        while position < len(value):
+            number, position = _varint(value, position)
+            yield number
+    else:
+        yield value
+
+
+def _value(type_: str, value: Value, depth: int) -> Any:
+    basic = _BASIC.get(type_)
+    if basic is not None:
+        return basic(value)
+    if not isinstance(value, bytes):
+        raise Malformed(f"{type_} is given as a number")
+    special = SPECIAL.get(type_)
+    return special(value, depth) if special is not None else _message(type_, value, depth + 1)
+
+
+def _text(value: Value) -> str:
+    return _last_bytes([value]).decode()
+
+
+def _integer(value: Value) -> int:
+    if isinstance(value, bytes):
+        raise Malformed("a number is given as bytes")
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _double(value: Value) -> float:
+    number: float = struct.unpack("<d", _last_bytes([value]))[0]
+    return int(number) if number.is_integer() else number
+
+
+def _last_bytes(values: list[Value]) -> bytes:
+    value = values[-1]
+    if not isinstance(value, bytes):
+        raise Malformed("bytes are given as a number")
+    return value
+
+
+_BASIC: Mapping[str, Callable[[Value], Any]] = MappingProxyType(
+    {
+        "string": _text,
+        "bool": lambda value: bool(_integer(value)),
+        "int": _integer,
+        "double": _double,
+        "bytes": lambda value: base64.b64encode(_last_bytes([value])).decode(),
+    }
+)
+
+
+def _number(raw: Raw, number: int) -> int:
+    return _integer(raw.get(number, [0])[-1])
+
+
+def _time(content: bytes, depth: int) -> str | None:
+    moment = _moment(content)
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(content: bytes, depth: int) -> str | None:
+    moment = _moment(content)
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(content: bytes) -> datetime | None:
+    if not content:
+        return None
+    raw = _raw(content)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
+            seconds=_number(raw, 1), microseconds=_number(raw, 2) // 1000
+        )
+    except OverflowError as error:
+        raise Malformed("a time is out of range") from error
+
+
+def _quantity(content: bytes, depth: int) -> str:
+    return _bytes(_raw(content), 1).decode()
+
+
+def _int_or_string(content: bytes, depth: int) -> int | str:
+    raw = _raw(content)
+    return _bytes(raw, 3).decode() if _number(raw, 1) else _number(raw, 2)
+
+
+def _json(content: bytes, depth: int) -> Any:
+    text = _bytes(_raw(content), 1)
+    return msgspec.json.decode(text) if text else None
+
+
+def _duration(content: bytes, depth: int) -> str:
+    return f"{_number(_raw(content), 1) / 1e9:g}s"
+
+
+_SCHEMAS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_SCHEMA = f"{_SCHEMAS}JSONSchemaProps"
+
+
+def _schema_or_bool(content: bytes, depth: int) -> Any:
+    raw = _raw(content)
+    return _message(_SCHEMA, _bytes(raw, 2), depth + 1) if 2 in raw else bool(_number(raw, 1))
+
+
+def _schema_or_list(content: bytes, depth: int) -> Any:
+    raw = _raw(content)
+    if 1 in raw:
+        return _message(_SCHEMA, _bytes(raw, 1), depth + 1)
+    return [_message(_SCHEMA, _last_bytes([each]), depth + 1) for each in raw.get(2, [])]
+
+
+def _schema_or_texts(content: bytes, depth: int) -> Any:
+    raw = _raw(content)
+    return _message(_SCHEMA, _bytes(raw, 1), depth + 1) if 1 in raw else [_text(each) for each in raw.get(2, [])]
+
+
+def _texts(content: bytes, depth: int) -> list[str]:
+    return [_text(each) for each in _raw(content).get(1, [])]
+
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+SPECIAL: Mapping[str, Callable[[bytes, int], Any]] = MappingProxyType(
+    {
+        f"{_META}Time": _time,
+        f"{_META}MicroTime": _micro_time,
+        f"{_META}Duration": _duration,
+        f"{_META}FieldsV1": _json,
+        "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
+        "io.k8s.apimachinery.pkg.runtime.RawExtension": _json,
+        "io.k8s.api.authentication.v1.ExtraValue": _texts,
+        "io.k8s.api.authorization.v1.ExtraValue": _texts,
+        "io.k8s.api.certificates.v1.ExtraValue": _texts,
+        f"{_SCHEMAS}JSON": _json,
+        f"{_SCHEMAS}JSONSchemaPropsOrBool": _schema_or_bool,
+        f"{_SCHEMAS}JSONSchemaPropsOrArray": _schema_or_list,
+        f"{_SCHEMAS}JSONSchemaPropsOrStringArray": _schema_or_texts,
+    }
+)
+"""Messages whose JSON is not that of their fields."""
+
+
+def json_of(body: bytes) -> bytes:
+    """The JSON of a body. Raises `Malformed`."""
+    return encode_json(tree_of(body))
