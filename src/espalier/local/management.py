@@ -18,6 +18,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Observed
 from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.local.workload_controllers.views import Observation, is_true
 from espalier.releases import Releases
@@ -43,10 +44,17 @@ async def prepare(client: Client, releases: Releases) -> None:
 
     Returns once all of it is served.
     """
-    await client.apply(NAMESPACE, Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)), field_manager=FIELD_MANAGER)
+    await _namespace(client)
     await _install([*eksa.KINDS, *capi.KINDS], client)
     for object_ in [*releases.objects(), *management_cluster(releases)]:
         await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
+
+
+async def _namespace(client: Client) -> None:
+    try:
+        await client.get(NAMESPACE, SYSTEM_NAMESPACE)
+    except NotFound:
+        await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
 
 
 def management_cluster(releases: Releases) -> list[KubeObject]:

@@ -45,7 +45,6 @@ class Machines:
         cluster = Key(key.namespace, machine.spec.cluster_name)
         workload = self._scheme.workload_clusters.reach(cluster)
         typed = infrastructure.decode(InfrastructureMachine) if infrastructure else None
-        provider_id = (typed and typed.spec.provider_id) or machine.spec.provider_id
         return Observed(
             object=found,
             machine=machine,
@@ -55,7 +54,7 @@ class Machines:
             infrastructure_object=infrastructure,
             infrastructure=typed,
             workload=workload,
-            node=workload.node(provider_id) if workload and provider_id else None,
+            node=workload.node(machine.spec.provider_id) if workload and machine.spec.provider_id else None,
         )
 
     async def reconcile(self, key: Key) -> Outcome:

@@ -11,7 +11,6 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineInitialization, MachineStatus, NodeReference
 from espalier.api.meta import Condition, Tree
-from espalier.clusterapi.contract import holds
 from espalier.kube.objects import Object
 from espalier.local.capi.contract import InfrastructureMachine
 from espalier.local.capi.reaching import Reachable
@@ -32,21 +31,15 @@ class Observed:
     workload: Reachable | None
     node: Object | None
 
-    @property
-    def provider_id(self) -> str:
-        """The infrastructure's name of the machine, empty until it is provisioned."""
-        if self.infrastructure is not None and self.infrastructure.status.initialization.provisioned:
-            return self.infrastructure.spec.provider_id
-        return self.machine.spec.provider_id
 
-    @property
-    def node_ready(self) -> bool:
-        """Whether the node says that it is ready."""
-        return self.node is not None and holds(self.node.decode(_Node).status.conditions, "Ready")
+class _NodeCondition(msgspec.Struct):
+    type: str
+    status: str
+    message: str = ""
 
 
 class _NodeStatus(msgspec.Struct, rename="camel"):
-    conditions: list[Condition] = []
+    conditions: list[_NodeCondition] = []
     node_info: Tree = {}
 
 
@@ -164,7 +157,8 @@ def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
             return condition("NodeHealthy", False, reason, message), condition("NodeReady", False, reason, message)
         reason, message = "InspectionFailed", "waiting for the machine to register its node"
         return condition("NodeHealthy", None, reason, message), condition("NodeReady", None, reason, message)
-    seen = find(observed.node.decode(_Node).status.conditions, "Ready")
+    reported = observed.node.decode(_Node).status.conditions
+    seen = next((condition_ for condition_ in reported if condition_.type == "Ready"), None)
     ready = seen is not None and seen.status == "True"
     message = "" if ready else f"* Node.Ready: {seen.message if seen else 'not reported yet'}"
     return (

@@ -1,0 +1,279 @@
+"""A laptop world in one process, for journeys: embedded API server, Cluster API in the small, simulated machines."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import DAEMON_SET, SECRET
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore, Store
+from espalier.kube.client import Client, PatchType
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.kube.wire import Transport
+from espalier.local.build import Timing, build
+from espalier.local.management import prepare
+from espalier.local.stores import MemoryStores, Stores
+from espalier.local.workloads import Workloads
+from espalier.releases import Releases
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
+OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+
+Wrap = Callable[[Transport], Transport]
+
+
+class Laptop:
+    """A running world. What it is asked to do goes through the API, as a user would ask it."""
+
+    def __init__(self, client: Client, caches: Caches, workloads: Workloads) -> None:
+        self.client = client
+        self.caches = caches
+        self.workloads = workloads
+
+    def cache(self, resource: Resource) -> Cache:
+        """All objects of a kind in the management cluster."""
+        return self.caches.of(resource)
+
+    async def until(self, resource: Resource, name: str, is_so: Callable[[Object | None], bool]) -> None:
+        """Wait until an object of the management cluster is as described; None stands for its absence."""
+        await until(self.cache(resource), Key(SYSTEM_NAMESPACE, name), is_so)
+
+    async def create(self, name: str, *, control_planes: int = 1, workers: int = 2, max_surge: int = 1) -> Client:
+        """Create a cluster with a pod network, and wait until it is available. Returns a client for it."""
+        for resource, body in manifest(name, control_planes, workers, max_surge):
+            await self.client.create(resource, body)
+        await self.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
+        workload = await self.connect(name)
+        await workload.create(DAEMON_SET, pod_network())
+        await self.until(Cluster.resource, name, lambda found: condition(found, "Available") == "True")
+        await self.until(KubeadmControlPlane.resource, name, lambda found: is_settled(found, control_planes, OLD))
+        return workload
+
+    async def revision(self) -> str:
+        """Where the management cluster's history ends."""
+        return (await self.client.list(SECRET)).resource_version
+
+    async def connect(self, name: str) -> Client:
+        """A client made from the cluster's kubeconfig."""
+        secret = await self.client.get(SECRET, f"{name}-kubeconfig", SYSTEM_NAMESPACE)
+        return self.workloads.connect(base64.b64decode(secret.tree["data"]["value"]))
+
+    async def change(self, resource: Resource, name: str, patch: Tree) -> None:
+        """Merge a patch into an object of the management cluster."""
+        await self.client.patch(resource, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    async def upgrade(self, name: str, *, control_planes: int, workers: int) -> None:
+        """Bring the control plane, then the workers, to the next version."""
+        await self.change(KubeadmControlPlane.resource, name, {"spec": {"version": NEW}})
+        await self.until(KubeadmControlPlane.resource, name, lambda found: is_settled(found, control_planes, NEW))
+        template = {"spec": {"template": {"spec": {"version": NEW}}}}
+        await self.change(MachineDeployment.resource, f"{name}-md-0", template)
+        await self.until(MachineDeployment.resource, f"{name}-md-0", lambda found: is_rolled_out(found, workers))
+
+    async def delete(self, name: str) -> None:
+        """Delete a cluster and wait until it is gone."""
+        await self.client.delete(Cluster.resource, name, SYSTEM_NAMESPACE)
+        await self.until(Cluster.resource, name, lambda found: found is None)
+
+
+@asynccontextmanager
+async def laptop(
+    clock: Clock,
+    *,
+    seed: int = 1,
+    store: Store | None = None,
+    stores: Stores | None = None,
+    wrap: Wrap = lambda transport: transport,
+    boot_seconds: float = 1.0,
+) -> AsyncIterator[Laptop]:
+    """A world on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
+
+    `wrap` stands between the controllers and the API server, for faults.
+    """
+    entropy = random.Random(seed)
+    server = Server(store or MemoryStore(), now=clock.now, random=random.Random(entropy.getrandbits(64)))
+    await server.start()
+    client = Client(InProcessTransport(server), user_agent="journey")
+    await prepare(client, Releases.load())
+    own = Client(wrap(InProcessTransport(server)), field_manager="espalier-laptop", user_agent="laptop")
+    caches = Caches(own, entropy=random.Random(entropy.getrandbits(64)))
+    workloads = Workloads(
+        clock=clock, entropy=random.Random(entropy.getrandbits(64)), stores=stores or MemoryStores(), listen=False
+    )
+    controllers = build(
+        own,
+        caches,
+        workloads,
+        clock=clock,
+        entropy=random.Random(entropy.getrandbits(64)),
+        keys=random.Random(entropy.getrandbits(64)),
+        timing=Timing(boot=boot_seconds),
+    )
+    tasks = [asyncio.create_task(caches.run(), name="caches")]
+    try:
+        await caches.wait_synced()
+        tasks += [asyncio.create_task(controller.run(), name=controller.name) for controller in controllers]
+        yield Laptop(client, caches, workloads)
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await workloads.close()
+        await own.close()
+        await client.close()
+        await server.close()
+
+
+async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = 600) -> None:
+    """Wait until an object is as described. Raises `TimeoutError` that shows the object."""
+    changed = asyncio.Event()
+    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+    try:
+        async with asyncio.timeout(seconds):
+            while not is_so(cache.get(key)):
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        found = cache.get(key)
+        raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
+    finally:
+        stop()
+
+
+def condition(found: Object | None, type_: str) -> str:
+    """The status of a condition, empty when it is not there."""
+    conditions = found.tree.get("status", {}).get("conditions", []) if found else []
+    return next((entry["status"] for entry in conditions if entry["type"] == type_), "")
+
+
+def is_settled(found: Object | None, replicas: int, version: str) -> bool:
+    """Whether a control plane has so many machines, all of this version and available."""
+    status = found.decode(KubeadmControlPlane).status if found else None
+    return status is not None and (
+        status.version,
+        status.replicas,
+        status.up_to_date_replicas,
+        status.available_replicas,
+    ) == (version, replicas, replicas, replicas)
+
+
+def is_rolled_out(found: Object | None, replicas: int) -> bool:
+    """Whether a deployment has so many machines, all as wanted and available, and knows its present spec."""
+    deployment = found.decode(MachineDeployment) if found else None
+    if deployment is None or deployment.status.observed_generation != deployment.metadata.generation:
+        return False
+    status = deployment.status
+    return status.replicas == status.up_to_date_replicas == status.available_replicas == replicas
+
+
+def machines(world: Laptop, name: str) -> list[Machine]:
+    """The machines of a cluster."""
+    found = world.cache(Machine.resource).list(SYSTEM_NAMESPACE, f"{CLUSTER_LABEL}={name}")
+    return [machine.decode(Machine) for machine in found]
+
+
+def manifest(name: str, control_planes: int, workers: int, max_surge: int = 1) -> Iterator[tuple[Resource, Tree]]:
+    """The Cluster API objects of a cluster on Docker."""
+
+    def body(resource: Resource, name: str, spec: Tree) -> tuple[Resource, Tree]:
+        metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels}
+        return resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+    def reference(resource: Resource, name: str) -> Tree:
+        return {"apiGroup": resource.group, "kind": resource.kind, "name": name}
+
+    labels = {CLUSTER_LABEL: name}
+    machine_template, config_template = DockerMachineTemplate.resource, KubeadmConfigTemplate.resource
+    for template in (f"{name}-control-plane-1", f"{name}-md-0-1"):
+        yield body(machine_template, template, {"template": {"spec": {"customImage": "node:1"}}})
+    yield body(DockerCluster.resource, name, {})
+    yield body(
+        Cluster.resource,
+        name,
+        {
+            "clusterNetwork": {
+                "pods": {"cidrBlocks": ["192.168.0.0/16"]},
+                "services": {"cidrBlocks": ["10.96.0.0/12"]},
+            },
+            "controlPlaneRef": reference(KubeadmControlPlane.resource, name),
+            "infrastructureRef": reference(DockerCluster.resource, name),
+        },
+    )
+    configuration = {
+        "imageRepository": "registry.example/kubernetes",
+        "etcd": {"local": {"imageRepository": "registry.example/etcd-io", "imageTag": "v3.6.6"}},
+        "dns": {"imageRepository": "registry.example/coredns", "imageTag": "v1.13.1"},
+    }
+    yield body(
+        KubeadmControlPlane.resource,
+        name,
+        {
+            "replicas": control_planes,
+            "version": OLD,
+            "machineTemplate": {"spec": {"infrastructureRef": reference(machine_template, f"{name}-control-plane-1")}},
+            "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": max_surge}}},
+            "kubeadmConfigSpec": {
+                "clusterConfiguration": configuration,
+                "initConfiguration": {"nodeRegistration": {"criSocket": "unix:///run/containerd/containerd.sock"}},
+                "joinConfiguration": {"nodeRegistration": {"criSocket": "unix:///run/containerd/containerd.sock"}},
+            },
+        },
+    )
+    arguments = [{"name": "node-labels", "value": "disk=fast"}]
+    yield body(
+        config_template,
+        f"{name}-md-0-1",
+        {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": arguments}}}}},
+    )
+    machine = {
+        "clusterName": name,
+        "version": OLD,
+        "bootstrap": {"configRef": reference(config_template, f"{name}-md-0-1")},
+        "infrastructureRef": reference(machine_template, f"{name}-md-0-1"),
+    }
+    yield body(
+        MachineDeployment.resource,
+        f"{name}-md-0",
+        {
+            "clusterName": name,
+            "replicas": workers,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": machine},
+        },
+    )
+
+
+def pod_network() -> Tree:
+    """A DaemonSet that is taken for kindnetd."""
+    labels = {"app": "kindnet"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "hostNetwork": True,
+            "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}],
+            "containers": [{"name": "kindnet-cni", "image": "kindnetd:v1"}],
+        },
+    }
+    return {
+        "apiVersion": DAEMON_SET.api_version,
+        "kind": DAEMON_SET.kind,
+        "metadata": {"name": "kindnet", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }

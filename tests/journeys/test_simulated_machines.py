@@ -1,0 +1,429 @@
+"""Clusters of simulated machines through their lives, on a simulated clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import pytest
+from tests.journeys.laptop import (
+    EPOCH,
+    NEW,
+    OLD,
+    Laptop,
+    condition,
+    is_rolled_out,
+    is_settled,
+    laptop,
+    machines,
+    manifest,
+    pod_network,
+)
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.docker import DockerCluster, DockerMachine
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, NODE, POD, SERVICE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.store import Change, MemoryStore
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Unreachable
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.stores import MemoryStores
+from espalier.runtime import virtual
+from espalier.runtime.virtual import Simulation
+
+pytestmark = pytest.mark.embedded
+
+T = TypeVar("T")
+
+
+def simulate(story: Callable[[Simulation], Awaitable[T]], *, seed: int = 1) -> T:
+    return virtual.run(story, epoch=EPOCH, seed=seed)
+
+
+async def versions(workload: Client) -> dict[str, str]:
+    nodes = await workload.list(NODE)
+    return {node.name: node.tree["status"]["nodeInfo"]["kubeletVersion"] for node in nodes.items}
+
+
+def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            workload = await world.create("garden")
+            nodes = (await workload.list(NODE)).items
+            assert len(nodes) == 3
+            assert all(condition(node, "Ready") == "True" for node in nodes)
+            assert set((await versions(workload)).values()) == {OLD}
+            workers = [node for node in nodes if "node-role.kubernetes.io/control-plane" not in node.metadata.labels]
+            assert [node.metadata.labels["disk"] for node in workers] == ["fast", "fast"]
+            assert len({node.tree["spec"]["podCIDR"] for node in nodes}) == 3
+
+            pods = (await workload.list(POD)).items
+            assert {pod.tree["status"]["phase"] for pod in pods} == {"Running"}
+            images = {container["image"] for pod in pods for container in pod.tree["spec"]["containers"]}
+            assert f"registry.example/kubernetes/kube-apiserver:{OLD}" in images
+            assert "registry.example/etcd-io/etcd:v3.6.6" in images
+            assert "registry.example/coredns/coredns:v1.13.1" in images
+            assert (await workload.get(SERVICE, "kubernetes", "default")).tree["spec"]["clusterIP"] == "10.96.0.1"
+            assert (
+                OLD
+                in (await workload.get(CONFIG_MAP, "kubeadm-config", "kube-system")).tree["data"][
+                    "ClusterConfiguration"
+                ]
+            )
+
+            for machine in machines(world, "garden"):
+                assert machine.status.phase == "Running"
+                assert machine.spec.provider_id == f"docker:////{machine.metadata.name}"
+                assert machine.status.node_ref is not None
+
+    simulate(story)
+
+
+def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await create_without_network(world, "garden")
+            machine = next(iter(world.cache(Machine.resource).list()))
+            assert condition(machine, "Ready") == "False"
+            assert any(
+                "cni plugin not initialized" in entry["message"]
+                for entry in machine.tree["status"]["conditions"]
+                if entry["type"] == "NodeHealthy"
+            )
+
+    simulate(story)
+
+
+def test_workers_are_scaled_out_and_in() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            workload = await world.create("garden")
+            for replicas in (4, 1):
+                await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": replicas}})
+                await world.until(MachineDeployment.resource, "garden-md-0", partial(is_rolled_out, replicas=replicas))
+                await settled(world)
+                nodes = (await workload.list(NODE)).items
+                assert len(nodes) == replicas + 1
+                pods = (await workload.list(POD)).items
+                assert {pod.tree["spec"]["nodeName"] for pod in pods} == {node.name for node in nodes}
+
+    simulate(story)
+
+
+def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            workload = await world.create("garden", control_planes=3, workers=3)
+            before = {machine.metadata.name for machine in machines(world, "garden")}
+            most: dict[str, int] = {"control plane": 0, "workers": 0}
+            fewest = {"control plane": 3, "workers": 3}
+
+            def look(*_: object) -> None:
+                for role, is_control_plane in (("control plane", True), ("workers", False)):
+                    of_role = [
+                        machine
+                        for machine in machines(world, "garden")
+                        if ("cluster.x-k8s.io/control-plane" in machine.metadata.labels) is is_control_plane
+                    ]
+                    ready = [
+                        machine
+                        for machine in of_role
+                        if any(c.type == "Ready" and c.status == "True" for c in machine.status.conditions)
+                    ]
+                    most[role] = max(most[role], len(of_role))
+                    fewest[role] = min(fewest[role], len(ready))
+
+            world.cache(Machine.resource).subscribe(look)
+            await world.upgrade("garden", control_planes=3, workers=3)
+            await settled(world)
+            assert most == {"control plane": 4, "workers": 4}
+            assert fewest == {"control plane": 3, "workers": 3}
+            after = {machine.metadata.name for machine in machines(world, "garden")}
+            assert len(after) == 6
+            assert not before & after
+            assert set((await versions(workload)).values()) == {NEW}
+            proxy = await workload.get(DAEMON_SET, "kube-proxy", "kube-system")
+            assert proxy.tree["spec"]["template"]["spec"]["containers"][0]["image"].endswith(NEW)
+            assert proxy.tree["status"]["numberReady"] == 6
+
+    simulate(story)
+
+
+def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden", control_planes=3, workers=0, max_surge=0)
+            most = 0
+
+            def look(*_: object) -> None:
+                nonlocal most
+                most = max(most, len(machines(world, "garden")))
+
+            world.cache(Machine.resource).subscribe(look)
+            await world.change(KubeadmControlPlane.resource, "garden", {"spec": {"version": NEW}})
+            await world.until(KubeadmControlPlane.resource, "garden", lambda found: is_settled(found, 3, NEW))
+            assert most == 3
+
+    simulate(story)
+
+
+def test_labels_reach_machines_in_place() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            before = {machine.metadata.name for machine in machines(world, "garden")}
+            template = {
+                "metadata": {"labels": {"team": "roses"}},
+                "spec": {"deletion": {"nodeDrainTimeoutSeconds": 60}},
+            }
+            await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"template": template}})
+            await settled(world)
+            workers = [m for m in machines(world, "garden") if m.metadata.labels.get("team") == "roses"]
+            assert len(workers) == 2
+            assert all(m.spec.deletion and m.spec.deletion.node_drain_timeout_seconds == 60 for m in workers)
+            assert {machine.metadata.name for machine in machines(world, "garden")} == before
+
+    simulate(story)
+
+
+def test_a_deleted_cluster_leaves_nothing_behind() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            await world.create("orchard", workers=1)
+            await world.delete("garden")
+            await settled(world)
+            left = [
+                str(found.key)
+                for cache in world.caches.all
+                for found in cache.list()
+                if found.name.startswith("garden")
+            ]
+            assert left == []
+            assert world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None
+            assert condition(world.cache(Cluster.resource).get(Key(SYSTEM_NAMESPACE, "orchard")), "Available") == "True"
+
+    simulate(story)
+
+
+def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            gone: list[str] = []
+            for resource in (MachineDeployment.resource, KubeadmControlPlane.resource, DockerCluster.resource):
+
+                def noted(_old: object, new: object, _first: bool, kind: str = resource.kind) -> None:
+                    if new is None:
+                        gone.append(kind)
+
+                world.cache(resource).subscribe(noted)
+            await world.delete("garden")
+            assert gone == ["MachineDeployment", "KubeadmControlPlane", "DockerCluster"]
+
+    simulate(story)
+
+
+def test_a_settled_world_is_quiet() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            workload = await world.create("orchard")
+            await settled(world)
+            before = await world.revision(), (await workload.list(NODE)).resource_version
+            await asyncio.sleep(24 * 3600)
+            assert (await world.revision(), (await workload.list(NODE)).resource_version) == before
+
+    simulate(story)
+
+
+def test_a_paused_cluster_is_left_alone() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            await world.change(Cluster.resource, "garden", {"spec": {"paused": True}})
+            await settled(world)
+            await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 5}})
+            await settled(world)
+            assert len(machines(world, "garden")) == 3
+            await world.change(Cluster.resource, "garden", {"spec": {"paused": False}})
+            await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 5))
+
+    simulate(story)
+
+
+def test_the_same_seed_gives_the_same_world_bit_by_bit() -> None:
+    def history(seed: int) -> list[tuple[int, bytes]]:
+        changes: list[tuple[int, bytes]] = []
+
+        async def story(simulation: Simulation) -> None:
+            store = MemoryStore()
+
+            def noted(change: Change) -> None:
+                changes.append((change.revision, change.after.raw))
+
+            store.follow(noted)
+            async with laptop(simulation.clock, seed=seed, store=store) as world:
+                await world.create("garden")
+                await world.delete("garden")
+
+        simulate(story, seed=seed)
+        return changes
+
+    first, second, other = history(7), history(7), history(8)
+    assert first == second
+    assert first != other
+
+
+class Crash(BaseException):
+    """The process died."""
+
+
+class CrashingTransport:
+    """Dies after a number of writes; the last one may or may not have been acknowledged, nobody knows."""
+
+    def __init__(self, transport: Transport, writes: int, died: asyncio.Event) -> None:
+        self._transport = transport
+        self._writes = writes
+        self._died = died
+
+    async def request(self, request: Request) -> Response:
+        if self._died.is_set():
+            raise Unreachable("dead", sent=False)
+        if request.method != "GET":
+            self._writes -= 1
+        response = await self._transport.request(request)
+        if self._writes <= 0:
+            self._died.set()
+            raise Unreachable("died")
+        return response
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+@pytest.mark.parametrize("writes", [1, 4, 9, 14, 20, 27, 35, 44, 54, 65, 77, 90])
+def test_a_world_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
+    async def story(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        died = asyncio.Event()
+        async with laptop(
+            simulation.clock,
+            store=store,
+            stores=stores,
+            wrap=lambda transport: CrashingTransport(transport, writes, died),
+        ) as world:
+            creation = asyncio.create_task(create_without_network(world, "garden"))
+            await asyncio.wait({creation, asyncio.create_task(died.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            creation.cancel()
+            await asyncio.gather(creation, return_exceptions=True)
+            assert died.is_set(), "the world was finished before it died"
+        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+            await world.until(KubeadmControlPlane.resource, "garden", lambda f: condition(f, "Initialized") == "True")
+            workload = await world.connect("garden")
+            await workload.create(DAEMON_SET, pod_network())
+            await world.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
+            await settled(world)
+            assert len(machines(world, "garden")) == 3
+            assert len((await workload.list(NODE)).items) == 3
+            for resource in (DockerMachine.resource, KubeadmConfig.resource):
+                assert {found.name for found in world.cache(resource).list()} == {
+                    machine.metadata.name for machine in machines(world, "garden")
+                }
+            await world.delete("garden")
+
+    simulate(story)
+
+
+def test_a_world_that_stopped_goes_on_with_the_clusters_it_had() -> None:
+    async def story(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        async with laptop(simulation.clock, store=store, stores=stores) as world:
+            await world.create("garden")
+            await settled(world)
+            names = {machine.metadata.name for machine in machines(world, "garden")}
+            revision = await world.revision()
+        unready: list[str] = []
+        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+            key = Key(SYSTEM_NAMESPACE, "garden")
+            world.cache(Cluster.resource).subscribe(
+                lambda _old, new, _first: unready.append(condition(new, "Available"))
+            )
+            await settled(world)
+            assert set(unready) <= {"True"}, "nobody may take a cluster for broken because its manager restarts"
+            workload = world.workloads.reach(key)
+            assert workload is not None
+            assert {node.name for node in (await workload.client.list(NODE)).items} == names
+            assert await world.revision() == revision, "nothing changed, so nothing is written"
+            await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
+            await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 3))
+
+    simulate(story)
+
+
+def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            workload = await world.create("garden", workers=3)
+            await world.client.create(MachineHealthCheck.resource, health_check("garden"))
+            await settled(world)
+            sick = next(m for m in machines(world, "garden") if m.metadata.name.startswith("garden-md-0"))
+            assert sick.status.node_ref is not None
+            node = await workload.get(NODE, sick.status.node_ref.name)
+            conditions = node.tree["status"]["conditions"]
+            for entry in conditions:
+                if entry["type"] == "Ready":
+                    entry |= {"status": "Unknown", "lastTransitionTime": now(simulation)}
+            patch = {"status": {"conditions": conditions}, "spec": {"taints": []}}
+            await workload.patch(NODE, node.name, patch=patch, type=PatchType.MERGE, subresource="status")
+            await asyncio.sleep(100)
+            assert sick.metadata.name in {m.metadata.name for m in machines(world, "garden")}
+            await asyncio.sleep(400)
+            await settled(world)
+            assert sick.metadata.name not in {m.metadata.name for m in machines(world, "garden")}
+            await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 3))
+
+    simulate(story)
+
+
+async def create_without_network(world: Laptop, name: str) -> None:
+    for resource, body in manifest(name, 1, 2):
+        await world.client.create(resource, body)
+    await world.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
+    await settled(world)
+
+
+async def settled(world: Laptop) -> None:
+    """Long enough, on a simulated clock, for everything that was asked for."""
+    await asyncio.sleep(60)
+
+
+def now(simulation: Simulation) -> str:
+    return simulation.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def health_check(cluster: str) -> Tree:
+    resource = MachineHealthCheck.resource
+    selector = {"cluster.x-k8s.io/deployment-name": f"{cluster}-md-0"}
+    unhealthy = [{"type": "Ready", "status": status, "timeoutSeconds": 300} for status in ("Unknown", "False")]
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": f"{cluster}-md-0", "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "clusterName": cluster,
+            "selector": {"matchLabels": selector},
+            "checks": {"unhealthyNodeConditions": unhealthy, "nodeStartupTimeoutSeconds": 600},
+            "remediation": {"triggerIf": {"unhealthyLessThanOrEqualTo": "40%"}},
+        },
+    }
