@@ -127,10 +127,6 @@ class SqliteStore(Store):
         self._pending.append(change)
         if self._flushing is None:
             self._flushing = asyncio.ensure_future(self._flush())
-            self._flushing.add_done_callback(self._flushed)
-
-    def _flushed(self, _: asyncio.Task[None]) -> None:
-        self._flushing = None
 
     def _forget(self, changes: Sequence[Change]) -> None:
         super()._forget(changes)
@@ -152,6 +148,8 @@ class SqliteStore(Store):
             turn, self._turn = self._turn, None
             if turn is not None:
                 turn.set_result(None)
+        # Here and not in a callback of the task: a write may come between the end of a task and its callbacks.
+        self._flushing = None
 
     def _commit(self, changes: Sequence[Change], garbage: Sequence[int], compacted: int) -> None:
         connection = self._connection

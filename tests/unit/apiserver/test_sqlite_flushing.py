@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from espalier.api.resource import Key
+from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.store import Change
+from espalier.kube.objects import Object, encode_json
+
+
+def write(store: SqliteStore, name: str) -> int:
+    metadata = {"name": name, "resourceVersion": str(store.revision + 1)}
+    return store.put("configmaps", Key("default", name), Object(encode_json({"metadata": metadata}))).revision
+
+
+async def test_a_write_that_comes_just_as_the_last_flush_ends_is_flushed_too(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "objects.db")
+    await store.start()
+    loop = asyncio.get_running_loop()
+    second: list[int] = []
+
+    def follow(change: Change) -> None:
+        if change.key.name == "first":
+            # Runs after the flush has nothing left to do, and before callbacks of its task would.
+            loop.call_soon(lambda: second.append(write(store, "second")))
+
+    store.follow(follow)
+    async with asyncio.timeout(5):
+        await store.flushed(write(store, "first"))
+        while not second:
+            await asyncio.sleep(0)
+        await store.flushed(second[0])
+    assert store.durable == second[0]
+    await store.close()
