@@ -30,7 +30,7 @@ def strip_managed_fields(object_: Object) -> Object:
     """Without `metadata.managedFields`, often the largest part of an object."""
     if object_.metadata.managed_fields is not None:
         object_.raw = _without(object_.raw, bytes(object_.metadata.managed_fields))
-        object_.metadata.managed_fields = None
+        object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
     return object_
 
 
@@ -56,7 +56,7 @@ def keep_managed_fields(*managers: str) -> Transform:
 
 def metadata_only(object_: Object) -> Object:
     """Nothing but `apiVersion`, `kind` and `metadata` (without managed fields), for kinds only counted or mapped."""
-    object_.metadata.managed_fields = None
+    object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
     return Object(encode_json(object_.head), object_.head)
 
 
