@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 from typing import Final
 
+from espalier.api.meta import Head
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime import selectors
@@ -77,7 +79,8 @@ class IndexedObjects:
                 raise ValueError(f'the index "{name}" is already there and means something else')
 
     def put(self, object_: Object) -> Object | None:
-        """Add or replace; returns what was there."""
+        """Add or replace; returns what was there. The object belongs to the set from now on."""
+        _share_words(object_.head)
         key = object_.key
         old = self._objects.get(key)
         self._objects[key] = object_
@@ -118,3 +121,19 @@ class IndexedObjects:
             matches = selectors.parse(labels)
             return [object_ for object_ in objects if matches(object_.metadata.labels)]
         return [*objects]
+
+
+def _share_words(head: Head) -> None:
+    """Let words that many objects have in common exist once: they weigh more than what is an object's own."""
+    metadata = head.metadata
+    head.api_version, head.kind = intern(head.api_version), intern(head.kind)
+    metadata.namespace = intern(metadata.namespace)
+    if metadata.labels:
+        metadata.labels = {intern(label): intern(value) for label, value in metadata.labels.items()}
+    if metadata.annotations:
+        metadata.annotations = {intern(annotation): value for annotation, value in metadata.annotations.items()}
+    if metadata.finalizers:
+        metadata.finalizers = [intern(finalizer) for finalizer in metadata.finalizers]
+    for owner in metadata.owner_references:
+        owner.api_version, owner.kind = intern(owner.api_version), intern(owner.kind)
+        owner.name, owner.uid = intern(owner.name), intern(owner.uid)

@@ -1,0 +1,51 @@
+"""The set of objects behind a cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.kube.objects import Object
+from espalier.runtime.indexed import IndexedObjects
+
+
+def machine(name: str) -> Object:
+    owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "roses", "uid": "u-1"}
+    metadata: dict[str, Any] = {"name": name, "namespace": "greenhouse", "resourceVersion": "7"}
+    metadata["labels"] = {"cluster.x-k8s.io/cluster-name": "roses"}
+    metadata["annotations"] = {"cluster.x-k8s.io/cloned-from-groupkind": f"template of {name}"}
+    metadata["finalizers"] = ["machine.cluster.x-k8s.io"]
+    metadata["ownerReferences"] = [owner]
+    return Object(msgspec.json.encode({"apiVersion": "v1beta2", "kind": "Machine", "metadata": metadata}))
+
+
+def words_in_common(object_: Object) -> list[str]:
+    metadata = object_.metadata
+    owner = metadata.owner_references[0]
+    return [
+        object_.head.api_version,
+        object_.kind,
+        object_.namespace,
+        *metadata.labels,
+        *metadata.labels.values(),
+        *metadata.annotations,
+        *metadata.finalizers,
+        *(owner.api_version, owner.kind, owner.name, owner.uid),
+    ]
+
+
+def test_words_that_objects_have_in_common_are_held_once() -> None:
+    objects = IndexedObjects()
+    for name in ("a", "b"):
+        objects.put(machine(name))
+    one, other = objects.list()
+    assert all(word is same for word, same in zip(words_in_common(one), words_in_common(other), strict=True))
+
+
+def test_what_an_object_says_of_itself_is_kept() -> None:
+    objects = IndexedObjects()
+    objects.put(machine("a"))
+    (kept,) = objects.list()
+    assert kept == machine("a")
+    assert kept.head == machine("a").head
