@@ -1,0 +1,168 @@
+"""A whole laptop in one process on a simulated clock: API server, Cluster controller, admission, simulated machines."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from espalier import clusters
+from espalier.api.catalog import resource_of
+from espalier.api.core import NODE, SECRET, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore, Store
+from espalier.apiserver.webhooks import WebhookCall
+from espalier.cli import manifests
+from espalier.kube.client import Client, PatchType
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.kube.wire import Transport
+from espalier.local.build import build
+from espalier.local.management import prepare
+from espalier.local.stores import MemoryStores, Stores
+from espalier.local.workloads import Workloads
+from espalier.releases import Releases
+from espalier.runtime.cache import Cache
+from espalier.runtime.clock import Clock
+from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMESPACE = "default"
+GARDEN = Key(NAMESPACE, "garden")
+IN_PROCESS = "https://espalier.internal"
+
+Wrap = Callable[[Transport], Transport]
+
+
+@dataclass
+class ManagedLaptop:
+    """A running laptop. What it is asked to do goes through the API, as a user would ask it."""
+
+    server: Server
+    client: Client
+    manager: Manager
+    workloads: Workloads
+    clusters: Cache
+
+    async def apply(self, name: str = "docker.yaml", **spec: object) -> None:
+        """Apply an example, with these fields of the Cluster's spec."""
+        for document in read_manifests((EXAMPLES / name).read_bytes(), source=name):
+            tree = document.tree
+            tree["metadata"]["namespace"] = NAMESPACE
+            if tree["kind"] == "Cluster":
+                tree["spec"] |= spec
+            await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
+
+    async def change(self, key: Key = GARDEN, **spec: object) -> None:
+        """Merge fields into a Cluster's spec."""
+        patch: Tree = {"spec": spec}
+        await self.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+
+    async def until(self, is_so: Callable[[Cluster], bool], key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
+        """Wait until a Cluster is as described. Raises `TimeoutError` that shows it."""
+        await self._until(key, lambda found: found is not None and is_so(found.decode(Cluster)), seconds)
+        found = self.clusters.get(key)
+        assert found is not None
+        return found.decode(Cluster)
+
+    async def until_ready(self, key: Key = GARDEN) -> Cluster:
+        """Wait until a Cluster is as it was asked for last."""
+        present = await self.client.get(Cluster.resource, key.name, key.namespace)
+        generation = present.metadata.generation
+        return await self.until(
+            lambda cluster: bool(cluster.status.ready) and cluster.status.observed_generation >= generation, key
+        )
+
+    async def until_gone(self, key: Key = GARDEN) -> None:
+        """Wait until there is no such Cluster."""
+        await self._until(key, lambda found: found is None, 900)
+
+    async def nodes(self, key: Key = GARDEN) -> list[Tree]:
+        """The nodes of a workload cluster, read with the kubeconfig that lies beside its Cluster."""
+        secret = await self.client.get(SECRET, f"{key.name}-kubeconfig", key.namespace)
+        workload = self.workloads.connect(secret.decode(Secret).data["value"])
+        return [node.tree for node in (await workload.list(NODE)).items]
+
+    async def versions(self) -> list[str]:
+        """The kubelet versions of all nodes."""
+        return sorted(node["status"]["nodeInfo"]["kubeletVersion"] for node in await self.nodes())
+
+    async def _until(self, key: Key, is_so: Callable[[Object | None], bool], seconds: float) -> None:
+        changed = asyncio.Event()
+        stop = self.clusters.subscribe(lambda _old, _new, _first: changed.set())
+        try:
+            async with asyncio.timeout(seconds):
+                while not is_so(self.clusters.get(key)):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            found = self.clusters.get(key)
+            raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
+        finally:
+            stop()
+
+
+@asynccontextmanager
+async def managed_laptop(
+    clock: Clock,
+    *,
+    seed: int = 1,
+    store: Store | None = None,
+    stores: Stores | None = None,
+    wrap: Wrap = lambda transport: transport,
+) -> AsyncIterator[ManagedLaptop]:
+    """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
+
+    `wrap` stands between the controllers and the API server, for faults.
+    """
+    entropy = random.Random(seed)
+
+    def more() -> random.Random:
+        return random.Random(entropy.getrandbits(64))
+
+    releases = Releases.load()
+    webhooks = Webhooks(port=None)
+
+    async def call(call: WebhookCall) -> bytes:
+        return webhooks.review(urlsplit(call.url).path, call.body)
+
+    async with AsyncExitStack() as stack:
+        server = Server(store or MemoryStore(), now=clock.now, random=more(), call_webhook=call)
+        await server.start()
+        stack.push_async_callback(server.close)
+        user = Client(InProcessTransport(server), user_agent="journey")
+        await prepare(user, releases)
+        own = Client(wrap(InProcessTransport(server)), field_manager="espalier", user_agent="espalier", entropy=more())
+        workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
+        stack.push_async_callback(workloads.close)
+        manager = Manager(own, clock=clock, entropy=more())
+        remotes = RemoteClients(workloads.connect)
+        stack.push_async_callback(remotes.close)
+        manager.add(webhooks)
+        clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+        for controller in build(own, manager.caches, workloads, clock=clock, entropy=more(), keys=more()):
+            manager.add(controller)
+        for resource, tree in manifests.webhook_configurations(IN_PROCESS):
+            await user.apply(resource, tree)
+        running = asyncio.create_task(manager.run(), name="manager")
+        stack.push_async_callback(_stop, manager, running)
+        leading = asyncio.create_task(manager.leading.wait())
+        await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        yield ManagedLaptop(server, user, manager, workloads, manager.caches.of(Cluster.resource))
+
+
+async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
+    manager.stop()
+    await running

@@ -1,0 +1,258 @@
+"""Journeys of clusters from their manifest to nothing, on an embedded API server and a simulated clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+
+import pytest
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+
+from espalier.api import capi
+from espalier.api.capi.docker import DockerMachineTemplate
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import DAEMON_SET, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.apiserver.store import Change, MemoryStore
+from espalier.kube.client import PatchType
+from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
+from espalier.runtime.virtual import Simulation, run
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
+
+
+def journey(story: Callable[[ManagedLaptop], Awaitable[None]], *, seed: int = 1) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, seed=seed) as world:
+            await story(world)
+
+    run(main, epoch=EPOCH, seed=seed)
+
+
+def groups(count: int) -> list[dict[str, object]]:
+    return [{"name": "md-0", "count": count}]
+
+
+def conditions(cluster: Cluster) -> Mapping[str, str]:
+    return {one.type: one.status for one in cluster.status.conditions}
+
+
+async def left(world: ManagedLaptop) -> list[str]:
+    """Everything in the system's namespace that is a cluster's."""
+    found = []
+    for kind in capi.KINDS:
+        listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE)
+        found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
+    return found
+
+
+def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        cluster = await world.until_ready()
+        assert set(conditions(cluster).values()) == {"True"}
+        assert cluster.status.phase == "Running"
+        assert cluster.spec.eksa_version == "v0.26.0"
+        assert await world.versions() == [KUBERNETES["1.35"]] * 3
+
+        for count in (4, 1):
+            await world.change(workerNodeGroupConfigurations=groups(count))
+            await world.until_ready()
+            assert len(await world.nodes()) == 1 + count
+
+        await world.change(kubernetesVersion="1.36")
+        cluster = await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.36"]] * 2
+        templates = await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
+        assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
+
+        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await world.until_gone()
+        assert await left(world) == []
+        secrets = await world.client.list(SECRET)
+        assert [found.name for found in secrets.items] == []
+
+    journey(story)
+
+
+def test_the_control_plane_is_upgraded_before_any_worker() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(controlPlaneConfiguration={"count": 3})
+        await world.until_ready()
+        seen: list[tuple[int, int]] = []
+
+        def look(*_: object) -> None:
+            machines = [found.decode(Machine) for found in world.manager.caches.of(Machine.resource).list()]
+            old = [machine for machine in machines if machine.spec.version == KUBERNETES["1.35"]]
+            planes = sum("cluster.x-k8s.io/control-plane" in machine.metadata.labels for machine in old)
+            workers = sum(
+                machine.spec.version == KUBERNETES["1.36"]
+                and "cluster.x-k8s.io/control-plane" not in machine.metadata.labels
+                for machine in machines
+            )
+            seen.append((planes, workers))
+
+        world.manager.caches.of(Machine.resource).subscribe(look)
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.36"]] * 5
+        assert not [moment for moment in seen if moment[0] and moment[1]]
+
+    journey(story)
+
+
+def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(workerNodeGroupConfigurations=[*groups(1), {"name": "old", "count": 2}])
+        await world.until_ready()
+        lagging = {"name": "old", "count": 2, "kubernetesVersion": "1.35", "labels": {"tier": "slow"}}
+        await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[*groups(1), lagging])
+        await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.35"]] * 2 + [KUBERNETES["1.36"]] * 2
+        labelled = [node for node in await world.nodes() if node["metadata"]["labels"].get("tier") == "slow"]
+        assert len(labelled) == 2
+        await world.change(workerNodeGroupConfigurations=groups(1))
+        await world.until_ready()
+        assert [one.name for one in (await world.client.list(MachineDeployment.resource)).items] == ["garden-md-0"]
+        assert len(await world.nodes()) == 2
+        assert "garden-old-1" not in " ".join(await left(world))
+
+    journey(story)
+
+
+@pytest.mark.parametrize(("example", "daemon_set"), [("docker.yaml", "kindnet"), ("docker-cilium.yaml", "cilium")])
+def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemon_set: str) -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(example)
+        key = GARDEN if example == "docker.yaml" else Key(NAMESPACE, "orchard")
+        await world.until_ready(key)
+        workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, key.name))
+        assert workload is not None
+        found = await workload.client.get(DAEMON_SET, daemon_set, "kube-system")
+        assert found.tree["status"]["numberReady"] == 3
+
+    journey(story)
+
+
+def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await world.until_gone()
+        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        datacenter = {"kind": "DockerDatacenterConfig", "name": "later"}
+        await world.apply(datacenterRef=datacenter)
+        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "MissingDependentObjects")
+        assert "DockerDatacenterConfig later" in (cluster.status.failure_message or "")
+        assert await left(world) == []
+        await world.client.create(
+            DockerDatacenterConfig.resource, {"metadata": {"name": "later", "namespace": NAMESPACE}, "spec": {}}
+        )
+        cluster = await world.until_ready()
+        assert cluster.status.failure_reason is None
+
+    journey(story)
+
+
+def test_what_is_refused_is_not_half_made() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        with pytest.raises(ApiError, match=r"spec\.controlPlaneConfiguration\.count"):
+            await world.apply(controlPlaneConfiguration={"count": 2})
+        with pytest.raises(ApiError, match=r"1\.34, 1\.35, 1\.36"):
+            await world.apply(kubernetesVersion="1.33")
+        with pytest.raises(NotFound):
+            await world.client.get(Cluster.resource, "garden", NAMESPACE)
+        await world.apply(kubernetesVersion="1.34")
+        await world.until_ready()
+        with pytest.raises((Invalid, Forbidden), match=r"go to 1\.35 first"):
+            await world.change(kubernetesVersion="1.36")
+        with pytest.raises((Invalid, Forbidden), match="self-managed"):
+            await world.change(managementCluster={"name": "garden"})
+
+    journey(story)
+
+
+def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        pause = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
+        await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=pause, type=PatchType.MERGE)
+        await world.change(workerNodeGroupConfigurations=groups(4))
+        scaled = {"spec": {"replicas": 3}}
+        await world.client.patch(
+            MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE, patch=scaled, type=PatchType.MERGE
+        )
+        cluster = await world.until(lambda cluster: conditions(cluster)["WorkersReady"] == "False")
+        assert cluster.status.observed_generation < cluster.metadata.generation
+        await world.until(lambda cluster: "3 of 4" in _message(cluster, "WorkersReady"))
+        resume = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+        await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=resume, type=PatchType.MERGE)
+        await world.until_ready()
+        assert len(await world.nodes()) == 5
+
+    journey(story)
+
+
+def test_the_management_cluster_is_reported_on_calmly() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        cluster = await world.until(lambda cluster: bool(cluster.status.ready), Key("default", "laptop"))
+        assert "serves this API" in _message(cluster, "Ready")
+
+    journey(story)
+
+
+def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_machinery_until_it_is_changed() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        scaled = {"spec": {"replicas": 1}}
+        await world.client.patch(
+            MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE, patch=scaled, type=PatchType.MERGE
+        )
+        await world.until(
+            lambda cluster: (
+                "1 are there" in _message(cluster, "WorkersReady") or "1 of 2" in _message(cluster, "WorkersReady")
+            )
+        )
+        await world.change(controlPlaneConfiguration={"count": 1, "machineHealthCheck": {"maxUnhealthy": "50%"}})
+        await world.until_ready()
+        assert len(await world.nodes()) == 3
+
+    journey(story)
+
+
+def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
+    def history(seed: int) -> list[bytes]:
+        changes: list[bytes] = []
+
+        async def main(simulation: Simulation) -> None:
+            store = MemoryStore()
+
+            def noted(change: Change) -> None:
+                changes.append(change.after.raw)
+
+            store.follow(noted)
+            async with managed_laptop(simulation.clock, seed=seed, store=store) as world:
+                await world.apply()
+                await world.until_ready()
+                await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+                await world.until_gone()
+
+        run(main, epoch=EPOCH, seed=seed)
+        return changes
+
+    first, second, other = history(7), history(7), history(8)
+    assert first == second
+    assert first != other
+
+
+def _message(cluster: Cluster, type_: str) -> str:
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
