@@ -101,7 +101,6 @@ async def laptop(
     store: Store | None = None,
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
-    boot_seconds: float = 1.0,
 ) -> AsyncIterator[Laptop]:
     """A world on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
@@ -110,15 +109,34 @@ async def laptop(
     entropy = random.Random(seed)
     server = Server(store or MemoryStore(), now=clock.now, random=random.Random(entropy.getrandbits(64)))
     await server.start()
-    client = Client(InProcessTransport(server), user_agent="journey")
+    own = wrap(InProcessTransport(server))
+    try:
+        async with controlled(clock, InProcessTransport(server), own, entropy, stores=stores) as world:
+            yield world
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def controlled(
+    clock: Clock,
+    users: Transport,
+    own: Transport,
+    entropy: random.Random,
+    *,
+    stores: Stores | None = None,
+    boot_seconds: float = 1.0,
+) -> AsyncIterator[Laptop]:
+    """The controllers of the laptop, which reach their API server through `own`; `users` is the users' way there."""
+    client = Client(users, user_agent="journey")
     await prepare(client, Releases.load())
-    own = Client(wrap(InProcessTransport(server)), field_manager="espalier-laptop", user_agent="laptop")
-    caches = Caches(own, entropy=random.Random(entropy.getrandbits(64)))
+    manager = Client(own, field_manager="espalier-laptop", user_agent="espalier-laptop")
+    caches = Caches(manager, entropy=random.Random(entropy.getrandbits(64)))
     workloads = Workloads(
         clock=clock, entropy=random.Random(entropy.getrandbits(64)), stores=stores or MemoryStores(), listen=False
     )
     controllers = build(
-        own,
+        manager,
         caches,
         workloads,
         clock=clock,
@@ -136,9 +154,8 @@ async def laptop(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await workloads.close()
-        await own.close()
+        await manager.close()
         await client.close()
-        await server.close()
 
 
 async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = 600) -> None:

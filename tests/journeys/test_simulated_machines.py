@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
@@ -14,6 +15,7 @@ from tests.journeys.laptop import (
     OLD,
     Laptop,
     condition,
+    controlled,
     is_rolled_out,
     is_settled,
     laptop,
@@ -21,6 +23,8 @@ from tests.journeys.laptop import (
     manifest,
     pod_network,
 )
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane  # noqa: F401 - a fixture
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.docker import DockerCluster, DockerMachine
@@ -33,12 +37,13 @@ from espalier.api.resource import Key
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.local.stores import MemoryStores
 from espalier.runtime import virtual
+from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
-
-pytestmark = pytest.mark.embedded
 
 T = TypeVar("T")
 
@@ -52,6 +57,7 @@ async def versions(workload: Client) -> dict[str, str]:
     return {node.name: node.tree["status"]["nodeInfo"]["kubeletVersion"] for node in nodes.items}
 
 
+@pytest.mark.embedded
 def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -86,6 +92,7 @@ def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> Non
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -101,6 +108,7 @@ def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_workers_are_scaled_out_and_in() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -117,6 +125,7 @@ def test_workers_are_scaled_out_and_in() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -156,6 +165,7 @@ def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -174,6 +184,7 @@ def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes()
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_labels_reach_machines_in_place() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -193,6 +204,7 @@ def test_labels_reach_machines_in_place() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_a_deleted_cluster_leaves_nothing_behind() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -213,6 +225,7 @@ def test_a_deleted_cluster_leaves_nothing_behind() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -231,6 +244,7 @@ def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_a_settled_world_is_quiet() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -244,6 +258,7 @@ def test_a_settled_world_is_quiet() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_a_paused_cluster_is_left_alone() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -259,6 +274,7 @@ def test_a_paused_cluster_is_left_alone() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_the_same_seed_gives_the_same_world_bit_by_bit() -> None:
     def history(seed: int) -> list[tuple[int, bytes]]:
         changes: list[tuple[int, bytes]] = []
@@ -312,6 +328,7 @@ class CrashingTransport:
         await self._transport.close()
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize("writes", [1, 4, 9, 14, 20, 27, 35, 44, 54, 65, 77, 90])
 def test_a_world_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
     async def story(simulation: Simulation) -> None:
@@ -345,6 +362,7 @@ def test_a_world_that_died_after_any_write_goes_on_to_the_same_end(writes: int) 
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_a_world_that_stopped_goes_on_with_the_clusters_it_had() -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
@@ -371,6 +389,7 @@ def test_a_world_that_stopped_goes_on_with_the_clusters_it_had() -> None:
     simulate(story)
 
 
+@pytest.mark.embedded
 def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -394,6 +413,25 @@ def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> No
             await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 3))
 
     simulate(story)
+
+
+@pytest.mark.envtest
+async def test_the_same_controllers_do_the_same_on_a_real_api_server(control_plane: ControlPlane) -> None:  # noqa: F811
+    access = Kubeconfig.load([control_plane.kubeconfig]).context()
+    users, own = HttpTransport(access), HttpTransport(access)
+    async with controlled(SystemClock(), users, own, random.Random(1), boot_seconds=0.1) as world:
+        workload = await world.create("garden")
+        assert set((await versions(workload)).values()) == {OLD}
+        await world.upgrade("garden", control_planes=1, workers=2)
+        assert set((await versions(workload)).values()) == {NEW}
+        await world.delete("garden")
+        for resource in (
+            Machine.resource,
+            DockerMachine.resource,
+            DockerCluster.resource,
+            KubeadmControlPlane.resource,
+        ):
+            assert not world.cache(resource).list()
 
 
 async def create_without_network(world: Laptop, name: str) -> None:

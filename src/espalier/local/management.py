@@ -30,7 +30,7 @@ LAPTOP = "laptop"
 
 
 class _ServedStatus(Observed, frozen=True):
-    conditions: list[Observation] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    conditions: list[Observation] | None = None  # a CRD that was just made says null
 
 
 class _Served(Observed, frozen=True):
@@ -98,4 +98,4 @@ async def _install(kinds: Sequence[type[KubeObject]], client: Client) -> None:
 
 
 def _is_established(crd: Object) -> bool:
-    return is_true(crd.decode(_Served).status.conditions, "Established")
+    return is_true(crd.decode(_Served).status.conditions or [], "Established")
