@@ -1,4 +1,4 @@
-"""What users get wrong, and what they are told: which field, what was found, what is allowed. Nothing is half-created."""
+"""What users get wrong, and what they hear: field, what was found, what is allowed. Nothing is half-created."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ CASES = {
         ["one Cluster", "missing"],
     ),
     "document doubled": (EXAMPLE + "---\n" + EXAMPLE, ["given twice"]),
-    "no YAML": ("kind: [Cluster", ["standard input:1"]),
+    "no YAML": ("kind: [Cluster", ["standard input:2:1", "not YAML"]),
     "a list of words": ("- a\n- b\n", ["no object"]),
     "empty": ("", ["empty"]),
 }

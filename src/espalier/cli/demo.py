@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -27,6 +29,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.runtime import logs
 
 TIMEOUT = 120.0
 
@@ -68,6 +71,7 @@ async def demo(
     """
     from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
 
+    logs.setup(level="error")
     began = time.monotonic()
     found = documents.read([str(filename)])
     with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress() as progress:
@@ -84,17 +88,20 @@ async def demo(
             await _upgrade(story, world.kubernetes_versions)
             await _delete(story)
             progress.wait("stopping the management cluster")
+        program = os.path.relpath(sys.argv[0])
         progress.say(f"the demonstration took {time.monotonic() - began:.1f} s and left nothing behind")
         progress.out.print(
             "\nBy hand, with kubectl:\n"
-            "  .venv/bin/espalier up --detach\n"
-            '  export KUBECONFIG="$(.venv/bin/espalier status -o jsonpath={.kubeconfig})"\n'
+            f"  {program} up --detach\n"
+            f"  export KUBECONFIG={Home.locate().kubeconfig}\n"
             f"  kubectl apply -f {filename}\n"
             "  kubectl get clusters.anywhere.eks.amazonaws.com -w\n"
-            f"  .venv/bin/espalier kubeconfig {story.key.name} > workload.kubeconfig\n"
+            f"  {program} kubeconfig {story.key.name} > {story.key.name}.kubeconfig\n"
+            f"  kubectl --kubeconfig {story.key.name}.kubeconfig get nodes\n"
             "or without kubectl:\n"
-            f"  .venv/bin/espalier create cluster -f {filename}\n"
-            "  .venv/bin/espalier get clusters\n",
+            f"  {program} create cluster -f {filename}\n"
+            f"  {program} get clusters -A\n"
+            f"and at last: {program} down\n",
             soft_wrap=True,
         )
 
@@ -136,7 +143,7 @@ async def _upgrade(story: Story, offered: tuple[str, ...]) -> None:
 
 async def _delete(story: Story) -> None:
     _chapter(story, f"Delete: {story.key.name}")
-    for resource, tree in story.prepared:
+    for resource, tree in reversed(story.prepared):
         await story.client.delete(resource, tree["metadata"]["name"], tree["metadata"]["namespace"])
     await follow.until_gone(story.client, story.key, timeout=TIMEOUT, progress=story.progress)
     left = await _leftovers(story)

@@ -14,6 +14,8 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Expired
 from espalier.kube.objects import Object
 
+BACKGROUND = "It goes on in the background while a manager runs; `espalier get clusters -A` shows where it is"
+
 
 async def follow(client: Client, resource: Resource, key: Key) -> AsyncIterator[Object | None]:
     """Each state of one object, beginning with the present one; None while it is not there. Never ends by itself."""
@@ -39,7 +41,7 @@ async def until_ready(client: Client, key: Key, *, generation: int, timeout: flo
 
     Raises `Failure` with its failure reason, `Overdue` after `timeout` seconds with what is still waited for.
     """
-    waiting = "the controller has not looked at it yet; is a manager running?"
+    waiting = "waiting for the controller to look at it"
     try:
         async with asyncio.timeout(timeout):
             async for state in follow(client, Cluster.resource, key):

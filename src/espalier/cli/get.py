@@ -74,7 +74,7 @@ async def write_table(
     shown = [index for index, column in enumerate(table["columnDefinitions"]) if wide or not column.get("priority")]
     columns = [table["columnDefinitions"][index]["name"] for index in shown]
     rows = [[row["cells"][index] for index in shown] for row in table["rows"]]
-    if namespace is None:
+    if namespace is None and resource.namespaced:
         columns.insert(0, "Namespace")
         for cells, row in zip(rows, table["rows"], strict=True):
             cells.insert(0, row["object"]["metadata"]["namespace"])

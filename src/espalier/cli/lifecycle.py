@@ -19,14 +19,21 @@ from espalier.kube.errors import NotFound
 
 Files = Annotated[
     list[str],
-    Parameter(name=["--filename", "-f"], help="Manifest file; `-` for standard input. Repeatable.", negative=""),
+    Parameter(
+        name=["--filename", "-f"],
+        help="Manifest file; `-` for standard input. Repeatable.",
+        negative="",
+        allow_leading_hyphen=True,
+    ),
 ]
 Timeout = Annotated[str, Parameter(help="How long to wait, as 90s, 5m, 1h30m.")]
 Wait = Annotated[bool, Parameter(help="Wait until it is done.")]
 DryRun = Annotated[
     Literal["none", "server"], Parameter(help="`server`: have the server check everything, and change nothing.")
 ]
-Output = Annotated[str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.")]
+Output = Annotated[
+    str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
+]
 
 
 def register(app: App) -> None:

@@ -19,6 +19,7 @@ from espalier.cli.failures import Away, Failure, Overdue
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
 from espalier.kube.errors import KubeError
+from espalier.runtime import logs
 
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
@@ -38,16 +39,18 @@ async def up(
     ] = False,
     port: Port = 0,
     boot_seconds: Annotated[float, Parameter(help="How long a simulated machine takes to boot.")] = 0.2,
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "warning",
     ready_descriptor: Annotated[int, Parameter(show=False)] = -1,
 ) -> None:
     """Run the laptop world: a management cluster with all controllers, and simulated machines.
 
     It is for trying and testing, never for production. Example: `espalier up --detach`
     """
+    logs.setup(level=log_level)
     home = Home.locate()
     home.create()
     if detach:
-        await _detach(home, port, boot_seconds)
+        await _detach(home, port, boot_seconds, log_level)
         return
     from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
 
@@ -76,9 +79,10 @@ def _how_to_go_on(progress: Progress, home: Home) -> None:
     )
 
 
-async def _detach(home: Home, port: int, boot_seconds: float) -> None:
+async def _detach(home: Home, port: int, boot_seconds: float, log_level: str) -> None:
     read, write = os.pipe()
     command = [sys.executable, "-m", "espalier.cli", "up", "--port", str(port), "--boot-seconds", str(boot_seconds)]
+    command += ["--log-level", log_level]
     with home.log.open("ab") as log:
         process = subprocess.Popen(  # noqa: ASYNC220  it outlives this loop
             [*command, "--ready-descriptor", str(write)],

@@ -18,18 +18,16 @@ async def test_a_write_that_comes_just_as_the_last_flush_ends_is_flushed_too(tmp
     store = SqliteStore(tmp_path / "objects.db")
     await store.start()
     loop = asyncio.get_running_loop()
-    second: list[int] = []
+    second: asyncio.Future[int] = loop.create_future()
 
     def follow(change: Change) -> None:
         if change.key.name == "first":
             # Runs after the flush has nothing left to do, and before callbacks of its task would.
-            loop.call_soon(lambda: second.append(write(store, "second")))
+            loop.call_soon(lambda: second.set_result(write(store, "second")))
 
     store.follow(follow)
     async with asyncio.timeout(5):
         await store.flushed(write(store, "first"))
-        while not second:
-            await asyncio.sleep(0)
-        await store.flushed(second[0])
-    assert store.durable == second[0]
+        await store.flushed(await second)
+    assert store.durable == await second
     await store.close()
