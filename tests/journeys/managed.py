@@ -48,7 +48,7 @@ Wrap = Callable[[Transport], Transport]
 class ManagedLaptop:
     """A running laptop. What it is asked to do goes through the API, as a user would ask it."""
 
-    server: Server
+    store: Store
     client: Client
     manager: Manager
     workloads: Workloads
@@ -137,11 +137,11 @@ async def managed_laptop(
         return webhooks.review(urlsplit(call.url).path, call.body)
 
     async with AsyncExitStack() as stack:
-        server = Server(store or MemoryStore(), now=clock.now, random=more(), call_webhook=call)
+        kept = store or MemoryStore()
+        server = Server(kept, now=clock.now, random=more(), call_webhook=call)
         await server.start()
         stack.push_async_callback(server.close)
         user = Client(InProcessTransport(server), user_agent="journey")
-        await prepare(user, releases)
         own = Client(wrap(InProcessTransport(server)), field_manager="espalier", user_agent="espalier", entropy=more())
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
         stack.push_async_callback(workloads.close)
@@ -152,6 +152,7 @@ async def managed_laptop(
         clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
         for controller in build(own, manager.caches, workloads, clock=clock, entropy=more(), keys=more()):
             manager.add(controller)
+        await prepare(user, releases)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS):
             await user.apply(resource, tree)
         running = asyncio.create_task(manager.run(), name="manager")
@@ -160,7 +161,7 @@ async def managed_laptop(
         await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield ManagedLaptop(server, user, manager, workloads, manager.caches.of(Cluster.resource))
+        yield ManagedLaptop(kept, user, manager, workloads, manager.caches.of(Cluster.resource))
 
 
 async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 import pytest
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.test_simulated_machines import CrashingTransport
 
 from espalier.api import capi
 from espalier.api.capi.docker import DockerMachineTemplate
@@ -19,6 +22,8 @@ from espalier.api.resource import Key
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
+from espalier.kube.wire import Transport
+from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
 
 pytestmark = pytest.mark.embedded
@@ -252,6 +257,87 @@ def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
     first, second, other = history(7), history(7), history(8)
     assert first == second
     assert first != other
+
+
+def test_a_settled_world_is_quiet() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(10)
+        revision = world.store.revision
+        await asyncio.sleep(3600)
+        assert world.store.revision == revision
+
+    journey(story)
+
+
+def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        before = applies(world)
+        await world.change(workerNodeGroupConfigurations=groups(3))
+        await world.until_ready()
+        assert applies(world) - before == Counter({"machinedeployments": 1})
+
+    journey(story)
+
+
+def applies(world: ManagedLaptop) -> Counter[str]:
+    """How often the specs of Cluster API's objects were applied by the Cluster controller."""
+    found: Counter[str] = Counter()
+    for kind in capi.KINDS:
+        for object_ in world.manager.caches.of(kind.resource).list():
+            found[kind.resource.plural] += object_.metadata.generation
+    kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
+    return Counter({name: count for name, count in found.items() if name in kinds})
+
+
+@pytest.mark.parametrize("writes", [1, 3, 7, 11, 18, 40, 80])
+def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
+    async def main(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        died = asyncio.Event()
+
+        def mortal(transport: Transport) -> Transport:
+            return CrashingTransport(transport, writes, died)
+
+        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=mortal) as world:
+            await world.apply()
+            await died.wait()
+        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+            await world.until_ready()
+            assert await world.versions() == [KUBERNETES["1.35"]] * 3
+            assert len(await left(world)) == 9 + len(["Machine", "KubeadmConfig", "DockerMachine"]) * 3 + 1
+            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+            await world.until_gone()
+            assert await left(world) == []
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("writes", [1, 3, 10, 40])
+def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
+    async def main(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        died = asyncio.Event()
+
+        def mortal(transport: Transport) -> Transport:
+            return CrashingTransport(transport, writes, died)
+
+        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
+            await world.apply()
+            await world.until_ready()
+        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, wrap=mortal) as world:
+            await world.change(kubernetesVersion="1.36")
+            await died.wait()
+        async with managed_laptop(simulation.clock, seed=3, store=store, stores=stores) as world:
+            await world.until_ready()
+            assert await world.versions() == [KUBERNETES["1.36"]] * 3
+            templates = await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
+            assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 def _message(cluster: Cluster, type_: str) -> str:

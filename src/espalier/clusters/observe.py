@@ -17,6 +17,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.design import Design, design
+from espalier.clusters.relevance import relevant
 from espalier.clusters.scope import Machinery, Scope
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
@@ -99,8 +100,8 @@ class Observer:
         for cache in self.datacenters.values():
             controller.watch(cache, self._users_of_datacenter)
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
-        for cache in self.written.values():
-            controller.watch(cache, by_labels)
+        for resource, cache in self.written.items():
+            controller.watch(cache, by_labels, predicate=relevant(resource))
         controller.watch(self.secrets, self._users_of_secret)
         controller.watch(self.eksa_releases, self._unsettled)
         controller.watch(self.bundles, self._unsettled)
