@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
@@ -14,10 +15,13 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Expired
 from espalier.kube.objects import Object
 
+PATIENCE = 3.0
+"""Seconds for which a failure must last before a command gives up."""
+
 BACKGROUND = "It goes on in the background while a manager runs; `espalier get clusters -A` shows where it is"
 
 
-async def follow(client: Client, resource: Resource, key: Key) -> AsyncIterator[Object | None]:
+async def follow(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Object | None, None]:
     """Each state of one object, beginning with the present one; None while it is not there. Never ends by itself."""
     fields = f"metadata.name={key.name}"
     while True:
@@ -39,12 +43,14 @@ async def follow(client: Client, resource: Resource, key: Key) -> AsyncIterator[
 async def until_ready(client: Client, key: Key, *, generation: int, timeout: float, progress: Progress) -> Cluster:
     """The Cluster once it is Ready at `generation` or later.
 
-    Raises `Failure` with its failure reason, `Overdue` after `timeout` seconds with what is still waited for.
+    Raises `Failure` with its failure reason, `Overdue` after `timeout` seconds with what is still waited for. A failure
+    counts once it has lasted for `PATIENCE` seconds: the first one seen may be older than what was asked for just now.
     """
-    waiting = "waiting for the controller to look at it"
+    waiting, failure = "waiting for the controller to look at it", ""
     try:
-        async with asyncio.timeout(timeout):
-            async for state in follow(client, Cluster.resource, key):
+        async with asyncio.timeout(timeout), aclosing(follow(client, Cluster.resource, key)) as states:
+            while True:
+                state = await _next(states, failure)
                 if state is None:
                     raise Failure(f"cluster {key} was deleted while it was waited for")
                 cluster = state.decode(Cluster)
@@ -52,17 +58,26 @@ async def until_ready(client: Client, key: Key, *, generation: int, timeout: flo
                 if ready and ready.observed_generation >= generation:
                     if ready.status == "True":
                         return cluster
-                    waiting = blocking(cluster)
-                    if cluster.status.failure_reason:
-                        raise Failure(
-                            f"cluster {key} failed: {cluster.status.failure_reason}: {cluster.status.failure_message}"
-                        )
+                    waiting, failure = blocking(cluster), _failure(cluster)
                 progress.wait(waiting)
     except TimeoutError:
-        raise Overdue(
-            f"cluster {key} is not ready after {timeout:g} s: {waiting}. It goes on in the background."
-        ) from None
-    raise AssertionError("a watch never ends by itself")
+        raise Overdue(f"cluster {key} is not ready after {timeout:g} s: {waiting}. {BACKGROUND}") from None
+
+
+async def _next(states: AsyncGenerator[Object | None, None], failure: str) -> Object | None:
+    """The next state; a failure that no state ends in time is raised."""
+    try:
+        async with asyncio.timeout(PATIENCE if failure else None):
+            return await anext(states)
+    except TimeoutError:
+        raise Failure(failure) from None
+
+
+def _failure(cluster: Cluster) -> str:
+    status, metadata = cluster.status, cluster.metadata
+    if not status.failure_reason:
+        return ""
+    return f"cluster {metadata.namespace}/{metadata.name} failed: {status.failure_reason}: {status.failure_message}"
 
 
 async def until_gone(client: Client, key: Key, *, timeout: float, progress: Progress) -> None:
@@ -76,9 +91,7 @@ async def until_gone(client: Client, key: Key, *, timeout: float, progress: Prog
                 waiting = blocking(state.decode(Cluster))
                 progress.wait(waiting)
     except TimeoutError:
-        raise Overdue(
-            f"cluster {key} is not gone after {timeout:g} s: {waiting}. It goes on in the background."
-        ) from None
+        raise Overdue(f"cluster {key} is not gone after {timeout:g} s: {waiting}. {BACKGROUND}") from None
 
 
 def condition(cluster: Cluster, type_: str) -> Condition | None:
@@ -90,13 +103,3 @@ def blocking(cluster: Cluster) -> str:
     """The one thing that is waited for, in the words of the conditions."""
     ready = condition(cluster, "Ready")
     return ready.message if ready and ready.message else "waiting for the first report of the controller"
-
-
-async def changes(states: AsyncIterator[Object | None], text_of: Callable[[Object], str]) -> AsyncIterator[str]:
-    """Texts of an object's states, each once."""
-    last = ""
-    async for state in states:
-        text = text_of(state) if state else ""
-        if text and text != last:
-            yield text
-            last = text
