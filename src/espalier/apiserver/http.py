@@ -74,8 +74,8 @@ class HttpShell:
         self._host = host
         self._port = port
         self._tokens = tokens
-        self._context = _tls_context(serving, client_ca)
-        self._connections: _Connections | None = None
+        self._context = tls_context(serving, client_ca)
+        self._connections: Connections | None = None
         self._listener: asyncio.Server | None = None
         self._streams: set[Stream] = set()
 
@@ -92,7 +92,7 @@ class HttpShell:
 
     async def start(self) -> None:
         """Begin to listen. Raises `AddressTaken` when another program has the port."""
-        connections = _Connections(self._handle)
+        connections = Connections(self._handle)
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 connections, self._host, self._port, ssl=self._context, backlog=BACKLOG
@@ -115,10 +115,9 @@ class HttpShell:
         if listener is None or connections is None:
             return
         listener.close()
-        connections.pre_shutdown()
         for stream in list(self._streams):
             await stream.close()
-        await connections.shutdown(STOP_GRACE)
+        await connections.end(STOP_GRACE)
         await listener.wait_closed()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
@@ -142,7 +141,7 @@ class HttpShell:
 
     async def _stream(self, incoming: web.BaseRequest, stream: Stream) -> web.StreamResponse:
         response = web.StreamResponse(headers=_HEADERS)
-        connection = cast("_Connection", incoming.protocol)
+        connection = cast("Connection", incoming.protocol)
         self._streams.add(stream)
         if self._connections is None:
             await stream.close()  # `stop` came between the request and here
@@ -185,13 +184,14 @@ class HttpShell:
         return _user_of_certificate(certificate) if certificate else None
 
 
-class _Connection(web.RequestHandler):
+class Connection(web.RequestHandler):
     """One client connection; when it is lost, the watch that runs on it is cancelled at once."""
 
-    __slots__ = ("_watch",)
+    __slots__ = ("_owner", "_watch")
 
-    def __init__(self, connections: _Connections, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+    def __init__(self, connections: Connections, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
         super().__init__(connections, loop=loop, **options)
+        self._owner = connections
         self._watch: asyncio.Task[Any] | None = None
 
     @contextmanager
@@ -203,20 +203,49 @@ class _Connection(web.RequestHandler):
         finally:
             self._watch = None
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        super().connection_made(transport)
+        self._owner.open[self] = cast("asyncio.Transport", transport)
+
     def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection is gone, and with it whoever watched."""
         super().connection_lost(exc)
+        self._owner.lost(self)
         if self._watch is not None:
             self._watch.cancel()
 
 
-class _Connections(web.Server):
-    """Makes a `_Connection` of each accepted socket. No access log: requests are the endpoint's to count."""
+class Connections(web.Server):
+    """Makes a `Connection` of each accepted socket. No access log: requests are the endpoint's to count."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         super().__init__(handler, request_factory=self._request)
+        self.open: dict[Connection, asyncio.Transport] = {}
+        self._all_lost: asyncio.Future[None] | None = None
 
-    def __call__(self) -> _Connection:
-        return _Connection(self, loop=self._loop, access_log=None, max_line_size=MAX_HEADER, max_field_size=MAX_HEADER)
+    async def end(self, grace: float) -> None:
+        """Close all connections: idle ones at once, others when their request is answered or `grace` seconds are over.
+
+        Nobody waits for the other side to say goodbye, as TLS would have it.
+        """
+        self.pre_shutdown()
+        await self.shutdown(grace)
+        if self.open:
+            self._all_lost = self._loop.create_future()
+            for transport in self.open.values():
+                transport.abort()
+            await self._all_lost
+
+    def lost(self, connection: Connection) -> None:
+        """The connection is closed."""
+        del self.open[connection]
+        if not self.open and self._all_lost is not None and not self._all_lost.done():
+            self._all_lost.set_result(None)
+
+    def __call__(self) -> Connection:
+        """A protocol for one more connection."""
+        return Connection(self, loop=self._loop, access_log=None, max_line_size=MAX_HEADER, max_field_size=MAX_HEADER)
 
     def _request(
         self,
@@ -255,7 +284,8 @@ def _user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
     return User(name, (*groups, AUTHENTICATED)) if name else None
 
 
-def _tls_context(serving: KeyPair, client_ca: bytes) -> ssl.SSLContext:
+def tls_context(serving: KeyPair, client_ca: bytes) -> ssl.SSLContext:
+    """A server's TLS context, which asks clients for a certificate of `client_ca` (PEM) and also does without."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # Optional: a bearer token will do, and without either the answer is a Status that says 401.
     context.verify_mode = ssl.CERT_OPTIONAL

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import itertools
 import json
-import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from espalier.api.resource import Resource
-from espalier.apiserver.http import _tls_context
+from espalier.apiserver.http import Connections, tls_context
 from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.apiserver.webhook_rules import Admission, Webhook, problems_of, webhooks_of
 from espalier.apiserver.webhooks import Admitted, CallFailed, Calls, WebhookCall, mutate, validate
@@ -332,14 +332,13 @@ async def webhook_server() -> AsyncIterator[str]:
         return web.Response(body=request.method.encode() + b" " + request.rel_url.query_string.encode())
 
     serving = AUTHORITY.issue_server("webhook", names=["127.0.0.1"], now=datetime.now(UTC))
-    context: ssl.SSLContext = _tls_context(serving, AUTHORITY.certificate)
-    runner = web.ServerRunner(web.Server(answer))
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    yield f"https://{host}:{port}"
-    await runner.cleanup()
+    connections = Connections(answer)
+    listener = await asyncio.get_running_loop().create_server(
+        connections, "127.0.0.1", 0, ssl=tls_context(serving, AUTHORITY.certificate)
+    )
+    yield f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    listener.close()
+    await connections.end(1.0)
 
 
 async def test_calls_over_the_network(webhook_server: str) -> None:

@@ -1,0 +1,269 @@
+"""Admission webhooks: what they are asked and what their answers do is the same on the embedded and the real server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
+
+from espalier.api.core import (
+    CONFIG_MAP,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    NAMESPACE,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from espalier.api.resource import Resource
+from espalier.apiserver.http import Connections, tls_context
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.webhook_calls import HttpWebhooks
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, ServerFailure
+from espalier.kube.http import HttpTransport
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority
+
+__all__ = ["control_plane"]
+
+NOW = datetime.now(UTC)
+AUTHORITY = Authority.create("webhooks", now=NOW)
+Tree = dict[str, Any]
+Behaviour = Callable[[Tree], Tree]
+
+PATIENCE = 30.0
+NOT_OURS = ("probe", "kube-root-ca.crt")
+"""What else is written: to see whether the webhook is asked, and by kube-controller-manager."""
+
+
+class Hook:
+    """A webhook server; `behaviour` makes the response to a request, and `requests` are those that came."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[Tree] = []
+        self.behaviour: Behaviour = lambda request: {}
+
+    async def answer(self, incoming: web.BaseRequest) -> web.Response:
+        request = json.loads(await incoming.read())["request"]
+        if request["name"] not in NOT_OURS:
+            self.requests.append(request)
+        response = {"uid": request["uid"], "allowed": True, **self.behaviour(request)}
+        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[Hook]:
+    hook = Hook()
+    serving = AUTHORITY.issue_server("hook", names=["127.0.0.1"], now=NOW)
+    connections = Connections(hook.answer)
+    listener = await asyncio.get_running_loop().create_server(
+        connections, "127.0.0.1", 0, ssl=tls_context(serving, AUTHORITY.certificate)
+    )
+    hook.url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}/admit"
+    yield hook
+    listener.close()
+    await connections.end(1.0)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.embedded),
+        pytest.param("envtest", marks=pytest.mark.envtest),
+    ]
+)
+def real(request: pytest.FixtureRequest) -> ControlPlane | None:
+    """The real control plane; None where the embedded server is tried instead."""
+    return request.getfixturevalue("control_plane") if request.param == "envtest" else None
+
+
+@pytest.fixture
+async def client(real: ControlPlane | None) -> AsyncIterator[Client]:
+    if real is not None:
+        client = Client(HttpTransport(Kubeconfig.load([real.kubeconfig]).context(), environment={}))
+        yield client
+        await client.close()
+        return
+    calls = HttpWebhooks()
+    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(3), call_webhook=calls)
+    await server.start()
+    client = Client(InProcessTransport(server))
+    yield client
+    await client.close()
+    await server.close()
+    await calls.close()
+
+
+class World:
+    """A namespace whose ConfigMaps are shown to a webhook."""
+
+    def __init__(self, client: Client, hook: Hook, namespace: str) -> None:
+        self.client, self.hook, self.namespace = client, hook, namespace
+
+    async def install(self, resource: Resource, **fields: Any) -> str:
+        """Register the webhook, and return its name when the server asks it."""
+        name = f"{resource.plural[:3]}.{self.namespace}.example.org"
+        webhook = {
+            "name": name,
+            "clientConfig": {"url": self.hook.url, "caBundle": base64.b64encode(AUTHORITY.certificate).decode()},
+            "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **fields,
+        }
+        await self.client.create(resource, {"metadata": {"name": name}, "webhooks": [webhook]})
+        behaviour, self.hook.behaviour = self.hook.behaviour, deny(message="not yet")
+        # A real server learns of its webhooks by a watch of its own: asked is who denies a dry run.
+        async with asyncio.timeout(PATIENCE):
+            while not await self._denied():
+                pass
+        self.hook.behaviour = behaviour
+        return name
+
+    async def _denied(self) -> bool:
+        try:
+            await self.create("probe", dry_run=True)
+        except ApiError:
+            return True
+        return False
+
+    async def create(self, name: str, *, dry_run: bool = False, **data: str) -> Object:
+        return await self.client.create(
+            CONFIG_MAP, {"metadata": {"name": name, "namespace": self.namespace}, "data": data}, dry_run=dry_run
+        )
+
+    async def get(self, name: str) -> Tree:
+        return (await self.client.get(CONFIG_MAP, name, self.namespace)).tree
+
+
+@pytest.fixture
+async def world(client: Client, hook: Hook) -> AsyncIterator[World]:
+    namespace = (await client.create(NAMESPACE, {"metadata": {"generateName": "hooks-"}})).name
+    yield World(client, hook, namespace)
+    for resource in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION):
+        for configuration in (await client.list(resource)).items:
+            if namespace in configuration.name:
+                await client.delete(resource, configuration.name)
+
+
+def deny(**status: Any) -> Behaviour:
+    return lambda request: {"allowed": False, "status": status}
+
+
+def patch(*operations: Tree) -> Behaviour:
+    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
+    return lambda request: {"patch": encoded, "patchType": "JSONPatch"}
+
+
+async def test_a_denied_write_leaves_nothing(world: World) -> None:
+    name = await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    world.hook.behaviour = deny(message="no more of these", code=403, reason="Forbidden")
+    with pytest.raises(Forbidden) as denial:
+        await world.create("x")
+    assert str(denial.value) == f'admission webhook "{name}" denied the request: no more of these'
+    with pytest.raises(NotFound):
+        await world.get("x")
+
+
+async def test_a_denial_without_words(world: World) -> None:
+    name = await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    world.hook.behaviour = lambda request: {"allowed": False}
+    with pytest.raises(BadRequest) as denial:
+        await world.create("x")
+    assert str(denial.value) == f'admission webhook "{name}" denied the request without explanation'
+
+
+async def test_the_causes_of_a_denial_are_passed_on(world: World) -> None:
+    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    causes = [{"reason": "FieldValueInvalid", "message": "must be odd", "field": "data.count"}]
+    world.hook.behaviour = deny(code=422, reason="Invalid", message="count", details={"causes": causes})
+    with pytest.raises(Invalid) as denial:
+        await world.create("x")
+    assert denial.value.status.details is not None
+    assert denial.value.status.details.causes[0].field == "data.count"
+
+
+async def test_what_is_asked_along_an_object_s_life(world: World) -> None:
+    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    await world.create("x", a="1")
+    change = {"data": {"a": "2"}}
+    await world.client.patch(CONFIG_MAP, "x", world.namespace, patch=change, type=PatchType.MERGE)
+    await world.client.delete(CONFIG_MAP, "x", world.namespace)
+    created, updated, deleted = world.hook.requests
+    assert [request["operation"] for request in world.hook.requests] == ["CREATE", "UPDATE", "DELETE"]
+    assert (created["object"]["data"], created["oldObject"]) == ({"a": "1"}, None)
+    assert (updated["object"]["data"], updated["oldObject"]["data"]) == ({"a": "2"}, {"a": "1"})
+    assert (deleted["object"], deleted["oldObject"]["data"]) == (None, {"a": "2"})
+    for request in world.hook.requests:
+        assert request["kind"] == request["requestKind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
+        assert request["resource"] == {"group": "", "version": "v1", "resource": "configmaps"}
+        assert (request["name"], request["namespace"], request["dryRun"]) == ("x", world.namespace, False)
+        assert "system:masters" in request["userInfo"]["groups"]
+
+
+async def test_a_mutating_webhook_changes_what_is_stored(world: World) -> None:
+    await world.install(MUTATING_WEBHOOK_CONFIGURATION)
+    world.hook.behaviour = patch(
+        {"op": "add", "path": "/data/b", "value": "2"}, {"op": "add", "path": "/metadata/labels", "value": {"c": "d"}}
+    )
+    created = (await world.create("x", a="1")).tree
+    assert created["data"] == {"a": "1", "b": "2"}
+    assert created["metadata"]["labels"] == {"c": "d"}
+    assert (await world.get("x"))["data"] == {"a": "1", "b": "2"}
+
+
+async def test_validating_webhooks_see_what_mutating_ones_made(world: World) -> None:
+    await world.install(MUTATING_WEBHOOK_CONFIGURATION)
+    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    change = patch({"op": "add", "path": "/data/b", "value": "2"})
+    world.hook.behaviour = lambda request: {} if "b" in request["object"]["data"] else change(request)
+    await world.create("x", a="1")
+    assert [request["object"]["data"] for request in world.hook.requests] == [{"a": "1"}, {"a": "1", "b": "2"}]
+
+
+async def test_a_dry_run_is_told_to_webhooks_and_refused_for_those_with_side_effects(world: World) -> None:
+    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    await world.create("x", dry_run=True)
+    assert [request["dryRun"] for request in world.hook.requests] == [True]
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_a_webhook_that_answers_nonsense(world: World, policy: str) -> None:
+    name = await world.install(VALIDATING_WEBHOOK_CONFIGURATION, failurePolicy=policy)
+    world.hook.behaviour = lambda request: {"uid": "another"}
+    if policy == "Ignore":
+        await world.create("x")
+        return
+    with pytest.raises(ServerFailure) as failure:
+        await world.create("x")
+    assert str(failure.value).startswith(f'Internal error occurred: failed calling webhook "{name}": ')
+    assert 'got "another"' in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": "short"}, "webhooks[0].name"),
+        ({"sideEffects": "Some"}, "webhooks[0].sideEffects"),
+        ({"timeoutSeconds": 31}, "webhooks[0].timeoutSeconds"),
+        ({"failurePolicy": "Shrug"}, "webhooks[0].failurePolicy"),
+        ({"admissionReviewVersions": ["v9"]}, "webhooks[0].admissionReviewVersions"),
+        ({"clientConfig": {"url": "http://127.0.0.1/"}}, "webhooks[0].clientConfig.url"),
+    ],
+)
+async def test_configurations_that_are_refused(world: World, fields: Tree, field: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        await world.install(VALIDATING_WEBHOOK_CONFIGURATION, **fields)
+    assert refusal.value.status.details is not None
+    assert field in {cause.field for cause in refusal.value.status.details.causes}
