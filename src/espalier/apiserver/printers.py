@@ -102,7 +102,7 @@ def _selector(tree: Tree) -> str:
         values = _joined(sorted(expression.get("values") or ()))
         shown = {"Exists": key, "DoesNotExist": f"!{key}", "NotIn": f"{key} notin ({values})"}
         terms.append((key, shown.get(operator, f"{key} in ({values})")))
-    return _joined(text for _, text in sorted(terms))
+    return _joined(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 
 def _containers(name: str) -> Cell:

@@ -176,7 +176,7 @@ def _cell(column: Column) -> Cell:
 
     def cell(tree: Tree, now: datetime) -> object:
         found = find(tree)
-        return show(found[0], now) if found and found[0] is not None else None
+        return show(found[0], now) if found else None
 
     return cell
 
@@ -184,6 +184,8 @@ def _cell(column: Column) -> Cell:
 def _text(value: Any, _: datetime) -> object:
     if isinstance(value, str):
         return value
+    if value is None:
+        return "<no value>"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return encode_json(value).decode()

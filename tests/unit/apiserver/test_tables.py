@@ -105,7 +105,7 @@ def test_metadata_alone() -> None:
 def test_custom_columns_show_each_type_as_kubernetes_does() -> None:
     thing = {
         "metadata": created(labels={"a.b/c": "label"}),
-        "spec": {"s": "text", "i": 5, "n": 1.5, "b": True, "d": "2026-11-20T00:00:00Z", "large": 3e6},
+        "spec": {"s": "text", "i": 5, "n": 1.5, "b": True, "d": "2026-11-20T00:00:00Z", "large": 3e6, "null": None},
         "status": {"conditions": [{"type": "Other", "status": "x"}, {"type": "Ready", "status": "True"}]},
         "list": [{"x": 1}, {"x": "two"}],
     }
@@ -118,6 +118,7 @@ def test_custom_columns_show_each_type_as_kubernetes_does() -> None:
         (Column("NoInteger", ".spec.s", "integer"), None),
         (Column("NoDate", ".spec.s", "date"), "<invalid>"),
         (Column("Absent", ".spec.absent"), None),
+        (Column("Null", ".spec.null"), "<no value>"),
         (Column("Ready", '.status.conditions[?(@.type=="Ready")].status'), "True"),
         (Column("Label", ".metadata.labels.a\\.b/c"), "label"),
         (Column("Quoted", ".metadata.labels['a\\.b/c']"), "label"),
