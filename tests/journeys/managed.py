@@ -14,23 +14,26 @@ from espalier import clusters
 from espalier.api.catalog import resource_of
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.apiserver.requests import Attributes
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
+from espalier.clusters import rights
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.kube.wire import Transport
+from espalier.kube.wire import ADMIN, Transport, User
 from espalier.local.build import build
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
-from espalier.runtime.cache import Cache
+from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
@@ -40,6 +43,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"
 GARDEN = Key(NAMESPACE, "garden")
 IN_PROCESS = "https://espalier.internal"
+
+MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", ("system:authenticated",))
 
 Wrap = Callable[[Transport], Transport]
 
@@ -51,6 +56,7 @@ class ManagedLaptop:
     store: Store
     client: Client
     manager: Manager
+    machinery: Caches
     workloads: Workloads
     clusters: Cache
 
@@ -138,19 +144,27 @@ async def managed_laptop(
 
     async with AsyncExitStack() as stack:
         kept = store or MemoryStore()
-        server = Server(kept, now=clock.now, random=more(), call_webhook=call)
+        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=as_granted)
         await server.start()
         stack.push_async_callback(server.close)
         user = Client(InProcessTransport(server), user_agent="journey")
-        own = Client(wrap(InProcessTransport(server)), field_manager="espalier", user_agent="espalier", entropy=more())
+
+        def connected(user: User, agent: str) -> Client:
+            transport = wrap(InProcessTransport(server, user))
+            return Client(transport, field_manager=agent, user_agent=agent, entropy=more())
+
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
         stack.push_async_callback(workloads.close)
-        manager = Manager(own, clock=clock, entropy=more())
+        manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more())
         remotes = RemoteClients(workloads.connect)
         stack.push_async_callback(remotes.close)
         manager.add(webhooks)
         clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
-        for controller in build(own, manager.caches, workloads, clock=clock, entropy=more(), keys=more()):
+        # Cluster API and the machines have rights of their own, as if they were other programs.
+        machines = connected(ADMIN, "espalier-laptop")
+        caches = Caches(machines, entropy=more())
+        manager.add(caches)
+        for controller in build(machines, caches, workloads, clock=clock, entropy=more(), keys=more()):
             manager.add(controller)
         await prepare(user, releases)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS):
@@ -161,7 +175,23 @@ async def managed_laptop(
         await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield ManagedLaptop(kept, user, manager, workloads, manager.caches.of(Cluster.resource))
+        yield ManagedLaptop(kept, user, manager, caches, workloads, manager.caches.of(Cluster.resource))
+
+
+def as_granted(attributes: Attributes, user: User) -> bool:
+    """The manager may do what its Roles say, and no more; administrators may do anything."""
+    if user != MANAGER:
+        return "system:masters" in user.groups
+    granted = list(rights.CLUSTER)
+    if attributes.namespace == SYSTEM_NAMESPACE:
+        granted += rights.SYSTEM
+    return any(
+        attributes.verb in right.verbs
+        and attributes.subresource == right.subresource
+        and any((attributes.group, attributes.resource) == (one.group, one.plural) for one in right.resources)
+        and (not right.names or attributes.name in right.names)
+        for right in granted
+    )
 
 
 async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:

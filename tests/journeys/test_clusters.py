@@ -94,7 +94,7 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
         seen: list[tuple[int, int]] = []
 
         def look(*_: object) -> None:
-            machines = [found.decode(Machine) for found in world.manager.caches.of(Machine.resource).list()]
+            machines = [found.decode(Machine) for found in world.machinery.of(Machine.resource).list()]
             old = [machine for machine in machines if machine.spec.version == KUBERNETES["1.35"]]
             planes = sum("cluster.x-k8s.io/control-plane" in machine.metadata.labels for machine in old)
             workers = sum(
@@ -104,7 +104,7 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
             )
             seen.append((planes, workers))
 
-        world.manager.caches.of(Machine.resource).subscribe(look)
+        world.machinery.of(Machine.resource).subscribe(look)
         await world.change(kubernetesVersion="1.36")
         await world.until_ready()
         assert await world.versions() == [KUBERNETES["1.36"]] * 5
@@ -287,7 +287,7 @@ def applies(world: ManagedLaptop) -> Counter[str]:
     """How often the specs of Cluster API's objects were applied by the Cluster controller."""
     found: Counter[str] = Counter()
     for kind in capi.KINDS:
-        for object_ in world.manager.caches.of(kind.resource).list():
+        for object_ in world.machinery.of(kind.resource).list():
             found[kind.resource.plural] += object_.metadata.generation
     kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
     return Counter({name: count for name, count in found.items() if name in kinds})

@@ -57,7 +57,7 @@ CLUSTER: tuple[Right, ...] = (
     Right((Cluster.resource,), (*FOLLOW, "patch")),
     Right((Cluster.resource,), ("patch",), "status"),
     Right(tuple(DATACENTERS.values()), (*FOLLOW, "patch")),
-    Right((EKSARelease.resource,), (*FOLLOW, *APPLY)),
+    Right((EKSARelease.resource,), (*FOLLOW, "create")),
     Right((SECRET,), APPLY),
     Right((CORE_EVENT,), APPLY),
     Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
@@ -66,7 +66,7 @@ CLUSTER: tuple[Right, ...] = (
 """In all namespaces."""
 
 SYSTEM: tuple[Right, ...] = (
-    Right((Bundles.resource,), (*FOLLOW, *APPLY)),
+    Right((Bundles.resource,), (*FOLLOW, "create")),
     Right((SECRET,), FOLLOW),
     Right((LEASE,), ("get", *APPLY)),
     *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),

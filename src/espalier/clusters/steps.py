@@ -248,9 +248,13 @@ def _what_is_left(p: Pass) -> str:
     machinery = p.scope.machinery
     workers = sum(deployment.status.replicas or 0 for deployment in machinery.typed_deployments.values())
     if workers:
-        return f"waiting for {workers} worker machines to be gone"
+        return f"waiting for {workers} worker {_machines(workers)} to be gone"
     control_plane = machinery.control_plane
     machines = (control_plane.status.replicas or 0) if control_plane else 0
     if machines:
-        return f"waiting for {machines} control plane machines to be gone"
+        return f"waiting for {machines} control plane {_machines(machines)} to be gone"
     return "waiting for the infrastructure to be gone"
+
+
+def _machines(number: int) -> str:
+    return "machine" if number == 1 else "machines"

@@ -1,0 +1,39 @@
+"""The rights that are asked for: no wildcard, and Secrets are read in the system's namespace alone."""
+
+from __future__ import annotations
+
+from espalier.api.core import SECRET
+from espalier.clusters import rights
+
+READS = {"get", "list", "watch"}
+
+
+def test_no_right_is_a_wildcard() -> None:
+    for rule in rights.trees([*rights.CLUSTER, *rights.SYSTEM]):
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        assert rule["verbs"]
+
+
+def test_secrets_are_read_in_the_namespace_of_the_system_alone() -> None:
+    everywhere = {verb for right in rights.CLUSTER if SECRET in right.resources for verb in right.verbs}
+    assert everywhere == {"create", "patch"}
+
+
+def test_objects_of_cluster_api_are_touched_in_the_namespace_of_the_system_alone() -> None:
+    groups = {resource.group for right in rights.CLUSTER for resource in right.resources}
+    assert not [group for group in groups if group.endswith("cluster.x-k8s.io")]
+
+
+def test_webhook_configurations_are_reached_by_name() -> None:
+    named = [right for right in rights.CLUSTER if "webhook" in right.resources[0].plural]
+    assert [right.names for right in named] == [(rights.VALIDATING_WEBHOOKS,), (rights.MUTATING_WEBHOOKS,)]
+
+
+def test_a_right_becomes_a_rule_of_a_role() -> None:
+    right = rights.Right((SECRET,), ("patch",), "status", ("a",))
+    assert right.tree == {
+        "apiGroups": [""],
+        "resources": ["secrets/status"],
+        "verbs": ["patch"],
+        "resourceNames": ["a"],
+    }
