@@ -55,7 +55,7 @@ def build(
     keys: random.Random | None = None,
     kinds: Sequence[InfrastructureKinds] = (DOCKER,),
     timing: Timing = Timing(),
-    workers: int = 10,
+    workers: int = 50,
 ) -> list[Controller]:
     """The controllers of the laptop world, for a manager to run.
 

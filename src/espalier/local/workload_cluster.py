@@ -22,6 +22,7 @@ from espalier.kube.pki import Authority, KeyPair
 from espalier.local import addons, nodes
 from espalier.local.addons import Network
 from espalier.local.bootstrap_data import Kubeadm
+from espalier.local.together import together
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 
@@ -132,8 +133,8 @@ class WorkloadCluster:
     async def install(self, kubeadm: Kubeadm) -> None:
         """What kubeadm installs in a new cluster; what is there already is left as it is."""
         endpoint = f"{self.endpoint.host}:{self.endpoint.port}"
-        for resource, body in addons.installed(self.key.name, endpoint, kubeadm, self.network):
-            await self.create(resource, body)
+        objects = addons.installed(self.key.name, endpoint, kubeadm, self.network)
+        await together(self.create(resource, body) for resource, body in objects)
 
     async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
         """A kubelet starts: its node appears, and the static pods of a control plane."""
@@ -144,8 +145,8 @@ class WorkloadCluster:
         )
         if kubeadm.control_plane:
             node = node or await self.client.get(NODE, kubeadm.node_name)
-            for pod in nodes.static_pods(kubeadm, node_uid=node.metadata.uid):
-                await self.create(POD, pod)
+            pods = nodes.static_pods(kubeadm, node_uid=node.metadata.uid)
+            await together(self.create(POD, pod) for pod in pods)
 
     async def create(self, resource: Resource, body: Tree) -> Object | None:
         """Make an object; None when it is there already."""

@@ -6,6 +6,7 @@ import base64
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -70,13 +71,23 @@ def kubeconfig_secret(
 
 def needs_renewal(kubeconfig: bytes, endpoint: str, now: datetime) -> bool:
     """Whether a kubeconfig made by `kubeconfig_secret` ends soon, or leads elsewhere."""
+    found = _facts(kubeconfig)
+    return found is not None and (found[0] != endpoint or found[1] - now < RENEW_BEFORE)
+
+
+@lru_cache(maxsize=4096)
+def _facts(kubeconfig: bytes) -> tuple[str, datetime] | None:
+    """Where a kubeconfig leads, and when its certificate ends; None when it was brought by the user: his to mend.
+
+    Asked at every pass over a control plane, and YAML and certificates are slow to read.
+    """
     try:
         access = Kubeconfig.parse(kubeconfig).context()
     except KubeconfigError:
-        return False  # Brought by the user, so it is his to mend.
+        return None
     if access.client_certificate is None:
-        return False
-    return access.server != endpoint or KeyPair(access.client_certificate, b"").not_after - now < RENEW_BEFORE
+        return None
+    return access.server, KeyPair(access.client_certificate, b"").not_after
 
 
 def _secret(cluster: Key, purpose: str, owner: OwnerReference, data: dict[str, bytes]) -> Tree:

@@ -32,6 +32,7 @@ from espalier.local.capi.machine_parts import complete, machine_body
 from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
+from espalier.local.together import together
 from espalier.runtime import steps
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
@@ -131,8 +132,7 @@ class KubeadmControlPlanes:
             keys=self._scheme.keys,
             existing=set(observed.secrets),
         )
-        for secret in secrets:
-            await self._scheme.writer.create(SECRET, secret)
+        await together(self._scheme.writer.create(SECRET, secret) for secret in secrets)
         if not observed.cluster.status.initialization.infrastructure_provisioned:
             return Wait("WaitingForClusterInfrastructureReady", "waiting for the cluster's infrastructure")
         return Continue()

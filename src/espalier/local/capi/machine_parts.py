@@ -14,6 +14,7 @@ from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.objects import cloned_from, new_object, owner_reference
 from espalier.local.capi.scheme import Scheme
+from espalier.local.together import together
 
 
 def machine_body(
@@ -46,6 +47,7 @@ async def complete(
     if machine.metadata.deletion_timestamp is not None:
         return
     inventory = scheme.inventory
+    creations = []
     kind = typed.spec.infrastructure_ref.kind
     resource = inventory.resource(kind)
     if (
@@ -57,7 +59,8 @@ async def complete(
         template = infrastructure_template.tree["spec"]["template"]
         metadata = _part_metadata(machine, typed, template.get("metadata") or {})
         metadata["annotations"] |= cloned_from(infrastructure_template, resource.group)
-        await scheme.writer.create(resource, new_object(resource, metadata, spec=template.get("spec") or {}))
+        body = new_object(resource, metadata, spec=template.get("spec") or {})
+        creations.append(scheme.writer.create(resource, body))
     if (
         config is not None
         and typed.spec.bootstrap.data_secret_name is None
@@ -65,7 +68,8 @@ async def complete(
     ):
         metadata = _part_metadata(machine, typed, config)
         body = new_object(KubeadmConfig.resource, metadata, spec=config["spec"])
-        await scheme.writer.create(KubeadmConfig.resource, body)
+        creations.append(scheme.writer.create(KubeadmConfig.resource, body))
+    await together(creations)
 
 
 def _part_metadata(machine: Object, typed: Machine, template: Tree) -> Tree:

@@ -21,6 +21,7 @@ from espalier.local.capi.rollup import Rollup, deleting
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
 from espalier.local.capi.templates import is_current, propagated
+from espalier.local.together import together
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 
@@ -97,8 +98,7 @@ class MachineSets:
         writer = self._scheme.writer
         current = await writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=True)
         await self._scale(observed)
-        for machine, typed in observed.staying:
-            await self._bring_up_to_date(observed, machine, typed)
+        await together(self._bring_up_to_date(observed, *owned) for owned in observed.staying)
         await writer.status(MachineSet.resource, current, self._status(observed, None))
         return Done()
 
@@ -113,8 +113,7 @@ class MachineSets:
         for machine, _ in staying:
             if machine.name in doomed:
                 await self._scheme.writer.delete(Machine.resource, machine)
-        for _ in range(replicas - len(staying)):
-            await self._create(observed)
+        await together(self._create(observed) for _ in range(replicas - len(staying)))
 
     async def _create(self, observed: Observed) -> None:
         key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.entropy))
@@ -162,8 +161,8 @@ class MachineSets:
         )
 
     async def _delete(self, observed: Observed) -> Outcome:
-        for machine, _ in observed.machines:
-            await self._scheme.writer.delete(Machine.resource, machine)
+        deletions = (self._scheme.writer.delete(Machine.resource, machine) for machine, _ in observed.machines)
+        await together(deletions)
         if observed.machines:
             waiting = f"{len(observed.machines)} machines are being deleted"
             await self._scheme.writer.status(MachineSet.resource, observed.object, self._status(observed, waiting))

@@ -10,6 +10,7 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, NotFound
 from espalier.kube.objects import Object
+from espalier.local.together import together
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workload_controllers.planners import PLANNERS
 from espalier.local.workload_controllers.snapshot import Snapshot
@@ -36,9 +37,8 @@ class WorkloadControllers:
         if workload is None:
             return Done()
         world = self._look(workload)
-        for planner in PLANNERS:
-            for write in planner(world):
-                await _make(workload, write)
+        writes = [write for planner in PLANNERS for write in planner(world)]
+        await together(_make(workload, write) for write in writes)  # at once: made durable together
         return Done()
 
     def _look(self, workload: WorkloadCluster) -> Snapshot:

@@ -1,0 +1,17 @@
+"""Doing several things at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+
+
+async def together(works: Iterable[Awaitable[object]]) -> None:
+    """Wait until all are over, then raise the first failure, if any: none goes on behind the caller's back.
+
+    Writes that are made together become durable together.
+    """
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

@@ -1,0 +1,115 @@
+"""What a real API server was asked, by its audit log; and which granted rights were used."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from tests.support.control_plane import READING_VERBS, Account
+
+
+class Target(msgspec.Struct, rename={"group": "apiGroup"}):
+    """What a request was about."""
+
+    resource: str = ""
+    subresource: str = ""
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """With the subresource, as rules name it."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+class Answer(msgspec.Struct):
+    """How a request was answered."""
+
+    code: int = 0
+
+
+class Asked(msgspec.Struct, rename="camel"):
+    """One finished request. Watches are finished when they end."""
+
+    verb: str
+    user: Account
+    request_uri: str = msgspec.field(name="requestURI")
+    user_agent: str = ""
+    object_ref: Target | None = None
+    response_status: Answer | None = None
+
+    @property
+    def target(self) -> Target:
+        """What it was about, as far as it was about an object."""
+        return self.object_ref or Target()
+
+    @property
+    def code(self) -> int:
+        """The status that was answered; 0 when none was."""
+        return self.response_status.code if self.response_status else 0
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it asks for a change, renewed Leases aside."""
+        return self.verb not in READING_VERBS and self.target.resource != "leases"
+
+    def __str__(self) -> str:
+        return f"{self.user.username} ({self.user_agent}): {self.verb} {self.request_uri} -> {self.code}"
+
+
+@asynccontextmanager
+async def following(audit_log: Path, *, since: int = 0) -> AsyncIterator[AsyncIterator[Asked]]:
+    """Every request that the log tells of, from this byte on, also those to come."""
+    process = await asyncio.create_subprocess_exec(
+        *("tail", "--bytes", f"+{since + 1}", "--follow", audit_log),
+        stdout=subprocess.PIPE,
+        limit=2**20,
+    )
+    assert process.stdout is not None
+    decode = msgspec.json.Decoder(Asked).decode
+
+    async def requests(lines: AsyncIterator[bytes]) -> AsyncIterator[Asked]:
+        async for line in lines:
+            yield decode(line)
+
+    try:
+        yield requests(process.stdout)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+class Grant(NamedTuple):
+    """One verb on one resource, as a role grants it; the namespace is empty for all namespaces."""
+
+    namespace: str
+    group: str
+    resource: str
+    verb: str
+
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource} in {self.namespace or 'all namespaces'}"
+
+
+def grants(manifests: Iterable[dict[str, Any]]) -> Iterator[Grant]:
+    """All that the roles among these objects grant."""
+    for tree in manifests:
+        if tree["kind"] in ("ClusterRole", "Role"):
+            namespace = tree["metadata"].get("namespace", "")
+            for rule in tree["rules"]:
+                for group in rule["apiGroups"]:
+                    for resource in rule["resources"]:
+                        yield from (Grant(namespace, group, resource, verb) for verb in rule["verbs"])
+
+
+def uses(asked: Asked) -> set[Grant]:
+    """The grants by which a request may have been allowed."""
+    target = asked.target
+    return {Grant(namespace, target.group, target.full_resource, asked.verb) for namespace in {"", target.namespace}}

@@ -1,0 +1,263 @@
+"""Management clusters as users have them: programs in processes of their own. The same stories run on each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tests.support.child_process import ChildProcess
+from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import Kubectl, find_kubectl
+from tests.support.world import PROGRAM, LaptopWorld, laptop_world
+
+from espalier.api.core import LEASE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.cli import lock, manifests
+from espalier.cli.home import Home
+from espalier.cli.manager import LEASE as LEADER
+from espalier.clusters import rights
+from espalier.kube.client import Client, PatchType
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.objects import Object
+from espalier.local.build import Timing, build
+from espalier.local.management import prepare
+from espalier.local.stores import MemoryStores
+from espalier.local.workloads import Workloads
+from espalier.releases import Releases
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Ending, Manager
+
+START_SECONDS = 60.0
+SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{manifests.NAME}"
+PATIENCE = 120.0
+"""Seconds that a command may take which waits for clusters; they need a tenth of it."""
+
+
+class Management(Protocol):
+    """A management cluster that an administrator has kubectl for."""
+
+    kubectl: Kubectl
+    client: Client
+    caches: Caches
+
+    async def crash(self) -> None:
+        """Kill what runs the controllers, without a warning. Returns once it is gone."""
+
+    async def restart(self) -> None:
+        """Start again what was killed. Returns once it has taken up its work."""
+
+
+@dataclass
+class Laptop:
+    """`espalier up`: the API server, the controllers and the machines are one process."""
+
+    world: LaptopWorld
+    kubectl: Kubectl
+    client: Client
+    caches: Caches
+
+    async def crash(self) -> None:
+        """`kill -9`."""
+        file = Home(self.world.home).lock
+        running = lock.holder(file)
+        assert running is not None
+        os.kill(running.pid, signal.SIGKILL)
+        assert await lock.released(file, START_SECONDS)
+
+    async def restart(self) -> None:
+        """`espalier up`."""
+        await asyncio.to_thread(self.world.up, *UP_FLAGS)
+
+
+UP_FLAGS = ("--boot-seconds", "0.3")
+
+
+@asynccontextmanager
+async def laptop(folder: Path) -> AsyncIterator[Laptop]:
+    """A laptop world of its own process, in this folder; it keeps the port that it got first."""
+    program = find_kubectl()
+    with laptop_world(folder / "world", *UP_FLAGS) as world:
+        kubeconfig = Home(world.home).kubeconfig
+        async with _watching(kubeconfig) as (client, caches):
+            yield Laptop(world, Kubectl(program, kubeconfig, folder, patience=PATIENCE), client, caches)
+
+
+@dataclass
+class Production:
+    """A real API server on which `espalier manifests` was applied, and `espalier manager` with its ServiceAccount."""
+
+    control_plane: ControlPlane
+    folder: Path
+    manifests: str
+    webhook_port: int
+    kubectl: Kubectl
+    client: Client
+    caches: Caches
+    machines: Manager
+    manager: ChildProcess | None = None
+
+    async def start(self) -> None:
+        """Start the manager. Returns once it leads: then its webhooks serve, and its caches are full."""
+        leases = self.caches.of(LEASE, SYSTEM_NAMESPACE, fields=f"metadata.name={LEADER}")
+        await leases.wait_synced()
+        key = Key(SYSTEM_NAMESPACE, LEADER)
+        before = _leader(leases.get(key))
+        address = f"127.0.0.1:{self.webhook_port}"
+        flags = ["--kubeconfig", str(self.folder / "manager.kubeconfig"), "--webhook-address", address]
+        flags += ["--webhook-names", "127.0.0.1", "--health-address", "0", "--metrics-address", "0"]
+        environment = {"HOME": str(self.folder), "PATH": os.environ["PATH"]}
+        self.manager = ChildProcess([*PROGRAM, "manager", *flags], folder=self.folder, environment=environment)
+        try:
+            await until(leases, key, lambda found: _leader(found) not in {"", before}, seconds=START_SECONDS)
+        except TimeoutError:
+            self.manager.check()
+            raise
+
+    async def crash(self) -> None:
+        """`kill -9` of the manager; API server and machines go on."""
+        assert self.manager is not None
+        os.kill(self.manager.pid, signal.SIGKILL)
+        await self.stop()
+
+    async def restart(self) -> None:
+        """Start the manager again. It acts once the Lease that it held before has run out."""
+        await self.start()
+
+    async def stop(self) -> None:
+        """Ask the manager to stop, and wait until it is gone."""
+        if self.manager is not None:
+            await self.manager.stop(patience=START_SECONDS)
+            self.manager = None
+
+
+@asynccontextmanager
+async def production(control_plane: ControlPlane, folder: Path) -> AsyncIterator[Production]:
+    """What an administrator sets up on a real management cluster, whose machines are simulated in this process."""
+    kubectl = Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder, patience=PATIENCE)
+    port = _free_port()
+    async with AsyncExitStack() as stack:
+        client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
+        await prepare(client, Releases.load())
+        installed = await _espalier("manifests", "--webhook-url", f"https://127.0.0.1:{port}")
+        await kubectl("apply", "-f", "-", stdin=installed)
+        stack.push_async_callback(_let_go, client)
+        # Webhooks that fail closed must not outlive who answers them.
+        configurations = ("validatingwebhookconfiguration", rights.VALIDATING_WEBHOOKS)
+        stack.push_async_callback(kubectl, "delete", *configurations)
+        configurations = ("mutatingwebhookconfiguration", rights.MUTATING_WEBHOOKS)
+        stack.push_async_callback(kubectl, "delete", *configurations)
+        token = await kubectl("create", "token", manifests.NAME, "--namespace", SYSTEM_NAMESPACE)
+        kubeconfig = Kubeconfig.of_cluster(
+            "management",
+            server=control_plane.url,
+            certificate_authority=control_plane.ca,
+            user=manifests.NAME,
+            credentials=token.strip(),
+        )
+        kubeconfig.merge_into(folder / "manager.kubeconfig")
+        machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig))
+        made = Production(control_plane, folder, installed, port, kubectl, client, caches, machines)
+        stack.push_async_callback(made.stop)
+        await made.start()
+        yield made
+
+
+@asynccontextmanager
+async def _simulated_machines(kubeconfig: Path) -> AsyncIterator[Manager]:
+    """Cluster API in the small, and machines, against any API server; workload clusters listen in this process."""
+    clock, entropy = SystemClock(), random.SystemRandom()
+    client = _client(kubeconfig, "simulated-machines")
+    workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
+    manager = Manager(client, clock=clock, entropy=entropy)
+    timing = Timing(boot=0.3)
+    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
+        manager.add(controller)
+    running = asyncio.create_task(manager.run())
+    try:
+        await _begun(manager, running)
+        yield manager
+    finally:
+        manager.stop()
+        await running
+        await workloads.close()
+        await client.close()
+
+
+async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
+    leading = asyncio.create_task(manager.leading.wait())
+    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
+    leading.cancel()
+    if running.done():
+        running.result()
+
+
+@asynccontextmanager
+async def _watching(kubeconfig: Path) -> AsyncIterator[tuple[Client, Caches]]:
+    """A client of the administrator, and what it sees by watch."""
+    client = _client(kubeconfig, "journey")
+    caches = Caches(client, entropy=random.Random(1))
+    running = asyncio.create_task(caches.run())
+    try:
+        yield client, caches
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+
+
+def _client(kubeconfig: Path, user_agent: str) -> Client:
+    access = Kubeconfig.load([kubeconfig]).context()
+    return Client(HttpTransport(access, environment={}), field_manager="espalier-laptop", user_agent=user_agent)
+
+
+async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = PATIENCE) -> None:
+    """Wait until an object is as described. Raises `TimeoutError` that shows the object."""
+    changed = asyncio.Event()
+    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+    try:
+        async with asyncio.timeout(seconds):
+            while not is_so(cache.get(key)):
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        found = cache.get(key)
+        raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
+    finally:
+        stop()
+
+
+async def _espalier(*arguments: str) -> str:
+    process = await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode()
+
+
+async def _let_go(client: Client) -> None:
+    """A story that failed leaves Clusters; nobody is there any more to delete what was made for them."""
+    for found in (await client.list(Cluster.resource)).items:
+        patch = {"metadata": {"finalizers": None}}
+        await client.patch(Cluster.resource, found.name, found.namespace, patch=patch, type=PatchType.MERGE)
+
+
+def _leader(lease: Object | None) -> str:
+    spec = lease.tree.get("spec") or {} if lease is not None else {}
+    return str(spec.get("holderIdentity") or "")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
