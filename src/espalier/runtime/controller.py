@@ -67,6 +67,7 @@ class Controller:
         self._open = False
         self._pump_is_due = False
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
 
     def measured_by(self, metrics: Metrics) -> None:
         """Report to these metrics."""
@@ -172,12 +173,13 @@ class Controller:
     def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
         at = self._queue.next_at()
         if self._alarm is not None:
-            if self._alarm.when() == at:
+            if self._alarm_at == at:
                 return
             self._alarm.cancel()
             self._alarm = None
         if at is not None and len(self._passes) < self._workers:
-            self._alarm = loop.call_at(at, self._ring)
+            # The handle cannot be asked for its time: uvloop makes a plain one when the time has come already.
+            self._alarm, self._alarm_at = loop.call_at(at, self._ring), at
 
     def _ring(self) -> None:
         # Loops may ring a moment early: then the pump takes nothing and has to set the alarm anew.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import uvloop
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP
@@ -405,3 +406,27 @@ def test_the_same_seed_gives_the_same_trace() -> None:
 
     assert play(5) == play(5)
     assert play(5) != play(6)
+
+
+def test_delays_that_end_at_once_do_not_break_the_alarm_on_the_loop_that_the_program_uses() -> None:
+    async def main() -> None:
+        errors: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        keys = {Key("default", str(number)) for number in range(300)}
+        left, done = set(keys), asyncio.Event()
+
+        async def reconcile(key: Key) -> Outcome:
+            left.discard(key)
+            if not left:
+                done.set()
+            return Done()
+
+        controller = Controller("test", reconcile)
+        async with running(controller), asyncio.timeout(10):
+            for place, key in enumerate(sorted(keys)):
+                controller.enqueue(key, after=place * 0.00005)
+                await asyncio.sleep(0)
+            await done.wait()
+        assert errors == []
+
+    uvloop.run(main())
