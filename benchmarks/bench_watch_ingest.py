@@ -3,8 +3,9 @@
 Both readers follow the same objects of 10 KB, by turns, each in a process of its own. Three things are measured:
 
 - first list: from nothing to a complete cache, every key queued;
-- backlog: the reader is stopped while each object is changed once, then it catches up. Nobody writes meanwhile, so
-  this is what the reader can do (or the server, which has to send);
+- backlog: the reader is stopped while each object is changed once, then it catches up; the server has given up its
+  watch by then, so it resumes. Nobody writes meanwhile: this is what the reader can do, or the server, which has to
+  encode and send;
 - live: each object is changed once while the reader follows. The writer sets the pace; what counts is the reader's own
   CPU time, which no neighbour on the machine changes.
 """

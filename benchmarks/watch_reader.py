@@ -41,7 +41,7 @@ class Reader:
         self.events = self.keys = 0
         self.reached = asyncio.Event()
         self.reached_at = (0.0, 0.0)
-        self.controller = Controller("reader", self.reconcile, workers=1)
+        self.controller = Controller("reader", self.reconcile)
         self.controller.watch(cache)
         cache.subscribe(self.queued)  # handlers are told in their order: the key is in the queue by then
 
