@@ -60,11 +60,11 @@ class ManagedLaptop:
     workloads: Workloads
     clusters: Cache
 
-    async def apply(self, name: str = "docker.yaml", **spec: object) -> None:
+    async def apply(self, name: str = "docker.yaml", *, namespace: str = NAMESPACE, **spec: object) -> None:
         """Apply an example, with these fields of the Cluster's spec."""
         for document in read_manifests((EXAMPLES / name).read_bytes(), source=name):
             tree = document.tree
-            tree["metadata"]["namespace"] = NAMESPACE
+            tree["metadata"]["namespace"] = namespace
             if tree["kind"] == "Cluster":
                 tree["spec"] |= spec
             await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")

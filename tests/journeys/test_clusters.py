@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -12,9 +13,17 @@ from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_lap
 from tests.journeys.test_simulated_machines import CrashingTransport
 
 from espalier.api import capi
+from espalier.api.capi import cluster as capi_cluster
 from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.core import DAEMON_SET, SECRET
+from espalier.api.core import (
+    DAEMON_SET,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    SECRET,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    Secret,
+)
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
@@ -257,6 +266,69 @@ def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
     first, second, other = history(7), history(7), history(8)
     assert first == second
     assert first != other
+
+
+def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
+    """Admission refuses it; who came past admission (webhooks were away) is held by the controller."""
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        await world.apply()
+        await world.until_ready()
+        with pytest.raises(ApiError, match="there is a cluster default/garden"):
+            await world.apply(namespace="other")
+        for resource in (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION):
+            for found in (await world.client.list(resource)).items:
+                await world.client.delete(resource, found.name)
+        await world.apply(namespace="other", kubernetesVersion="1.36")
+        second = Key("other", "garden")
+        await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken", second)
+        assert await world.versions() == [KUBERNETES["1.35"]] * 3
+        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await world.until_gone()
+        await world.until_ready(second)
+
+    journey(story)
+
+
+def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE}, "spec": {"paused": True}}
+        await world.client.create(capi_cluster.Cluster.resource, theirs)
+        await world.apply()
+        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
+        assert "was not made for this cluster" in (cluster.status.failure_message or "")
+        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await world.until_gone()
+        assert await left(world) == ["Cluster garden"]
+
+    journey(story)
+
+
+def test_the_copy_of_the_kubeconfig_follows_its_source_also_in_a_settled_cluster() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        renewed = {"data": {"value": base64.b64encode(b"renewed").decode()}}
+        await world.client.patch(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE, patch=renewed, type=PatchType.MERGE)
+        await asyncio.sleep(5)
+        copy = await world.client.get(SECRET, "garden-kubeconfig", NAMESPACE)
+        assert copy.decode(Secret).data == {"value": b"renewed"}
+        assert [owner.kind for owner in copy.metadata.owner_references] == ["Cluster"]
+
+    journey(story)
+
+
+def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        theirs = {"metadata": {"name": "garden-kubeconfig", "namespace": NAMESPACE}, "data": {"value": "bWluZQ=="}}
+        await world.client.create(SECRET, theirs)
+        await world.apply()
+        await world.until(lambda cluster: "belongs to somebody else" in _message(cluster, "Ready"))
+        await world.client.delete(SECRET, "garden-kubeconfig", NAMESPACE)
+        await world.until_ready()
+
+    journey(story)
 
 
 def test_a_settled_world_is_quiet() -> None:

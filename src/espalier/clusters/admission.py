@@ -14,7 +14,7 @@ from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.rules import changes, content, unsupported
-from espalier.clusters.scope import is_self_managed
+from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import kubernetes_versions
@@ -46,7 +46,7 @@ class Admission:
         if request.object is None:
             return AdmissionResponse()
         try:
-            cluster = request.object.decode(eksa.Cluster)
+            cluster = read(request.object)
         except msgspec.ValidationError:
             return AdmissionResponse()  # validation says what is wrong
         tree = request.object.tree
@@ -68,8 +68,8 @@ class Admission:
         if request.object is None:
             return AdmissionResponse()
         try:
-            new = request.object.decode(eksa.Cluster)
-            old = request.old.decode(eksa.Cluster) if request.old is not None else None
+            new = read(request.object)
+            old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):

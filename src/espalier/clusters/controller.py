@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
@@ -41,7 +43,10 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass: whatever can be done now is done, and the status is true afterwards."""
-        scope = self._tools.observer.scope(key)
+        try:
+            scope = self._tools.observer.scope(key)
+        except msgspec.ValidationError as error:
+            return Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
         if scope is None:
             self._tools.remotes.drop(key)
             return Done()

@@ -46,6 +46,9 @@ FAILURES = frozenset(
     }
 )
 
+WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
+"""Reason of a fault that passes once the API server of the workload cluster answers again."""
+
 DEFAULT_GROUP = "md-0"
 """Name of a group of workers that has none."""
 

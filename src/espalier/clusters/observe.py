@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
@@ -18,7 +20,7 @@ from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.design import Design, design
 from espalier.clusters.relevance import relevant
-from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.scope import Machinery, Scope, read
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
 from espalier.runtime.cache import Cache, Caches
@@ -112,7 +114,7 @@ class Observer:
         found = self.clusters.get(key)
         if found is None:
             return None
-        cluster = found.decode(eksa.Cluster)
+        cluster = read(found)
         bundles = self._bundles_of(cluster.spec)
         made: Design | None = None
         problem = ""
@@ -171,7 +173,7 @@ class Observer:
         candidates = self.all_clusters.by_index(BY_NAME, name) if name else []
         near = [found for found in candidates if found.namespace == cluster.metadata.namespace]
         chosen = near or candidates
-        return chosen[0].decode(eksa.Cluster) if len(chosen) == 1 else None
+        return read(chosen[0]) if len(chosen) == 1 else None
 
     def known_versions(self) -> tuple[str, ...]:
         """The eksaVersions of the EKSAReleases that there are."""
@@ -238,18 +240,22 @@ class Observer:
 
     def _unsettled(self, changed: Object) -> Iterable[Key]:
         """A release concerns those that wait for one; the others have theirs, and keep it."""
-        return [
-            cluster.key
-            for cluster in self.clusters.list()
-            if (decoded := cluster.decode(eksa.Cluster)).status.observed_generation != decoded.metadata.generation
-        ]
+        return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
         """A Cluster that comes or goes concerns those of its name, and those that wait for their management cluster."""
-        decoded = changed.decode(eksa.Cluster)
+        decoded = read(changed)
         rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
         management = decoded.spec.management_cluster.name in ("", changed.name)
         return rivals if not management else [*rivals, *self._unsettled(changed)]
+
+
+def _is_settled(found: Object) -> bool:
+    try:
+        cluster = read(found)
+    except msgspec.ValidationError:
+        return True
+    return cluster.status.observed_generation == cluster.metadata.generation
 
 
 def _by_name(object_: Object) -> Iterable[str]:
@@ -266,5 +272,8 @@ def _by_cluster(object_: Object) -> Iterable[str]:
 
 
 def _by_datacenter(object_: Object) -> Iterable[str]:
-    reference = object_.decode(eksa.Cluster).spec.datacenter_ref
+    try:
+        reference = read(object_).spec.datacenter_ref
+    except msgspec.ValidationError:  # said by its own pass; here it may not end the watch of all others
+        return ()
     return (f"{reference.kind}/{object_.namespace}/{reference.name}",) if reference else ()

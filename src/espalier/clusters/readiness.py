@@ -26,6 +26,21 @@ CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
+PROGRESS = frozenset(
+    {
+        INITIALIZING,
+        NOT_INITIALIZED,
+        OUTDATED,
+        ROLLING,
+        SCALING_UP,
+        SCALING_DOWN,
+        NODES_NOT_READY,
+        UNHEALTHY,
+        CONTROL_PLANE_NOT_READY,
+    }
+)
+"""Reasons to wait that the conditions tell better than the step that waits."""
+
 SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
 
 _NOT_LOOKED_YET = "what was asked for last has not been looked at yet"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import msgspec
+
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
@@ -162,6 +164,17 @@ class Scope:
     def leaves_cni_alone(self) -> bool:
         """Whether the CNI is not touched after the first installation."""
         return bool(getattr(cni_of(self.spec), "skip_upgrade", False))
+
+
+def read(found: Object) -> eksa.Cluster:
+    """A Cluster as it is stored. A status in another shape (EKS Anywhere's conditions need no reason) counts as none.
+
+    Raises `msgspec.ValidationError` when the spec is not one.
+    """
+    try:
+        return found.decode(eksa.Cluster)
+    except msgspec.ValidationError:
+        return msgspec.convert({**found.tree, "status": {}}, eksa.Cluster)
 
 
 def is_self_managed(cluster: eksa.Cluster) -> bool:

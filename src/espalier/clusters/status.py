@@ -67,11 +67,18 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
         return _condition(names.READY, "False", "Deleting", message)
     obstacle = first_obstacle(parts)
     is_current = scope.is_settled or scope.is_paused
-    if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or outcome.reason in names.FAILURES):
+    if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_telling(outcome)):
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:
         return _condition(names.READY, obstacle.status, obstacle.reason, obstacle.message)
     return _condition(names.READY, "True", "ClusterReady", _usable(scope))
+
+
+def _is_telling(outcome: Wait | Fault) -> bool:
+    """Whether an outcome says more than the conditions. Of faults, those do that are not over at the next attempt."""
+    if isinstance(outcome, Wait):
+        return outcome.reason not in readiness.PROGRESS
+    return outcome.reason in (*names.FAILURES, names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION)
 
 
 def _usable(scope: Scope) -> str:

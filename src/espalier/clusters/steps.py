@@ -144,7 +144,7 @@ async def install_cni(p: Pass) -> Outcome:
         for manifest in cni.objects(_design(p)):
             await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
     except (KubeError, ValueError) as error:
-        reason = "WorkloadClusterUnreachable" if isinstance(error, Unreachable) else readiness.CNI_INSTALLATION
+        reason = names.WORKLOAD_CLUSTER_UNREACHABLE if isinstance(error, Unreachable) else readiness.CNI_INSTALLATION
         return Fault(reason, f"the CNI could not be installed in the workload cluster: {error}")
     await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
     p.event("Normal", "CNIInstalled", f"{scope.wanted_cni.rpartition('-')[0]} was applied to the workload cluster")

@@ -317,3 +317,8 @@ def test_bundles_have_each_version_once() -> None:
     }
     request = AdmissionRequest("CREATE", "Bundles", "eksa-system", "b", ADMIN, as_object(bundles))
     assert validate_bundles(request).causes[0].field == "spec.versionsBundles[1].kubeVersion"
+
+
+def test_a_status_of_an_older_manager_is_no_reason_to_refuse_a_change() -> None:
+    old = edited({"status": {"conditions": [{"type": "Ready", "status": "True", "severity": "Info"}]}})
+    assert ask(edited({GROUP + "count": 3}, old), old).allowed

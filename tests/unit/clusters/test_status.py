@@ -18,7 +18,7 @@ from espalier.clusters.status import status_of
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WAITING = Wait("Something", "waiting for something")
+WAITING = Wait("OutdatedInformation", "waiting for the control plane to be looked at")
 
 
 def report(scope: Scope, outcome: Outcome = WAITING) -> ClusterStatus:
@@ -140,6 +140,16 @@ def test_ready_says_what_else_is_waited_for() -> None:
     assert status.failure_reason is None
 
 
+def test_what_holds_everything_up_is_said_before_what_is_waited_for_anyway() -> None:
+    scope = made(objects=objects(workers={"readyReplicas": 0}))
+    held = Wait("KubeconfigSecretTaken", "the Secret is taken")
+    assert condition(report(scope, held), "Ready").message == "the Secret is taken"
+    unreachable = Fault("WorkloadClusterUnreachable", "no answer")
+    assert condition(report(scope, unreachable), "Ready").message == "no answer"
+    passing = Fault("Conflict", "somebody was faster")
+    assert condition(report(scope, passing), "Ready").reason == "NodesNotReady"
+
+
 def test_a_missing_child_is_a_failure_that_is_waited_out() -> None:
     outcome = Wait("MissingDependentObjects", "waiting for DockerDatacenterConfig garden")
     status = report(scope(example()[0]), outcome)
@@ -217,6 +227,13 @@ def test_times_of_transitions_move_only_with_the_status() -> None:
     worse = status_of(made(objects=objects(workers={"readyReplicas": 0}), status=settled(**tree)), Done(), later)
     assert condition(worse, "WorkersReady").last_transition_time == "2026-01-02T00:00:00Z"
     assert condition(worse, "ControlPlaneReady").last_transition_time == "2026-01-01T00:00:00Z"
+
+
+def test_a_status_that_an_older_manager_wrote_is_written_anew() -> None:
+    tree = example()[0]
+    tree["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "reconciledGeneration": 1}
+    status = report(scope(tree))
+    assert said(status)["Ready"].startswith("False/")
 
 
 def _tree(one: Condition) -> dict[str, Any]:
