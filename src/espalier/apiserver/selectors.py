@@ -135,7 +135,10 @@ def _field_term(kind: ServedKind, path: str, wanted: str, equal: bool) -> Callab
     if path == "metadata.namespace" and kind.resource.namespaced:
         return lambda item: (item.head.metadata.namespace == wanted) == equal
     if path not in kind.selectable:
-        raise bad_request(f"field label not supported: {path}")
+        if kind.custom or kind.selectable:
+            raise bad_request(f"field label not supported: {path}")
+        known = '"metadata.name", "metadata.namespace"'
+        raise bad_request(f'"{path}" is not a known field selector: only {known}')
     steps = kind.selectable[path].split(".")
 
     def holds(item: Object) -> bool:

@@ -367,7 +367,7 @@ class Writer:
         if not unknown:
             return
         level = draft.ask.query.get("fieldValidation") or "Warn"
-        sentences = [f'unknown field "{name}"' for name in unknown]
+        sentences = [f'unknown field "{name}"' for name in sorted(unknown)]
         if level == "Strict":
             resource = draft.kind.resource
             raise failures.bad_request(

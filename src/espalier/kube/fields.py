@@ -179,8 +179,8 @@ def extract(tree: Tree, fields: FieldSet) -> Tree:
 
     Keys of list items come with their items, for without them nobody knows which items they are.
     """
-    result = _extract(tree, fields)
-    return result if isinstance(result, dict) else {}
+    part: Tree = _extract(tree, fields) if fields else {}
+    return part
 
 
 def _extract(value: Any, fields: FieldSet) -> Any:

@@ -1,0 +1,110 @@
+"""Sets of fields obey the laws of sets, and FieldsV1 says exactly one of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.kube import fields
+from espalier.kube.fields import FieldSet
+
+ELEMENTS = st.sampled_from(["f:a", "f:b", "f:spec", 'k:{"name":"x"}', 'k:{"name":"y"}', 'v:"x"', "v:1", "i:0"])
+PATHS = st.frozensets(st.lists(ELEMENTS, min_size=1, max_size=4).map(tuple), max_size=12)
+
+
+def set_of(paths: frozenset[tuple[str, ...]]) -> FieldSet:
+    result: FieldSet = {}
+    for path in paths:
+        below: FieldSet = {}
+        for element in reversed(path):
+            below = {element: below}
+        result = fields.union(result, below)
+    return result
+
+
+def paths_of(names: FieldSet) -> frozenset[tuple[str, ...]]:
+    return frozenset(fields.paths(names))
+
+
+@given(PATHS)
+def test_a_set_holds_the_paths_it_was_made_of(paths: frozenset[tuple[str, ...]]) -> None:
+    names = set_of(paths)
+    assert paths_of(names) == paths
+    assert all(fields.has(names, *path) for path in paths)
+    assert bool(names) == bool(paths)
+
+
+@given(PATHS)
+def test_what_is_serialized_is_parsed_again(paths: frozenset[tuple[str, ...]]) -> None:
+    raw = fields.serialize(set_of(paths))
+    assert paths_of(fields.parse(raw)) == paths
+    assert fields.serialize(fields.parse(raw)) == raw
+    assert fields.parse(json.loads(raw)) == fields.parse(raw)
+
+
+@given(PATHS, PATHS)
+def test_the_algebra_is_that_of_sets(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+    a, b = set_of(one), set_of(other)
+    assert paths_of(fields.union(a, b)) == one | other
+    assert paths_of(fields.intersection(a, b)) == one & other
+    assert paths_of(fields.difference(a, b)) == one - other
+    assert (a, b) == (set_of(one), set_of(other)), "arguments stay as they are"
+
+
+@given(PATHS, PATHS)
+def test_equal_sets_are_equal_values(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+    whole = fields.union(set_of(one), set_of(other))
+    assert whole == fields.union(set_of(other), set_of(one))
+    assert fields.union(fields.difference(whole, set_of(other)), fields.intersection(whole, set_of(other))) == whole
+
+
+@given(PATHS, PATHS)
+def test_what_is_below_goes_with_it(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+    left = {path for path in one if not any(path[: len(gone)] == gone for gone in other)}
+    assert paths_of(fields.without_below(set_of(one), set_of(other))) == left
+
+
+def test_keys_are_read_in_any_form() -> None:
+    loose = b'{"f:ports":{"k:{\\"protocol\\": \\"TCP\\", \\"port\\":80}":{".":{},"f:port":{}}}}'
+    assert fields.serialize(fields.parse(loose)) == (
+        b'{"f:ports":{"k:{\\"port\\":80,\\"protocol\\":\\"TCP\\"}":{".":{},"f:port":{}}}}'
+    )
+
+
+@pytest.mark.parametrize("wrong", [b"[]", b"no", b'{"x:a":{}}', b'{"f:a":1}', b'{"k:nope":{}}'])
+def test_what_is_no_set_is_refused(wrong: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        fields.parse(wrong)
+
+
+OBJECT: dict[str, Any] = {
+    "metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]},
+    "spec": {
+        "replicas": 3,
+        "containers": [{"name": "web", "image": "i", "env": [1, 2]}, {"name": "log", "image": "j"}],
+        "selector": {"app": "x"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "part"),
+    [
+        ({}, {}),
+        ({"f:spec": {"f:replicas": {}}}, {"spec": {"replicas": 3}}),
+        ({"f:spec": {"f:selector": {}}}, {"spec": {"selector": {"app": "x"}}}),
+        ({"f:metadata": {"f:labels": {".": {}, "f:b": {}}}}, {"metadata": {"labels": {"b": "2"}}}),
+        ({"f:metadata": {"f:finalizers": {'v:"y"': {}}}}, {"metadata": {"finalizers": ["y"]}}),
+        (
+            {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}},
+            {"spec": {"containers": [{"name": "web", "image": "i"}]}},
+        ),
+        ({"f:spec": {"f:nothing": {}}}, {"spec": {}}),
+    ],
+)
+def test_the_part_of_an_object_that_a_set_names(names: FieldSet, part: dict[str, Any]) -> None:
+    assert fields.extract(OBJECT, names) == part
