@@ -17,6 +17,7 @@ _MOVING = re.compile(r"\r?\x1b\[\d*[A-K]|\x1b\[\?25[lh]|\r")
 
 
 def main() -> None:
+    """Run the demonstration on a terminal and draw what stays on it."""
     seen = bytearray()
 
     def keep(descriptor: int) -> bytes:
