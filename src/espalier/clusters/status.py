@@ -43,8 +43,8 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime) -> ClusterStatus:
         failure_message=outcome.message if isinstance(outcome, Wait | Fault) and failed else None,
         observed_generation=generation,
         children_observed_generation=children_generation,
-        reconciled_generation=generation,
-        children_reconciled_generation=children_generation,
+        reconciled_generation=old.reconciled_generation,
+        children_reconciled_generation=old.children_reconciled_generation,
         eksd_release_ref=_distro(scope) or old.eksd_release_ref,
         cluster_certificate_info=old.cluster_certificate_info,
     )
