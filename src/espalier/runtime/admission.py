@@ -137,7 +137,10 @@ def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> byt
             "code": response.code,
         }
         if response.causes:
-            answer["status"]["details"] = {"causes": msgspec.to_builtins(response.causes)}
+            details: dict[str, Any] = {"causes": msgspec.to_builtins(response.causes)}
+            if object_ is not None:  # kubectl begins its complaint with these
+                details |= {"name": object_.name, "kind": object_.kind}
+            answer["status"]["details"] = details
     elif response.changed is not None and object_ is not None:
         patch = jsonpatch.make_patch(object_.tree, response.changed).patch
         if patch:

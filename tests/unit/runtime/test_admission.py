@@ -53,15 +53,17 @@ def test_a_handler_sees_what_is_asked() -> None:
     assert request.old is None
 
 
-def test_a_refusal_names_each_wrong_field() -> None:
+def test_a_refusal_names_the_object_and_each_wrong_field() -> None:
     causes = (StatusCause(reason="FieldValueInvalid", message="must be odd", field="spec.size"),)
     status = ask(lambda request: AdmissionResponse.refuse_fields("spec.size: must be odd", causes), **CREATION)[
         "status"
     ]
     assert (status["code"], status["reason"], status["message"]) == (422, "Invalid", "spec.size: must be odd")
-    assert status["details"]["causes"] == [
-        {"reason": "FieldValueInvalid", "message": "must be odd", "field": "spec.size"}
-    ]
+    assert status["details"] == {
+        "name": "a",
+        "kind": "Thing",
+        "causes": [{"reason": "FieldValueInvalid", "message": "must be odd", "field": "spec.size"}],
+    }
 
 
 def test_a_change_is_answered_as_a_patch_that_makes_it() -> None:
