@@ -120,8 +120,12 @@ def _kind(
         check=rules.CHECKS.get(resource),
         definition=definition,
         make_schema=partial(schema, definition),
-        make_node=partial(node, definition),
-        **{"table": resource.group_resource, "storage_version": resource.api_version, **more},
+        **{
+            "table": resource.group_resource,
+            "storage_version": resource.api_version,
+            "make_node": partial(node, definition),
+            **more,
+        },
     )
 
 
@@ -137,6 +141,7 @@ _EVENT_FIELDS = (
     "source",
     "type",
 )
+_core_event = partial(node, definition_of(core.CORE_EVENT))  # the form in which events of both groups are stored
 _EVENT_NAMES = {
     "regarding": "involvedObject",
     "note": "message",
@@ -222,7 +227,15 @@ KINDS: tuple[ServedKind, ...] = (
     _kind(core.JOB, subresources=_STATUS, all_=True, generation=True, selectable=("status.successful",)),
     _kind(core.LEASE),
     _kind(core.ENDPOINT_SLICE, generation=True),
-    _kind(core.EVENT, "ev", selectable=_EVENT_FIELDS, table="events", storage_version="v1", renamed=_EVENT_NAMES),
+    _kind(
+        core.EVENT,
+        "ev",
+        selectable=_EVENT_FIELDS,
+        table="events",
+        storage_version="v1",
+        renamed=_EVENT_NAMES,
+        make_node=partial(node, definition_of(core.CORE_EVENT)),
+    ),
     _kind(_of(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False), generation=True),
     _kind(_of(_NETWORKING, "ingresses", "Ingress"), "ing", subresources=_STATUS, generation=True),
     _kind(_of(_NETWORKING, "networkpolicies", "NetworkPolicy"), "netpol", generation=True),

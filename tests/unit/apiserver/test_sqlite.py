@@ -91,7 +91,7 @@ async def test_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         sys.executable, "-c", WRITER, str(path), stdout=asyncio.subprocess.PIPE
     )
     assert writer.stdout is not None
-    acknowledged = []
+    acknowledged: list[str] = []
     async with asyncio.timeout(60):
         while len(acknowledged) < 200:
             acknowledged.append((await writer.stdout.readline()).decode().strip())
