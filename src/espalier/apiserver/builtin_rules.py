@@ -122,6 +122,15 @@ def _secret(new: Tree, old: Tree | None) -> None:
     new.setdefault("type", "Opaque")
 
 
+def _role_binding(new: Tree, old: Tree | None) -> None:
+    group = "rbac.authorization.k8s.io"
+    if isinstance(new.get("roleRef"), dict):
+        _fill(new["roleRef"], {"apiGroup": group})
+    for subject in new.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group"):
+            _fill(subject, {"apiGroup": group})
+
+
 def _webhooks(mutating: bool) -> Complete:
     defaults = {**_WEBHOOK_DEFAULTS, "reinvocationPolicy": "Never"} if mutating else _WEBHOOK_DEFAULTS
 
@@ -185,6 +194,8 @@ COMPLETE: Mapping[Resource, Complete] = MappingProxyType(
         **{resource: _spec(resource) for resource in _SPEC_DEFAULTS},
         core.NAMESPACE: _namespace,
         core.SECRET: _secret,
+        core.ROLE_BINDING: _role_binding,
+        core.CLUSTER_ROLE_BINDING: _role_binding,
         core.MUTATING_WEBHOOK_CONFIGURATION: _webhooks(True),
         core.VALIDATING_WEBHOOK_CONFIGURATION: _webhooks(False),
     }

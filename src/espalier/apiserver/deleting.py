@@ -25,6 +25,9 @@ ATTEMPTS = 10
 POD_GRACE = 30
 """Seconds that a pod has to end, if neither it nor the request says otherwise."""
 
+IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+"""Namespaces that can't be deleted."""
+
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -72,6 +75,8 @@ class Deleter:
             old = table.objects.get(ask.key)
             if old is None:
                 raise failures.not_found(ask.kind.resource, ask.name)
+            if self._is_namespace(ask) and ask.name in IMMORTAL:
+                raise failures.refused(ask.kind.resource, ask.name, "this namespace may not be deleted")
             self._check_preconditions(ask, old, options)
             warnings: list[str] = []
             yield from self._admit(ask, old, warnings)

@@ -13,13 +13,13 @@ import msgspec
 from espalier.api import core as builtin
 from espalier.apiserver import builtin as builtin_kinds
 from espalier.apiserver import definitions
-from espalier.apiserver.authorization import masters_only
 from espalier.apiserver.content import JSON, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
 from espalier.apiserver.handler import Handler
 from espalier.apiserver.housekeeping import Housekeeping
 from espalier.apiserver.openapi import OpenApi
+from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.requests import Ask, Authorizer, parse
 from espalier.apiserver.store import Change, Store
@@ -41,6 +41,7 @@ class Server:
     """An API server in this process (`kube.wire.Endpoint`).
 
     `now` and `random` are all it knows of time and chance. `call_webhook` makes the calls of admission webhooks.
+    `authorizer` says who may do what; without it, administrators anything and others what the stored roles allow.
     `requests` counts what was asked, by verb, resource, subresource and user agent. `version` may be changed while it
     runs: it is what the server says of itself.
     """
@@ -53,12 +54,12 @@ class Server:
         random: random.Random,
         call_webhook: CallWebhook | None = None,
         version: str = "v1.36.3",
-        authorizer: Authorizer = masters_only,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.requests: Counter[tuple[str, str, str, str]] = Counter()
         self.registry = Registry(builtin_kinds.KINDS)
         self._store = store
-        self._core = Core(store, self.registry, now, random, authorizer)
+        self._core = Core(store, self.registry, now, random, authorizer or Rbac(store))
         self._handler = Handler(self._core)
         self._call_webhook = call_webhook
         self._watches: dict[Watch, None] = {}

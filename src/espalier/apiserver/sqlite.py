@@ -140,7 +140,7 @@ class SqliteStore(Store):
             garbage, self._garbage = self._garbage, []
             try:
                 await loop.run_in_executor(None, self._commit, self._writing, garbage, self._compacted)
-            except apsw.Error as error:
+            except (apsw.Error, OSError, RuntimeError) as error:
                 self._fail(error)
             else:
                 done, self._writing = self._writing, []
@@ -167,7 +167,7 @@ class SqliteStore(Store):
                 [(changes[-1].revision, "revision"), (compacted, "compacted")],
             )
 
-    def _fail(self, error: apsw.Error) -> None:
+    def _fail(self, error: Exception) -> None:
         """Nothing that was not acknowledged ever happened."""
         self._failure = (
             f"the server's storage {self._path.name} can't be written ({error}); it answers reads only, until there "

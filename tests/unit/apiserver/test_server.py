@@ -107,7 +107,7 @@ async def journey(simulation: Simulation) -> bytes:
             await client.apply(CONFIG_MAP, body(created.name, {"lane": str(lane)}))
 
     await asyncio.gather(*(make(lane) for lane in range(3)))
-    await client.delete(NAMESPACE, "default")
+    await client.delete(NAMESPACE, "kube-node-lease")
     listed = await client.raw(Request("GET", CONFIG_MAP.path()))
     namespaces = await client.raw(Request("GET", NAMESPACE.path()))
     await server.close()
@@ -296,6 +296,11 @@ async def test_a_server_that_is_not_running_says_so() -> None:
     with pytest.raises(ServerFailure) as refused:
         await client_of(new_server()).list(CONFIG_MAP)
     assert refused.value.status.code == 503
+
+
+async def test_some_namespaces_stay(client: Client) -> None:
+    with pytest.raises(Forbidden, match=r'^namespaces "default" is forbidden: this namespace may not be deleted$'):
+        await client.delete(NAMESPACE, "default")
 
 
 # Definitions.

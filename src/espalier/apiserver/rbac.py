@@ -1,0 +1,151 @@
+"""Role-based access control: what the stored roles and bindings allow. `allows` is pure; `Rbac` reads a store."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from espalier.api import core as builtin
+from espalier.api.meta import Part
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.authorization import masters_only
+from espalier.apiserver.requests import Attributes
+from espalier.apiserver.store import Store
+from espalier.kube.wire import User
+
+P = TypeVar("P", bound=Part)
+
+
+class PolicyRule(Part):
+    """Verbs on resources; `*` stands for all, `pods/*` for all subresources of pods."""
+
+    verbs: list[str] = []
+    api_groups: list[str] = []
+    resources: list[str] = []
+    resource_names: list[str] = []
+
+    def covers(self, asked: Attributes) -> bool:
+        """Whether the rule allows what is asked."""
+        return (
+            _listed(self.verbs, asked.verb)
+            and _listed(self.api_groups, asked.group)
+            and any(_names(pattern, asked) for pattern in self.resources)
+            and (not self.resource_names or (bool(asked.name) and asked.name in self.resource_names))
+        )
+
+
+class Subject(Part):
+    """A user, a group or a service account."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+    def is_user(self, user: User) -> bool:
+        """Whether a user is meant."""
+        match self.kind:
+            case "User":
+                return user.name == self.name
+            case "Group":
+                return self.name in user.groups
+            case "ServiceAccount":
+                return user.name == f"system:serviceaccount:{self.namespace}:{self.name}"
+        return False
+
+
+class RoleRef(Part):
+    """The role that a binding gives."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Role(Part):
+    """A Role or ClusterRole."""
+
+    rules: list[PolicyRule] | None = None
+
+
+class Binding(Part):
+    """A RoleBinding or ClusterRoleBinding."""
+
+    role_ref: RoleRef = msgspec.field(default_factory=RoleRef)
+    subjects: list[Subject] | None = None
+
+
+class Grant(NamedTuple):
+    """A binding and the rules of its role. One of a RoleBinding counts in its namespace only; "" is everywhere."""
+
+    namespace: str
+    subjects: Sequence[Subject]
+    rules: Sequence[PolicyRule]
+
+
+def allows(asked: Attributes, user: User, grants: Iterable[Grant]) -> bool:
+    """Whether some grant to the user covers what is asked."""
+    return any(
+        (not grant.namespace or grant.namespace == asked.namespace)
+        and any(subject.is_user(user) for subject in grant.subjects)
+        and any(rule.covers(asked) for rule in grant.rules)
+        for grant in grants
+    )
+
+
+def _listed(allowed: Sequence[str], value: str) -> bool:
+    return value in allowed or "*" in allowed
+
+
+def _names(pattern: str, asked: Attributes) -> bool:
+    if pattern == "*":
+        return True
+    resource, _, subresource = pattern.partition("/")
+    return resource in ("*", asked.resource) and (
+        subresource == asked.subresource or (subresource == "*" and bool(asked.subresource))
+    )
+
+
+class Rbac:
+    """An `Authorizer` that administrators pass always, and others as the roles in a store say.
+
+    Aggregated ClusterRoles are used as they are stored: nobody here fills them in.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read_at: tuple[int, ...] = ()
+        self._grants: list[Grant] = []
+
+    def __call__(self, asked: Attributes, user: User) -> bool:
+        """Whether the user may do what is asked."""
+        return masters_only(asked, user) or allows(asked, user, self._current())
+
+    def _current(self) -> list[Grant]:
+        now = tuple(self._store.table(resource.group_resource).latest for resource in _RESOURCES)
+        if now != self._read_at:
+            self._grants = list(self._read())
+            self._read_at = now
+        return self._grants
+
+    def _read(self) -> Iterator[Grant]:
+        roles = self._of(builtin.ROLE, Role)
+        cluster_roles = self._of(builtin.CLUSTER_ROLE, Role)
+        for resource in (builtin.CLUSTER_ROLE_BINDING, builtin.ROLE_BINDING):
+            for key, binding in self._of(resource, Binding).items():
+                reference = binding.role_ref
+                if reference.kind == "ClusterRole":
+                    role = cluster_roles.get(Key("", reference.name))
+                else:
+                    role = roles.get(Key(key.namespace, reference.name))
+                if role is not None:
+                    yield Grant(key.namespace, binding.subjects or (), role.rules or ())
+
+    def _of(self, resource: Resource, type_: type[P]) -> Mapping[Key, P]:
+        objects = self._store.table(resource.group_resource).objects
+        return {key: item.decode(type_) for key, item in objects.items()}
+
+
+_RESOURCES = (builtin.ROLE, builtin.CLUSTER_ROLE, builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING)
