@@ -27,7 +27,7 @@ check: .venv/.installed ## Style, types, layers
 	@$(BIN)/lint-imports
 
 bench: .venv/.installed ## Every figure that the README claims, measured here
-	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
 real-assets: ## kube-apiserver, kube-controller-manager, kubectl and etcd, into a cache outside the tree (needs Go)
 	@$(PYTHON) assets/build.py

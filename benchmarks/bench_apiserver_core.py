@@ -44,7 +44,9 @@ def machine(index: int, version: str = "v1.35.4") -> dict[str, Any]:
         "spec": {
             "clusterName": f"cluster-{index % 200}",
             "version": version,
-            "bootstrap": {"configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "b"}},
+            "bootstrap": {
+                "configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "b"}
+            },
             "infrastructureRef": {
                 "apiGroup": "infrastructure.cluster.x-k8s.io",
                 "kind": "DockerMachine",

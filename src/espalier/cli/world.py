@@ -63,8 +63,6 @@ class World:
             server = Server(SqliteStore(home.database), now=clock.now, random=entropy, call_webhook=caller)
             await server.start()
             stack.push_async_callback(server.close)
-            url = await _serve(stack, server, home, clock, port)
-
             client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
             stack.push_async_callback(client.close)
             workloads = Workloads(clock=clock, entropy=entropy, stores=FolderStores(home.root))
@@ -83,6 +81,8 @@ class World:
             managing = asyncio.create_task(manager.run(), name="manager")
             stack.push_async_callback(_stop, manager, managing)
             await _leading(manager, managing)
+            # Last: whoever gets an answer finds everything there.
+            url = await _serve(stack, server, home, clock, port)
             yield cls(url, releases.newest().kubernetes_versions, server, manager, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
