@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import (
     CONFIG_MAP,
@@ -44,6 +42,8 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Response, Transport
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
 
 __all__ = ["control_plane"]
 

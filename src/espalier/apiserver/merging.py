@@ -7,6 +7,7 @@ somebody else owns them.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from espalier.api.meta import Tree
@@ -31,13 +32,19 @@ def merged(live: Any, applied: Any, node: Node | None) -> Any:
 
 
 def _merged_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
-    """Items that are there keep their place; new ones come behind them, in the order in which they are applied."""
-    wanted = elements_of(applied, node)
-    result = []
-    for item in live:
-        over = wanted.pop(element_of(item, node), None)
-        result.append(item if over is None else merged(item, over, node.items))
-    return [*result, *wanted.values()]
+    """Applied items come in the order in which they are applied; others stay before what follows them."""
+    there, wanted = elements_of(live, node), elements_of(applied, node)
+    place = {element: index for index, element in enumerate(there)}
+    others = deque(element for element in there if element not in wanted)
+    result: list[Any] = []
+    for element, item in wanted.items():
+        if element not in there:
+            result.append(item)
+            continue
+        while others and place[others[0]] < place[element]:
+            result.append(there[others.popleft()])
+        result.append(merged(there[element], item, node.items))
+    return [*result, *(there[element] for element in others)]
 
 
 def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:

@@ -1,0 +1,30 @@
+"""The schemas of built-in kinds are those of kube-apiserver."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.apiserver import builtin
+from espalier.apiserver.registry import ServedKind
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from tests.support.builtin_schemas import FILE, read, text_of
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
+
+__all__ = ["control_plane"]
+
+
+@pytest.mark.envtest
+async def test_the_file_says_what_the_server_says(control_plane: ControlPlane) -> None:
+    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    assert text_of(await read(client)) == FILE.read_text(), "run python -m tests.support.builtin_schemas"
+    await client.close()
+
+
+@pytest.mark.parametrize("kind", builtin.KINDS, ids=lambda kind: kind.resource.group_resource)
+def test_every_built_in_kind_has_a_schema(kind: ServedKind) -> None:
+    assert kind.schema["type"] == "object"
+    assert "$ref" not in str(kind.schema).replace("'$ref': {'type': 'string'}", "")
+    assert {"apiVersion", "kind", "metadata"} <= kind.node.properties.keys()
