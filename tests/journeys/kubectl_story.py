@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.kubectl import Kubectl, columns
 from tests.support.management import Management
@@ -89,11 +90,30 @@ async def workload_kubectl(management: Management) -> Kubectl:
     return management.kubectl.with_kubeconfig(file)
 
 
-async def inventory(management: Management) -> set[str]:
+class Listed(NamedTuple):
+    """One object, as kubectl names it."""
+
+    kind: str
+    name: str
+    namespace: str
+
+
+async def inventory(management: Management) -> set[Listed]:
     """Every object of every kind that can be listed, but for what comes and goes by itself."""
     kubectl = management.kubectl
     kinds = (await kubectl("api-resources", "--verbs=list", "-o", "name")).split()
     kinds = [kind for kind in kinds if kind not in {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}]
-    template = "custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
-    listed = await kubectl("get", ",".join(kinds), "--all-namespaces", "--no-headers", "-o", template)
-    return {" ".join(line.split()) for line in listed.splitlines()}
+    table = "custom-columns=KIND:.kind,VERSION:.apiVersion,NAME:.metadata.name,NAMESPACE:.metadata.namespace"
+    listed = await kubectl("get", ",".join(kinds), "--all-namespaces", "--no-headers", "-o", table)
+    found = set()
+    for kind, version, name, namespace in map(str.split, listed.splitlines()):
+        group, _, version_in_group = version.rpartition("/")
+        found.add(Listed(f"{kind}.{version_in_group}.{group}" if group else kind, name, namespace))
+    return found
+
+
+async def nothing_is_left(management: Management, before: set[Listed]) -> None:
+    """All is as it was before, once the garbage collector has taken what went with its owners."""
+    for kind, name, namespace in await inventory(management) - before:
+        await management.kubectl("wait", "--for=delete", f"{kind}/{name}", "--namespace", namespace, TIMEOUT)
+    assert await inventory(management) - before == set()

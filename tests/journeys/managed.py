@@ -54,6 +54,7 @@ class ManagedLaptop:
     """A running laptop. What it is asked to do goes through the API, as a user would ask it."""
 
     store: Store
+    server: Server
     client: Client
     manager: Manager
     machinery: Caches
@@ -175,7 +176,7 @@ async def managed_laptop(
         await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield ManagedLaptop(kept, user, manager, caches, workloads, manager.caches.of(Cluster.resource))
+        yield ManagedLaptop(kept, server, user, manager, caches, workloads, manager.caches.of(Cluster.resource))
 
 
 def as_granted(attributes: Attributes, user: User) -> bool:

@@ -7,13 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from tests.journeys import kubectl_story as story
-from tests.support.control_plane_fixture import control_plane
-from tests.support.management import Management, laptop, production
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
+from tests.journeys import kubectl_story as story
+from tests.support.control_plane_fixture import control_plane
+from tests.support.management import Management, laptop, production
 
 __all__ = ["control_plane"]
 
@@ -74,4 +74,4 @@ async def test_a_cluster_in_the_hands_of_kubectl(starting: AbstractAsyncContextM
         assert machines.there() == machines.seen[story.VERSIONS["1.36"]]
 
         await story.delete(management)
-        assert await story.inventory(management) - before == set()
+        await story.nothing_is_left(management, before)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+
 from tests.support.control_plane import READING_VERBS, Account
 
 
@@ -63,23 +65,46 @@ class Asked(msgspec.Struct, rename="camel"):
         return f"{self.user.username} ({self.user_agent}): {self.verb} {self.request_uri} -> {self.code}"
 
 
+class Requests:
+    """The requests that a log tells of, one after the other, also those to come."""
+
+    def __init__(self, lines: asyncio.StreamReader) -> None:
+        self._lines = lines
+
+    def __aiter__(self) -> Requests:
+        return self
+
+    async def __anext__(self) -> Asked:
+        line = await self._lines.readline()
+        if not line:
+            raise StopAsyncIteration
+        return _decode(line)
+
+    async def writes(self, seconds: float) -> list[str]:
+        """What is written within so many seconds, renewed Leases aside."""
+        found = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for asked in self:
+                    if asked.is_write:
+                        found.append(str(asked))
+        return found
+
+
+_decode = msgspec.json.Decoder(Asked).decode
+
+
 @asynccontextmanager
-async def following(audit_log: Path, *, since: int = 0) -> AsyncIterator[AsyncIterator[Asked]]:
-    """Every request that the log tells of, from this byte on, also those to come."""
+async def following(audit_log: Path, *, since: int = 0) -> AsyncIterator[Requests]:
+    """Read an audit log from this byte on, and as it grows."""
     process = await asyncio.create_subprocess_exec(
         *("tail", "--bytes", f"+{since + 1}", "--follow", audit_log),
         stdout=subprocess.PIPE,
         limit=2**20,
     )
     assert process.stdout is not None
-    decode = msgspec.json.Decoder(Asked).decode
-
-    async def requests(lines: AsyncIterator[bytes]) -> AsyncIterator[Asked]:
-        async for line in lines:
-            yield decode(line)
-
     try:
-        yield requests(process.stdout)
+        yield Requests(process.stdout)
     finally:
         process.kill()
         await process.wait()
@@ -109,7 +134,9 @@ def grants(manifests: Iterable[dict[str, Any]]) -> Iterator[Grant]:
                         yield from (Grant(namespace, group, resource, verb) for verb in rule["verbs"])
 
 
-def uses(asked: Asked) -> set[Grant]:
-    """The grants by which a request may have been allowed."""
+def uses(asked: Asked) -> Iterator[Grant]:
+    """The grants by which a request may have been allowed; to apply what is not there needs the right to create it."""
     target = asked.target
-    return {Grant(namespace, target.group, target.full_resource, asked.verb) for namespace in {"", target.namespace}}
+    verbs = ["patch", "create"] if asked.verb == "patch" and asked.code == HTTPStatus.CREATED else [asked.verb]
+    for namespace in {"", target.namespace}:
+        yield from (Grant(namespace, target.group, target.full_resource, verb) for verb in verbs)

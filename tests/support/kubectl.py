@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support.control_plane import find_assets, why_no_assets
 
 

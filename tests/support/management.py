@@ -13,11 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tests.support.child_process import ChildProcess
-from tests.support.control_plane import ControlPlane
-from tests.support.kubectl import Kubectl, find_kubectl
-from tests.support.world import PROGRAM, LaptopWorld, laptop_world
-
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -38,6 +33,10 @@ from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
+from tests.support.child_process import ChildProcess
+from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import Kubectl, find_kubectl
+from tests.support.world import PROGRAM, LaptopWorld, laptop_world
 
 START_SECONDS = 60.0
 SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{manifests.NAME}"
