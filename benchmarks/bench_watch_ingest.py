@@ -25,14 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+
 from benchmarks.measure import cpu_seconds, report, spread
 from benchmarks.watched import CONFIG_MAPS, CUSTOM_OBJECTS, OBJECTS, Population, Watched
-from tests.support.control_plane import find_assets, real_control_plane, why_no_assets
-
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
+from tests.support.control_plane import find_assets, real_control_plane, why_no_assets
 
 ROOT = Path(__file__).parents[1]
 RUNS = 5

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import yaml
-from benchmarks.measure import cpu_seconds, peak_memory, report, spread, start_world
 
+from benchmarks.measure import cpu_seconds, peak_memory, report, spread, start_world
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from benchmarks.measure import cpu_seconds, peak_memory
 
+from benchmarks.measure import cpu_seconds, peak_memory
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport

@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tests.support.control_plane import ControlPlane
-
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
+from tests.support.control_plane import ControlPlane
 
 T = TypeVar("T")
 

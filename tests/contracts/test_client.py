@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, SECRET
 from espalier.api.resource import Resource
@@ -32,6 +30,8 @@ from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Transport
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
 
 __all__ = ["control_plane"]
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
-from tests.support.control_plane_fixture import control_plane
 
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
+from tests.support.control_plane_fixture import control_plane
 
 __all__ = ["control_plane"]
 

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 
 from espalier.api import core
 from espalier.api.kinds import Column
@@ -24,6 +22,8 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import ListMeta
 from espalier.kube.wire import Request
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
 
 __all__ = ["control_plane"]
 

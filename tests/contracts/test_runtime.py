@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import CONFIG_MAP, CORE_EVENT, LEASE, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.resource import Key
@@ -38,6 +36,8 @@ from espalier.runtime.fencing import Fence
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.webhooks import Webhooks
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
 
 __all__ = ["control_plane"]
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 
 from espalier.api.core import (
     CONFIG_MAP,
@@ -33,6 +31,8 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
 
 __all__ = ["control_plane"]
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.child_process import ChildFailed
-from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT
 from espalier.api.resource import Resource
@@ -21,6 +19,8 @@ from espalier.kube.errors import Forbidden
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
+from tests.support.child_process import ChildFailed
+from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
 pytestmark = pytest.mark.envtest
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.support.control_plane import ControlPlane
 
 from espalier.api import capi, eksa
 from espalier.api.core import Namespace
@@ -18,6 +17,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta
 from espalier.releases import Releases
+from tests.support.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.control_plane import find_assets, why_no_assets
 
 from espalier.api.manifests import read_manifests
+from tests.support.control_plane import find_assets, why_no_assets
 
 pytestmark = pytest.mark.envtest
 

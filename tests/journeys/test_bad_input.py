@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from tests.support.world import LaptopWorld, Told, laptop_world
 
 pytestmark = pytest.mark.embedded

@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 import pytest
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
-from tests.journeys.test_simulated_machines import CrashingTransport
 
 from espalier.api import capi
 from espalier.api.capi import cluster as capi_cluster
@@ -34,6 +32,8 @@ from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.wire import Transport
 from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.test_simulated_machines import CrashingTransport
 
 pytestmark = pytest.mark.embedded
 

@@ -10,22 +10,6 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
-from tests.journeys.laptop import (
-    EPOCH,
-    NEW,
-    OLD,
-    Laptop,
-    condition,
-    controlled,
-    is_rolled_out,
-    is_settled,
-    laptop,
-    machines,
-    manifest,
-    pod_network,
-)
-from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane  # noqa: F401 - a fixture
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.docker import DockerCluster, DockerMachine
@@ -45,6 +29,22 @@ from espalier.local.stores import MemoryStores
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
+from tests.journeys.laptop import (
+    EPOCH,
+    NEW,
+    OLD,
+    Laptop,
+    condition,
+    controlled,
+    is_rolled_out,
+    is_settled,
+    laptop,
+    machines,
+    manifest,
+    pod_network,
+)
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane  # noqa: F401 - a fixture
 
 T = TypeVar("T")
 

@@ -19,13 +19,13 @@ from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
-from tests.support.child_process import ChildFailed, ChildProcess
 
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
 from espalier.kube.wire import Request
+from tests.support.child_process import ChildFailed, ChildProcess
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 START_SECONDS = 120.0

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
 

@@ -20,7 +20,7 @@ from espalier.api import capi
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, follow, get
+from espalier.cli import documents, follow, get, output
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
@@ -74,7 +74,7 @@ async def demo(
     logs.setup(level="error")
     began = time.monotonic()
     found = documents.read([str(filename)])
-    with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress() as progress:
+    with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress(output.console()) as progress:
         home = Home(Path(folder))
         progress.wait("starting a management cluster: API server and controllers, in this process")
         async with (

@@ -34,7 +34,7 @@ async def clusters(
     ] = False,
     selector: Annotated[str, Parameter(name=["--selector", "-l"], help="Label selector.")] = "",
     output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="wide, name, json, yaml or jsonpath=TEMPLATE.")
+        str, Parameter(name=["--output", "-o"], help="wide, name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
     ] = "",
 ) -> None:
     """Show clusters.

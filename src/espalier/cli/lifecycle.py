@@ -83,6 +83,7 @@ async def delete_cluster(
     connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
     timeout: Timeout = "1h",
     wait: Wait = True,
+    dry_run: DryRun = "none",
 ) -> None:
     """Delete a cluster and everything that was made for it; with -f also the other objects of the manifest.
 
@@ -104,12 +105,16 @@ async def delete_cluster(
             missing = 0
             for resource, key in reversed(targets):
                 try:
-                    await connected.client.delete(resource, key.name, key.namespace or None)
+                    await connected.client.delete(
+                        resource, key.name, key.namespace or None, dry_run=dry_run == "server"
+                    )
                 except NotFound:
                     missing += 1
             if missing == len(targets):
                 raise Failure(f"cluster {cluster} does not exist; `espalier get clusters -A` lists those that do")
-            if wait:
+            if dry_run == "server":
+                progress.say(f"cluster {cluster} would be deleted (server dry run)")
+            elif wait:
                 await follow.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
                 progress.say(f"cluster {cluster} is gone")
             else:

@@ -54,6 +54,18 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
     sys.stdout.write(text)
 
 
+def write_facts(facts: Tree, output: str) -> None:
+    """Print what is no object, in the formats that make sense for it."""
+    if output == "json":
+        sys.stdout.write(json.dumps(facts, indent=4, ensure_ascii=False) + "\n")
+    elif output == "yaml":
+        sys.stdout.write(to_yaml(facts))
+    elif output.startswith("jsonpath="):
+        sys.stdout.write(json_path(facts, output.removeprefix("jsonpath=")))
+    else:
+        raise Usage(f"-o: found {output!r}, allowed are json, yaml and jsonpath=TEMPLATE")
+
+
 def to_yaml(tree: Any) -> str:
     """YAML as people write it: keys in their order, block style."""
     return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
@@ -106,3 +118,4 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     with wide.capture() as capture:
         wide.print(table)
     sys.stdout.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+    sys.stdout.flush()

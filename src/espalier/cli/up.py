@@ -147,19 +147,26 @@ async def down(
             progress.say(f"its state in {home.root} is deleted")
 
 
-async def status() -> None:
+async def status(
+    *,
+    output_format: Annotated[
+        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
+    ] = "",
+) -> None:
     """Say whether the laptop world runs, and what is in it. Exit code 3 when it does not run.
 
-    Example: `espalier status`
+    Example: `espalier status -o jsonpath={.kubeconfig}`
     """
+    output.check_format(output_format)
     home = Home.locate()
     running = lock.holder(home.lock)
     if running is None:
         raise Away(f"no world runs in {home.root}; start it with `espalier up`")
-    output.write_table(
-        ("what", "is"),
-        [("process", running.pid), ("address", running.url), ("state", home.root), ("kubeconfig", home.kubeconfig)],
-    )
+    facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
+    if output_format:
+        output.write_facts(facts, output_format)
+        return
+    output.write_table(("world", ""), list(facts.items()))
     sys.stdout.write("\n")
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:

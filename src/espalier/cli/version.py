@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -23,18 +22,20 @@ def register(app: App) -> None:
     app.command(version)
 
 
-def version(*, output_format: Annotated[str, Parameter(name=["--output", "-o"], help="json or yaml.")] = "") -> None:
+def version(
+    *,
+    output_format: Annotated[
+        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
+    ] = "",
+) -> None:
     """Say which version this is and which Kubernetes versions its newest release has.
 
     Example: `espalier version -o json`
     """
     newest = Releases.load().newest()
     facts = {"version": text(), "eksaVersion": newest.version, "kubernetesVersions": list(newest.kubernetes_versions)}
-    if output_format == "json":
-        sys.stdout.write(json.dumps(facts, indent=4) + "\n")
-    elif output_format:
-        output.check_format(output_format)
-        sys.stdout.write(output.to_yaml(facts))
+    if output_format:
+        output.write_facts(facts, output_format)
     else:
         offered = ", ".join(newest.kubernetes_versions)
         sys.stdout.write(f"espalier {facts['version']}\neksaVersion {facts['eksaVersion']}\nKubernetes {offered}\n")

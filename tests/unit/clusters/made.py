@@ -6,12 +6,12 @@ import base64
 from typing import Any
 
 import msgspec
-from tests.unit.clusters.seen import applied, datacenter, example, scope
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, names, plan
 from espalier.clusters.scope import Machinery, Scope
+from tests.unit.clusters.seen import applied, datacenter, example, scope
 
 
 def objects(

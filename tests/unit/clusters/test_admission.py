@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import pytest
-from tests.unit.clusters.seen import NAMESPACE, RELEASES, as_object, example, laptop, observer
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_bundles, validate_release
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
+from tests.unit.clusters.seen import NAMESPACE, RELEASES, as_object, example, laptop, observer
 
 SPEC = "spec."
 CONTROL_PLANE = "spec.controlPlaneConfiguration."

@@ -7,13 +7,13 @@ import dataclasses
 from typing import Any
 
 import msgspec
-from tests.unit.clusters.made import made, objects
-from tests.unit.clusters.seen import applied, as_object
 
 from espalier.api.meta import Tree
 from espalier.clusters import ownership, plan
 from espalier.clusters.plan import Change
 from espalier.clusters.scope import Scope
+from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import applied, as_object
 
 MORE_WORKERS = [{"name": "md-0", "count": 4}]
 

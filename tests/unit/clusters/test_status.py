@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.unit.clusters.made import made, objects, settled
-from tests.unit.clusters.seen import example, laptop, scope
 
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
@@ -16,6 +14,8 @@ from espalier.api.resource import Key
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from tests.unit.clusters.made import made, objects, settled
+from tests.unit.clusters.seen import example, laptop, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WAITING = Wait("OutdatedInformation", "waiting for the control plane to be looked at")

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from tests.unit.clusters.seen import EXAMPLES, GARDEN, example, scope
 
 from espalier.api.kinds import KubeObject
 from espalier.clusters import cni, plan
 from espalier.clusters.scope import Machinery
+from tests.unit.clusters.seen import EXAMPLES, GARDEN, example, scope
 
 STORIES = Path(__file__).parents[2] / "stories"
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from tests.unit.kube.served import Handler, client_pair, serve, user_of
 
 from espalier.kube.access import Access, Impersonation
 from espalier.kube.errors import Unreachable
@@ -21,6 +20,7 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.pki import Authority
 from espalier.kube.tls import CertificateError
 from espalier.kube.wire import Request, Response, Stream
+from tests.unit.kube.served import Handler, client_pair, serve, user_of
 
 READ = Request("GET", "/api/v1/namespaces")
 

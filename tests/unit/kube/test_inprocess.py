@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.kube.scripted import Script
 
 from espalier.kube.errors import Conflict, Expired, Unreachable, error_of
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Stream, User
+from tests.unit.kube.scripted import Script
 
 WRITE = Request("POST", "/api/v1/namespaces")
 

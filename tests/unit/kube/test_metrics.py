@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.unit.kube.scripted import Documents, Script, failure
 
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
 from espalier.kube.wire import Request, Response
+from tests.unit.kube.scripted import Documents, Script, failure
 
 
 async def test_every_attempt_is_counted_by_its_outcome() -> None:

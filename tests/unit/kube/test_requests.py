@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.kube.scripted import Script, client_of, failure, json_response
 
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
@@ -26,6 +25,7 @@ from espalier.kube.errors import (
     Unreachable,
 )
 from espalier.kube.wire import Request, Response
+from tests.unit.kube.scripted import Script, client_of, failure, json_response
 
 SECRETS = Resource("", "v1", "secrets", "Secret")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)

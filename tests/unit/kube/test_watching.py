@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.kube.scripted import Documents, Script, client_of, failure
 
 from espalier.api.resource import Resource
 from espalier.kube.errors import ApiError, Expired, Forbidden, NotKubernetes
 from espalier.kube.watching import decode_event
+from tests.unit.kube.scripted import Documents, Script, client_of, failure
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 

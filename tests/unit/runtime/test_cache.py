@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
@@ -21,6 +20,7 @@ from espalier.runtime import virtual
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_label
 from espalier.runtime.options import WATCH_FILTER_LABEL, Options
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
 

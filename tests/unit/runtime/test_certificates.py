@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from cryptography import x509
-from tests.unit.runtime.simulated import running, simulate
-from tests.unit.runtime.small_server import SmallServer, client_of
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.kube.pki import KeyPair
 from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.simulated import running, simulate
+from tests.unit.runtime.small_server import SmallServer, client_of
 
 HOUR = 3600.0
 LIFETIME = Lifetime(authority=10, serving=1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import uvloop
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
@@ -22,6 +21,7 @@ from espalier.runtime.metrics import Metrics
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed, labelled
 from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 KEY = Key("default", "a")
 

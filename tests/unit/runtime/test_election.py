@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, config_map
 
 from espalier.api.core import CONFIG_MAP, LEASE
 from espalier.kube.client import Client
@@ -20,6 +18,8 @@ from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence, Fenced, fenced
 from espalier.runtime.options import Options
 from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, config_map
 
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
 

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.kube.errors import ServerFailure
@@ -14,6 +12,8 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Request
 from espalier.runtime.events import BURST, Recorder
 from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 
 def play(story: Callable[[SmallServer, Recorder], Awaitable[None]]) -> None:

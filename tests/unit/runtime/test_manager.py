@@ -8,8 +8,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
@@ -23,6 +21,8 @@ from espalier.runtime.manager import CachesNotFilled, Ending, Manager
 from espalier.runtime.options import Options
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
 from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.owners import AlreadyOwned
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 
 def put(server: SmallServer, name: str, **metadata: object) -> Object:

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
@@ -13,6 +11,8 @@ from espalier.kube.errors import Unreachable
 from espalier.runtime.fencing import Fence, Fenced
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.simulated import simulate
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 
 def connect(kubeconfig: bytes) -> Client:

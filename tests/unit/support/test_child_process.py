@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.support.child_process import ChildFailed, ChildProcess
 
 ROOT = Path(__file__).resolve().parents[3]

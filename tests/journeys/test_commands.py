@@ -1,0 +1,92 @@
+"""The commands beside the main job: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.world import LaptopWorld, laptop_world
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+        yield running
+
+
+def test_a_cluster_is_created_shown_reached_and_deleted(world: LaptopWorld, tmp_path: Path) -> None:
+    (tmp_path / "garden.yaml").write_text(EXAMPLE)
+    tried = world.espalier("create", "cluster", "-f", "garden.yaml", "--dry-run=server", folder=tmp_path)
+    assert (tried.code, "would be created" in tried.err) == (0, True)
+    assert world.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+
+    made = world.espalier("create", "cluster", "-f", "garden.yaml", folder=tmp_path)
+    assert made.code == 0, made
+    written = tmp_path / "garden" / "garden-eks-a-cluster.kubeconfig"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert world.espalier("kubeconfig", "garden").out == written.read_text()
+    assert yaml.safe_load(written.read_text())["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
+
+    table = world.espalier("get", "clusters", "-A").out.splitlines()
+    columns = ["NAMESPACE", "NAME", "VERSION", "CONTROL", "PLANE", "WORKERS", "READY", "AGE"]
+    assert table[0].split() == columns
+    assert table[1].split()[:6] == ["default", "garden", "1.35", "True", "True", "True"]
+    whole = json.loads(world.espalier("get", "clusters", "garden", "-o", "json").out)
+    assert whole["status"]["phase"] == "Running"
+    assert world.espalier("get", "clusters", "garden", "-o", "jsonpath={.status.phase}").out == "Running"
+    assert world.names("get", "clusters", "-l", "nobody=here") == []
+
+    gone = world.espalier("delete", "cluster", "garden")
+    assert (gone.code, gone.out) == (0, "")
+    missing = world.espalier("delete", "cluster", "garden")
+    assert (missing.code, "does not exist" in missing.err) == (1, True)
+    nowhere = world.espalier("kubeconfig", "garden")
+    assert (nowhere.code, "Secret garden-kubeconfig" in nowhere.err) == (1, True)
+
+
+def test_what_is_not_ready_in_time_is_said_and_goes_on(world: LaptopWorld) -> None:
+    slow = EXAMPLE.replace("name: garden", "name: orchard")
+    told = world.apply(slow, "create", "--timeout", "1ms")
+    assert told.code == 4
+    assert "not ready after 0.001 s" in told.err
+    assert world.apply(slow, "upgrade", "--timeout", "30s").code == 0
+    assert world.espalier("delete", "cluster", "orchard").code == 0
+
+
+def test_a_world_tells_where_it_is_and_refuses_a_second_one(world: LaptopWorld) -> None:
+    facts = yaml.safe_load(world.espalier("status", "-o", "yaml").out)
+    assert facts["kubeconfig"] == str(world.home / "kubeconfig")
+    assert stat.S_IMODE(Path(facts["kubeconfig"]).stat().st_mode) == 0o600
+    second = world.espalier("up")
+    assert (second.code, f"process {facts['pid']}" in second.err, "espalier down" in second.err) == (1, True, True)
+
+
+def test_without_a_world_commands_say_how_to_get_one(tmp_path: Path) -> None:
+    nobody = LaptopWorld(tmp_path)
+    assert nobody.espalier("status").code == 3
+    away = nobody.espalier("get", "clusters")
+    assert (away.code, "espalier up" in away.err) == (3, True)
+    assert nobody.espalier("down").code == 0
+
+
+def test_the_version_is_the_release_of_this_build(world: LaptopWorld) -> None:
+    facts = json.loads(world.espalier("version", "-o", "json").out)
+    release = world.espalier("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}").out
+    assert facts["eksaVersion"] == release == f"v{facts['version']}"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_commands(shell: str, tmp_path: Path) -> None:
+    told = LaptopWorld(tmp_path).espalier("completion", shell)
+    assert told.code == 0
+    assert "upgrade" in told.out
+    assert "kubeconfig" in told.out
