@@ -74,13 +74,21 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     orphan_dependents: bool | None = None
 
 
+class _Eviction(msgspec.Struct, rename="camel"):
+    delete_options: DeleteOptions = msgspec.field(default_factory=DeleteOptions)
+
+
 _PROPAGATION = ("Foreground", "Background", "Orphan")
 
 
 def delete_options(ask: Ask) -> DeleteOptions:
     """The options of a deletion. Raises `BadRequest`, `Invalid`."""
+    body = ask.request.body or b"{}"
     try:
-        options = msgspec.json.decode(ask.request.body or b"{}", type=DeleteOptions)
+        if ask.subresource == "eviction":
+            options = msgspec.json.decode(body, type=_Eviction).delete_options
+        else:
+            options = msgspec.json.decode(body, type=DeleteOptions)
     except msgspec.MsgspecError as error:
         raise failures.bad_request(f"the body of a deletion is DeleteOptions: {error}") from error
     options.propagation_policy = options.propagation_policy or ask.query.get("propagationPolicy") or None

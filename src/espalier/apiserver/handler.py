@@ -51,7 +51,8 @@ class Handler:
             case "create", "binding":
                 return (yield from self._bind(ask))
             case "create", "eviction":
-                return (yield from self._deleter.delete(ask))
+                yield from self._deleter.delete(ask)
+                return self._created()
             case "create", _:
                 return (yield from self._writer.create(ask))
             case "update", _:
@@ -74,5 +75,8 @@ class Handler:
             return {**pod, "spec": {**spec, "nodeName": node}}
 
         yield from self._writer.modify(ask, bound)
+        return self._created()
+
+    def _created(self) -> Answer:
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Answer(encode_json(body), self._core.store.revision, 201)

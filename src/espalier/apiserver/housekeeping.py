@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from espalier.api import core as builtin
 from espalier.api.meta import OwnerReference, Tree
@@ -72,7 +72,8 @@ class Housekeeping:
         self._ownership.change(change)
         place = Place(change.table, change.key)
         if not change.deleted:
-            self._consider(place, change.after)
+            before = change.before.head.metadata.owner_references if change.before is not None else []
+            self._consider(place, change.after, before)
             return
         head = change.after.head.metadata
         for dependent in self._ownership.dependents(head.uid):
@@ -83,9 +84,9 @@ class Housekeeping:
             self._enqueue_terminating(Place(_NAMESPACES, Key("", change.key.namespace)))
         self._enqueue_terminating(Place(definitions.TABLE, Key("", change.table)))
 
-    def _consider(self, place: Place, item: Object) -> None:
+    def _consider(self, place: Place, item: Object, known_owners: Sequence[OwnerReference] = ()) -> None:
         head = item.head.metadata
-        if head.owner_references:
+        if head.owner_references and head.owner_references != known_owners:
             self._enqueue(place)
         if head.deletion_timestamp is not None:
             if place.table in (_NAMESPACES, definitions.TABLE) or not {ORPHAN, FOREGROUND}.isdisjoint(head.finalizers):

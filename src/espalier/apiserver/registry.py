@@ -82,6 +82,7 @@ class Registry:
     def __init__(self, kinds: Iterable[ServedKind]) -> None:
         self.changed = 0
         self._kinds: dict[tuple[str, str, str], ServedKind] = {}
+        self._by_kind: dict[tuple[str, str], ServedKind] = {}
         self._custom: dict[str, tuple[ServedKind, ...]] = {}
         self._versions: dict[str, list[ServedKind]] = {}
         for kind in kinds:
@@ -97,15 +98,7 @@ class Registry:
 
     def by_kind(self, api_version: str, kind: str) -> ServedKind | None:
         """The kind that an object says it is of."""
-        group, _, version = api_version.rpartition("/")
-        return next(
-            (
-                served
-                for (of_group, of_version, _), served in self._kinds.items()
-                if (of_group, of_version, served.resource.kind) == (group, version, kind)
-            ),
-            None,
-        )
+        return self._by_kind.get((api_version, kind))
 
     def versions(self, table: str) -> list[ServedKind]:
         """The kind whose objects are in a table, in all its served versions."""
@@ -131,11 +124,13 @@ class Registry:
 
     def _add(self, kind: ServedKind) -> None:
         self._kinds[kind.resource.group, kind.resource.version, kind.resource.plural] = kind
+        self._by_kind[kind.resource.api_version, kind.resource.kind] = kind
         self._versions.setdefault(kind.table, []).append(kind)
 
     def _remove(self, name: str) -> bool:
         kinds = self._custom.pop(name, ())
         for kind in kinds:
             del self._kinds[kind.resource.group, kind.resource.version, kind.resource.plural]
+            del self._by_kind[kind.resource.api_version, kind.resource.kind]
             self._versions[kind.table].remove(kind)
         return bool(kinds)

@@ -360,6 +360,33 @@ async def test_a_pod_on_a_node_has_time_to_end(client: Client) -> None:
     assert await client.delete(POD, "p", "default") is None, "no kubelet, nobody to wait for"
 
 
+async def test_a_pod_can_be_bound_once_and_evicted(client: Client) -> None:
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    created = await client.create(POD, pod)
+
+    async def post(subresource: str, body: dict[str, Any]) -> int:
+        path = POD.path("default", "p", subresource)
+        headers = {"content-type": "application/json"}
+        return (await client.raw(Request("POST", path, {}, headers, msgspec.json.encode(body)))).status
+
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    assert await post("binding", binding) == 201
+    assert (await client.get(POD, "p", "default")).tree["spec"]["nodeName"] == "n"
+    assert await post("binding", binding) == 409
+    eviction: dict[str, Any] = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    other = {**eviction, "deleteOptions": {"preconditions": {"uid": "other"}}}
+    assert await post("eviction", other) == 409
+    now = {**eviction, "deleteOptions": {"preconditions": {"uid": created.metadata.uid}, "gracePeriodSeconds": 0}}
+    assert await post("eviction", now) == 201
+    with pytest.raises(NotFound):
+        await client.get(POD, "p", "default")
+
+
 async def test_events_of_both_groups_are_the_same(client: Client) -> None:
     event = {
         "metadata": {"name": "e", "namespace": "default"},
