@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from tests.journeys import kubectl_story as story
-from tests.support.audit import Grant, following, grants, uses
+from tests.support.audit import Asked, Grant, following, grants, told, uses
 from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_fixture import control_plane
 from tests.support.management import SERVICE_ACCOUNT, Production, production
@@ -38,6 +39,7 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
     since = control_plane.audit_log.stat().st_size
     async with production(control_plane, tmp_path) as management:
         before = await story.inventory(management)
+        await trusts(management)
         await story.create(management)
         await story.scale(management)
         await story.begin_upgrade(management)
@@ -46,10 +48,23 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
         await story.delete(management)
         await story.nothing_is_left(management, before)
         await management.stop()
-        granted = set(grants(yaml.safe_load_all(management.manifests)))
-        assert [grant for grant in granted if "*" in "".join(grant)] == []
-        used = await rights_used(control_plane, since, granted - UNUSED.keys())
+    granted = set(grants(yaml.safe_load_all(management.manifests)))
+    assert [str(grant) for grant in granted if "*" in "".join(grant)] == []
+    asked = await everything_asked(control_plane, since, granted - UNUSED.keys())
+    assert [str(request) for request in asked if request.code == FORBIDDEN] == []
+    used = {grant for request in asked for grant in uses(request)}
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in UNUSED}
+
+
+async def trusts(management: Production) -> None:
+    """The API server calls every webhook over TLS, trusting the manager's own authority and nobody else's."""
+    secret = await management.kubectl.tree("secret", "espalier-webhook-server-cert", "--namespace", SYSTEM_NAMESPACE)
+    for configuration in ("validatingwebhookconfiguration", "mutatingwebhookconfiguration"):
+        (found,) = (await management.kubectl.tree(configuration))["items"]
+        for webhook in found["webhooks"]:
+            assert webhook["failurePolicy"] == "Fail"
+            assert webhook["clientConfig"]["url"].startswith(f"https://127.0.0.1:{management.webhook_port}/")
+            assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
 
 
 async def refuses(management: Production) -> None:
@@ -62,18 +77,13 @@ async def refuses(management: Production) -> None:
     )
 
 
-async def rights_used(control_plane: ControlPlane, since: int, awaited: set[Grant]) -> set[Grant]:
-    """The grants that the manager used; returns when all that are awaited were used, or nothing more is told."""
-    used: set[Grant] = set()
-    async with following(control_plane.audit_log, since=since) as requests:
-        try:
-            async with asyncio.timeout(5):
-                async for asked in requests:
-                    if asked.user.username == SERVICE_ACCOUNT:
-                        assert asked.code != FORBIDDEN, asked
-                        used.update(uses(asked))
-                    if awaited <= used:
-                        break
-        except TimeoutError:
-            pass
-    return used
+async def everything_asked(control_plane: ControlPlane, since: int, awaited: set[Grant]) -> list[Asked]:
+    """What the manager asked, which has stopped. The log tells of its watches a little later: these are waited for."""
+    missing = set(awaited)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(10), following(control_plane.audit_log, since=since) as requests:
+            while missing:
+                asked = await anext(requests)
+                if asked.user.username == SERVICE_ACCOUNT:
+                    missing.difference_update(uses(asked))
+    return told(control_plane.audit_log, SERVICE_ACCOUNT, since=since)

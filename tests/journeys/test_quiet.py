@@ -76,6 +76,8 @@ async def all_ready(clusters: Cache, count: int, *, seconds: float) -> None:
 
     stop = clusters.subscribe(look)
     try:
+        for found in clusters.list():
+            look(None, found, True)
         async with asyncio.timeout(seconds):
             await enough.wait()
     finally:
@@ -164,9 +166,9 @@ async def test_steady_clusters_are_quiet_on_a_real_api_server(control_plane: Con
     """`ESPALIER_QUIET_CLUSTERS` says how many there are."""
     async with production(control_plane, tmp_path) as management, following(control_plane.audit_log) as requests:
         clusters = management.caches.of(Cluster.resource)
-        ready = asyncio.create_task(all_ready(clusters, REAL, seconds=60 + 6 * REAL))
+        patience = management.kubectl.patience = 60 + 6 * REAL
         await apply(management.client, REAL)
-        await ready
+        await all_ready(clusters, REAL, seconds=patience)
         async with asyncio.timeout(120):
             while await requests.writes(CALM_SECONDS):
                 pass

@@ -94,6 +94,13 @@ class Requests:
 _decode = msgspec.json.Decoder(Asked).decode
 
 
+def told(audit_log: Path, user: str, *, since: int = 0) -> list[Asked]:
+    """Everything that a user asked, from this byte of the log on."""
+    with audit_log.open("rb") as log:
+        log.seek(since)
+        return [asked for asked in map(_decode, log) if asked.user.username == user]
+
+
 @asynccontextmanager
 async def following(audit_log: Path, *, since: int = 0) -> AsyncIterator[Requests]:
     """Read an audit log from this byte on, and as it grows."""
@@ -107,7 +114,7 @@ async def following(audit_log: Path, *, since: int = 0) -> AsyncIterator[Request
         yield Requests(process.stdout)
     finally:
         process.kill()
-        await process.wait()
+        await process.communicate()  # what is not read yet would hold up `wait`
 
 
 class Grant(NamedTuple):

@@ -36,13 +36,13 @@ class Kubectl:
         self._program = program
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(kubeconfig)}
         self.home = home
-        self._patience = patience
+        self.patience = patience
         self.namespace = ""
         """Where commands act that name no namespace; empty for what the kubeconfig says."""
 
     def with_kubeconfig(self, kubeconfig: Path) -> Kubectl:
         """The same for another cluster."""
-        return Kubectl(self._program, kubeconfig, self.home, patience=self._patience)
+        return Kubectl(self._program, kubeconfig, self.home, patience=self.patience)
 
     async def finish(self, *arguments: str, stdin: str = "", **environment: str) -> tuple[int, str, str]:
         """Run to the end: exit code, what was printed, and what was complained."""
@@ -88,12 +88,12 @@ class Kubectl:
             stderr=subprocess.PIPE,
         )
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self.patience):
                 yield process
         finally:
             if process.returncode is None:
                 process.kill()
-                await process.wait()
+                await process.communicate()  # what is not read yet would hold up `wait`
 
 
 def columns(text: str) -> list[list[str]]:
