@@ -1,14 +1,13 @@
-"""Create, replace, patch and apply: what becomes of a body before it is stored.
+"""Create, replace, patch and apply: from the body of a request to a draft of what is to be stored.
 
-The order is that of kube-apiserver: read, prune and default, set what the system sets, ask mutating webhooks, validate,
-ask validating webhooks, compare with what is stored, store. While webhooks are asked other requests run; whoever finds
+While webhooks are asked other requests run; whoever finds
 another object than the one it started from begins again (patches) or fails (writes that name a resource version).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -19,13 +18,13 @@ from espalier.api.resource import Key
 from espalier.apiserver import bodies, definitions, failures, managers, metadata, patches
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.content import UnsupportedMediaType
-from espalier.apiserver.core import Answer, Core, Steps, encoded, inward, outward, put, shown
-from espalier.apiserver.managers import Manager, Managers
+from espalier.apiserver.core import Core, Steps, inward, outward
+from espalier.apiserver.finishing import Draft, Finisher, manager_of
+from espalier.apiserver.managers import Managers
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, Ask
 from espalier.apiserver.scaling import scale_of, set_replicas
 from espalier.apiserver.tidying import Tidying
-from espalier.apiserver.webhooks import Result, WebhookCall
 from espalier.kube.errors import ServerFailure, Status
 from espalier.kube.objects import Object, encode_json
 
@@ -37,35 +36,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 _KEEPS_STATUS = frozenset({builtin.NODE})
 """Created with their status, unlike others that have a status subresource."""
 
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
-
 Change: TypeAlias = Callable[[Tree], Tree]
-Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | None]
-
-
-@dataclass(slots=True)
-class Draft:
-    """A write under way. Trees are in stored form, their managed fields apart."""
-
-    ask: Ask
-    old: Object | None
-    before: Tree
-    new: Tree
-    owned: Managers
-    """Managers before the write."""
-    managers: Managers = field(default_factory=dict)
-    """Managers after it."""
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def kind(self) -> ServedKind:
-        """Of the object."""
-        return self.ask.kind
-
-    @property
-    def operation(self) -> str:
-        """As webhooks call it."""
-        return "create" if self.old is None else "update"
 
 
 class Writer:
@@ -73,7 +44,7 @@ class Writer:
 
     def __init__(self, core: Core, admitting: Admitting) -> None:
         self._core = core
-        self._admitting = admitting
+        self._finisher = Finisher(core, admitting)
 
     def create(self, ask: Ask) -> Steps:
         """POST of an object."""
@@ -84,7 +55,7 @@ class Writer:
         base = "" if tree["metadata"].get("name") else str(tree["metadata"].get("generateName") or "")
         for _ in range(ATTEMPTS):
             draft = self._created(ask, dict(tree), base)
-            answer = yield from self._finish(draft)
+            answer = yield from self._finisher.finish(draft)
             if answer is not None:
                 return answer
             if not base:
@@ -119,7 +90,7 @@ class Writer:
             reset = (new.get("metadata") or {}).pop("managedFields", None) in ([], [{}])
             draft = Draft(ask, old, before, self._merged(ask, before, new), {} if reset else owned)
             self._check_preconditions(ask, old, new)
-            answer = yield from self._finish(draft)
+            answer = yield from self._finisher.finish(draft)
             if answer is not None:
                 return answer
             if new["metadata"].get("resourceVersion") and ask.verb == "update":
@@ -149,9 +120,9 @@ class Writer:
                 before,
                 config,
                 owned,
-                self._manager(ask, "Apply"),
+                manager_of(ask, "Apply"),
                 ask.kind.node,
-                self._timestamp(),
+                metadata.timestamp(self._core.now()),
                 force=ask.flag("force"),
             )
             if old is None:
@@ -160,7 +131,7 @@ class Writer:
                 self._check_preconditions(ask, old, config)
                 draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
             draft.managers = after
-            answer = yield from self._finish(draft, applied=True)
+            answer = yield from self._finisher.finish(draft, applied=True)
             if answer is not None:
                 if old is None:
                     answer.status = 201
@@ -186,7 +157,7 @@ class Writer:
         if kind.resource.namespaced:
             system["namespace"] = ask.namespace
         system["uid"] = metadata.new_uid(self._core.entropy)
-        system["creationTimestamp"] = self._timestamp()
+        system["creationTimestamp"] = metadata.timestamp(self._core.now())
         if kind.generation:
             system["generation"] = 1
         named = replace(ask, name=str(system.get("name") or ""))
@@ -308,134 +279,6 @@ class Writer:
         which = f"{ask.namespace}/{ask.name}; {resource.api_version}, Kind={resource.kind}"
         message = f"failed to create typed patch object ({which}): {found}"
         raise ServerFailure(Status(message=message, code=500))
-
-    # From here on all writes are the same.
-
-    def _finish(self, draft: Draft, *, applied: bool = False) -> Written:
-        ask, kind = draft.ask, draft.kind
-        self._tidy(draft)
-        if not applied:
-            draft.managers = self._updated(draft, draft.before, draft.new, draft.owned)
-        draft.new["metadata"].pop("managedFields", None)
-        mutated = yield from self._admitting.mutate(
-            ask, draft.operation, draft.new, draft.before or None, draft.warnings
-        )
-        if mutated is not None and mutated is not draft.new:
-            unmutated, draft.new = draft.new, mutated
-            self._tidy(draft)
-            draft.managers = self._updated(draft, unmutated, draft.new, draft.managers)
-        self._count_generation(draft)
-        self._validate(draft)
-        yield from self._admitting.validate(ask, draft.operation, draft.new, draft.before or None, draft.warnings)
-        table = self._core.store.table(kind.table)
-        if table.objects.get(ask.key) is not draft.old:
-            return None
-        if draft.old is not None and self._unchanged(draft):
-            return self._answer(draft, draft.old)
-        if draft.managers:
-            draft.new["metadata"]["managedFields"] = managers.encode(draft.managers)
-        if ask.dry_run:
-            return self._answer(draft, Object(encoded(draft.new, kind)))
-        return self._answer(draft, self._store(draft))
-
-    def _tidy(self, draft: Draft) -> None:
-        kind, new = draft.kind, draft.new
-        managed = new["metadata"].pop("managedFields", None)
-        tidying = Tidying(typed=not kind.custom)
-        tidying.object(new, kind.node)
-        resource = kind.resource
-        if kind.custom:
-            typed = Tidying(typed=True)
-            typed.object(new["metadata"], kind.node.properties["metadata"], ("metadata", ()))
-            tidying.mistyped = typed.mistyped
-        if tidying.mistyped:
-            raise failures.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"{tidying.mistyped}"
-            )
-        self._tell_unknown(draft, tidying.unknown)
-        if tidying.causes:
-            raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, tidying.causes)
-        if managed is not None:
-            new["metadata"]["managedFields"] = managed
-        if kind.complete is not None:
-            kind.complete(new, draft.before or None)
-        if resource == builtin.CUSTOM_RESOURCE_DEFINITION:
-            definitions.complete(new)
-
-    def _tell_unknown(self, draft: Draft, unknown: list[str]) -> None:
-        if not unknown:
-            return
-        level = draft.ask.query.get("fieldValidation") or "Warn"
-        sentences = [f'unknown field "{name}"' for name in sorted(unknown)]
-        if level == "Strict":
-            resource = draft.kind.resource
-            raise failures.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"strict decoding error: {', '.join(sentences)}"
-            )
-        if level == "Warn":
-            draft.warnings += sentences
-
-    def _updated(self, draft: Draft, before: Tree, new: Tree, owned: Managers) -> Managers:
-        me = self._manager(draft.ask, "Update")
-        return managers.updated(before, new, owned, me, draft.kind.node, self._timestamp())
-
-    def _count_generation(self, draft: Draft) -> None:
-        if draft.old is None or not draft.kind.generation or draft.ask.subresource == "status":
-            return
-        aside = {"metadata", "status"} if not draft.kind.custom or "status" in draft.kind.subresources else {"metadata"}
-        old, new = draft.before, draft.new
-        if any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - aside):
-            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-
-    def _validate(self, draft: Draft) -> None:
-        kind, new = draft.kind, draft.new
-        causes = list(metadata.problems(kind.resource, new["metadata"]))
-        if draft.old is not None:
-            causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
-        if kind.custom:
-            causes += kind.validator.causes(new)
-        definition = kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
-        if definition and not causes:
-            causes += definitions.problems(new, draft.before or None)
-        if kind.check is not None and not causes:
-            causes += kind.check(new, draft.before or None)
-        if causes:
-            raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.ask.name, causes)
-        if definition and not new["metadata"].get("deletionTimestamp"):
-            definitions.establish(new, draft.before or None, self._core.registry, self._timestamp())
-
-    def _unchanged(self, draft: Draft) -> bool:
-        if draft.new != draft.before or draft.managers != draft.owned:
-            return False
-        # For Python True is 1 and 1.0; for JSON they are three.
-        return _encode_sorted(draft.new) == _encode_sorted(draft.before)
-
-    def _store(self, draft: Draft) -> Object:
-        system = draft.new["metadata"]
-        terminated = (
-            draft.old is not None
-            and system.get("deletionTimestamp")
-            and not system.get("finalizers")
-            and not system.get("deletionGracePeriodSeconds")
-            and not (draft.kind.resource == builtin.NAMESPACE and (draft.new.get("spec") or {}).get("finalizers"))
-        )
-        return put(self._core, draft.kind, draft.ask.key, draft.new, deleted=bool(terminated))
-
-    def _answer(self, draft: Draft, stored: Object) -> Answer:
-        ask = draft.ask
-        raw = shown(stored.raw, ask.kind)
-        if ask.subresource == "scale":
-            raw = encode_json(scale_of(ask.kind, stored.tree))
-        revision = self._core.store.revision if ask.dry_run else int(stored.head.metadata.resource_version)
-        return Answer(raw, revision, 201 if ask.verb == "create" else 200, draft.warnings)
-
-    def _manager(self, ask: Ask, operation: str) -> Manager:
-        return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)
-
-    def _timestamp(self) -> str:
-        return metadata.timestamp(self._core.now())
 
 
 def _config(ask: Ask, tree: Tree) -> Tree:
