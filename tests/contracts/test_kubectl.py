@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,13 +17,11 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
+from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_fixture import control_plane
+from tests.support.kubectl import Kubectl, find_kubectl
 
 __all__ = ["control_plane"]
-
-PATIENCE = 30.0
-"""Seconds that any command may take; they need a tenth of one."""
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -104,67 +98,6 @@ spec:
 READY = '{"status":{"conditions":[{"type":"Ready","status":"True","message":"all is well"}]}}'
 
 
-class Kubectl:
-    """kubectl as an administrator, in a namespace of its own."""
-
-    def __init__(self, program: Path, kubeconfig: Path, home: Path) -> None:
-        self._program = program
-        self._environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(kubeconfig)}
-        self.namespace = "default"
-
-    async def finish(self, *arguments: str, stdin: str = "", **environment: str) -> tuple[int, str, str]:
-        """Run to the end: exit code, what was printed, and what was complained."""
-        async with self.running(*arguments, **environment) as process:
-            output, complaint = await process.communicate(stdin.encode())
-        assert process.returncode is not None
-        return process.returncode, output.decode(), complaint.decode()
-
-    async def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:
-        """What is printed by a command that succeeds."""
-        code, output, complaint = await self.finish(*arguments, stdin=stdin, **environment)
-        assert code == 0, f"kubectl {' '.join(arguments)}: {complaint}"
-        return output
-
-    async def refused(self, *arguments: str, stdin: str = "") -> str:
-        """What a command that fails complains."""
-        code, output, complaint = await self.finish(*arguments, stdin=stdin)
-        assert code != 0, f"kubectl {' '.join(arguments)} succeeded: {output}"
-        return complaint
-
-    async def tree(self, *arguments: str) -> dict[str, Any]:
-        """An object as it is now."""
-        return json.loads(await self("get", *arguments, "-o", "json"))  # type: ignore[no-any-return]
-
-    @asynccontextmanager
-    async def running(self, *arguments: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        """A command while it runs; stopped at the end."""
-        process = await asyncio.create_subprocess_exec(
-            self._program,
-            "--namespace",
-            self.namespace,
-            *arguments,
-            env={**self._environment, **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(PATIENCE):
-                yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-
-def find_kubectl() -> Path:
-    assets = find_assets()
-    found = assets / "kubectl" if assets is not None else shutil.which("kubectl")
-    if found is None:
-        pytest.skip(f"there is no kubectl: {why_no_assets()}, or put one on PATH")
-    return Path(found)
-
-
 @asynccontextmanager
 async def embedded_server(folder: Path) -> AsyncIterator[Path]:
     """An embedded server behind HTTPS, given as an administrator's kubeconfig."""
@@ -205,7 +138,9 @@ async def kubectl(real: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Ku
     program = find_kubectl()
     if real is None:
         async with embedded_server(tmp_path) as kubeconfig:
-            yield Kubectl(program, kubeconfig, tmp_path)
+            kubectl = Kubectl(program, kubeconfig, tmp_path)
+            kubectl.namespace = "default"
+            yield kubectl
     else:
         kubectl = Kubectl(program, real.kubeconfig, tmp_path)
         namespace = await kubectl("create", "-f", "-", "-o", "name", stdin=NAMESPACE)
