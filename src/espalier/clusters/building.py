@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters import controller
 from espalier.clusters.admission import Admission
+from espalier.clusters.design import Provider
+from espalier.clusters.gate import Isolation
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
+from espalier.clusters.render import PROVIDERS
 from espalier.clusters.writing import Writer
 from espalier.releases import Releases
 from espalier.runtime.manager import Manager
@@ -22,13 +27,17 @@ def build(
     webhooks: Webhooks | None = None,
     copies_kubeconfigs: bool = True,
     workers: int = 10,
+    providers: Mapping[str, Provider] = PROVIDERS,
+    isolation: Isolation = Isolation.GATE,
 ) -> None:
     """Have `manager` run the Cluster controller; with `webhooks`, its admission handlers are served there.
 
     `remotes` reaches workload clusters. `copies_kubeconfigs` has each kubeconfig copied beside its Cluster.
+    `providers` render what is made for clusters; `isolation` says what keeps clusters as they are while nothing new is
+    asked of them.
     """
-    observer = Observer(manager.caches, releases, manager.options)
-    writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written})
+    observer = Observer(manager.caches, releases, manager.options, providers=providers, isolation=isolation)
+    writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, copies_kubeconfigs)
     manager.add(controller.controller(tools, workers=workers, entropy=manager.entropy))
     if webhooks is not None:
