@@ -37,6 +37,7 @@ from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
+from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
@@ -131,10 +132,12 @@ async def managed_laptop(
     wrap: Wrap = lambda transport: transport,
     providers: Mapping[str, Provider] = PROVIDERS,
     isolation: Isolation = Isolation.GATE,
+    resync: float = RESYNC,
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
-    `wrap` stands between the controllers and the API server, for faults. `providers` and `isolation` are the manager's.
+    `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation` and
+    `resync` are the manager's.
     """
     entropy = random.Random(seed)
 
@@ -171,6 +174,7 @@ async def managed_laptop(
             webhooks=webhooks,
             providers=providers,
             isolation=isolation,
+            resync=resync,
         )
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")

@@ -25,6 +25,7 @@ from espalier.releases import Releases
 from espalier.runtime import logs
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import Clock, SystemClock
+from espalier.runtime.controller import RESYNC
 from espalier.runtime.election import Election
 from espalier.runtime.election_thread import ElectionThread
 from espalier.runtime.fencing import Fence
@@ -57,6 +58,9 @@ async def manager(
         Isolation,
         Parameter(help="gate: a cluster of which nothing new is asked is left alone; off: it follows this manager."),
     ] = Isolation.GATE,
+    sync_period: Annotated[
+        float, Parameter(help="Seconds after which every Cluster is looked at, whether or not anything happened.")
+    ] = RESYNC,
     leader_elect: Annotated[bool, Parameter(help="Act only while holding the Lease of this share.")] = True,
     copy_kubeconfig: Annotated[bool, Parameter(help="Copy workload kubeconfigs beside their Clusters.")] = True,
     webhook_address: Annotated[str, Parameter(help="HOST:PORT the admission webhooks listen on.")] = "0.0.0.0:9443",
@@ -71,6 +75,8 @@ async def manager(
 
     Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
     """
+    if not sync_period >= 1:
+        raise Usage(f"--sync-period: found {sync_period:g}, allowed is 1 second or more")
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, entropy = SystemClock(), random.SystemRandom()
@@ -107,6 +113,7 @@ async def manager(
         webhooks=webhooks,
         copies_kubeconfigs=copy_kubeconfig,
         isolation=isolation,
+        resync=sync_period,
     )
     running.add(webhooks)
     running.add(InstallReleases(running.client, releases))
