@@ -457,3 +457,49 @@ def test_a_cluster_that_was_restored_without_its_machinery_says_so_and_is_made_a
             assert len((await world.client.list(MachineDeployment.resource)).items) == 1
 
     run(main, epoch=EPOCH, seed=1)
+
+
+def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            seen: list[tuple[bool, int, str | None]] = []
+
+            def look(_old: Object | None, new: Object | None, _first: bool) -> None:
+                if new is not None and new.name == "garden":
+                    cluster = new.decode(Cluster)
+                    value = cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+                    seen.append((bool(cluster.status.ready), cluster.status.observed_generation, value))
+
+            world.clusters.subscribe(look)
+            await world.apply()
+            await world.until_ready()
+            before = [one for one in seen if not one[0]]
+            assert len(before) > 5
+            assert {generation for _, generation, _ in before} == {0}
+            assert seen[-1][1] > 0
+            values = list(dict.fromkeys(value for *_, value in seen))
+            assert values == [None, gate.OPENED, await mark(world)]
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -> None:
+    """Also what was deleted there; what is as it should be keeps its uid."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            closed = await mark(world)
+            control_plane = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+            await world.client.delete(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
+            await asyncio.sleep(CALM)
+            assert (await world.client.list(MachineDeployment.resource)).items == []
+            assert await mark(world) == closed
+            await annotate(world, gate.OPENED)
+            await world.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] == closed)
+            assert len(await world.nodes()) == 3
+            kept = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+            assert kept.metadata.uid == control_plane.metadata.uid
+
+    run(main, epoch=EPOCH, seed=1)

@@ -15,6 +15,7 @@ from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
 from espalier.cli.failures import Usage
+from espalier.cli.flags import seconds
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation, rights
 from espalier.kube.access import Access
@@ -25,7 +26,6 @@ from espalier.releases import Releases
 from espalier.runtime import logs
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import Clock, SystemClock
-from espalier.runtime.controller import RESYNC
 from espalier.runtime.election import Election
 from espalier.runtime.election_thread import ElectionThread
 from espalier.runtime.fencing import Fence
@@ -59,8 +59,8 @@ async def manager(
         Parameter(help="gate: a cluster of which nothing new is asked is left alone; off: it follows this manager."),
     ] = Isolation.GATE,
     sync_period: Annotated[
-        float, Parameter(help="Seconds after which every Cluster is looked at, whether or not anything happened.")
-    ] = RESYNC,
+        str, Parameter(help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.")
+    ] = "10h",
     leader_elect: Annotated[bool, Parameter(help="Act only while holding the Lease of this share.")] = True,
     copy_kubeconfig: Annotated[bool, Parameter(help="Copy workload kubeconfigs beside their Clusters.")] = True,
     webhook_address: Annotated[str, Parameter(help="HOST:PORT the admission webhooks listen on.")] = "0.0.0.0:9443",
@@ -75,8 +75,9 @@ async def manager(
 
     Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
     """
-    if not sync_period >= 1:
-        raise Usage(f"--sync-period: found {sync_period:g}, allowed is 1 second or more")
+    resync = seconds(sync_period, "--sync-period")
+    if resync < 1:
+        raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, entropy = SystemClock(), random.SystemRandom()
@@ -113,7 +114,7 @@ async def manager(
         webhooks=webhooks,
         copies_kubeconfigs=copy_kubeconfig,
         isolation=isolation,
-        resync=sync_period,
+        resync=resync,
     )
     running.add(webhooks)
     running.add(InstallReleases(running.client, releases))

@@ -274,7 +274,8 @@ def _is_settled(found: Object) -> bool:
         cluster = read(found)
     except msgspec.ValidationError:
         return True
-    return cluster.status.observed_generation == cluster.metadata.generation
+    status = cluster.status
+    return status.observed_generation == cluster.metadata.generation and not status.failure_reason
 
 
 def _by_name(object_: Object) -> Iterable[str]:
