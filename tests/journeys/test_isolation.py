@@ -31,6 +31,7 @@ from espalier.clusters import Isolation, gate, names
 from espalier.clusters.design import Components, Design, Provider
 from espalier.clusters.render import docker
 from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Stream, Transport
@@ -194,7 +195,7 @@ def later(
     before: Callable[[ManagedLaptop], Awaitable[None]],
     after: Callable[[ManagedLaptop], Awaitable[None]],
 ) -> None:
-    """A steady garden; `before` with the manager that made it; then, while none runs, nothing; then a later one."""
+    """A steady garden whose manager stopped: `before` is done while there is none, `after` with a later one."""
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
@@ -501,5 +502,43 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -
             assert len(await world.nodes()) == 3
             kept = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
             assert kept.metadata.uid == control_plane.metadata.uid
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+class Blocked:
+    """Lets no write of MachineDeployments pass as long as it is shut."""
+
+    def __init__(self, transport: Transport, shut: asyncio.Event) -> None:
+        self._transport = transport
+        self._shut = shut
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET" and "machinedeployments" in request.path and self._shut.is_set():
+            raise Unreachable("no answer")
+        return await self._transport.request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a_further_change() -> None:
+    async def main(simulation: Simulation) -> None:
+        shut = asyncio.Event()
+        async with managed_laptop(simulation.clock, wrap=lambda transport: Blocked(transport, shut)) as world:
+            await world.apply()
+            generation = (await world.until_ready()).status.observed_generation
+            shut.set()
+            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await asyncio.sleep(CALM)
+            cluster = await world.until(lambda cluster: not cluster.status.ready)
+            assert cluster.status.observed_generation == generation < cluster.metadata.generation
+            assert cluster.metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
+            shut.clear()
+            await world.until_ready()
+            assert len(await world.nodes()) == 4
 
     run(main, epoch=EPOCH, seed=1)
