@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,9 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
-from espalier.clusters import rights
+from espalier.clusters import Isolation, rights
+from espalier.clusters.design import Provider
+from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
@@ -35,6 +37,7 @@ from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
+from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
@@ -127,10 +130,14 @@ async def managed_laptop(
     store: Store | None = None,
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
+    providers: Mapping[str, Provider] = PROVIDERS,
+    isolation: Isolation = Isolation.GATE,
+    resync: float = RESYNC,
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
-    `wrap` stands between the controllers and the API server, for faults.
+    `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation` and
+    `resync` are the manager's.
     """
     entropy = random.Random(seed)
 
@@ -160,7 +167,15 @@ async def managed_laptop(
         remotes = RemoteClients(workloads.connect)
         stack.push_async_callback(remotes.close)
         manager.add(webhooks)
-        clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+        clusters.build(
+            manager,
+            releases=releases,
+            remotes=remotes,
+            webhooks=webhooks,
+            providers=providers,
+            isolation=isolation,
+            resync=resync,
+        )
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())

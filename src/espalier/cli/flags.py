@@ -29,11 +29,11 @@ class Connection:
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, flag: str = "--timeout") -> float:
     """A duration as kubectl writes it (`90s`, `5m`, `1h30m`), in seconds. Raises `Usage` for anything else."""
     if re.fullmatch(r"\d+", text):
         return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise Usage(f"--timeout: found {text!r}, allowed is a duration such as 90s, 5m or 1h30m")
+        raise Usage(f"{flag}: found {text!r}, allowed is a duration such as 90s, 5m or 1h30m")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -15,8 +15,9 @@ from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
 from espalier.cli.failures import Usage
+from espalier.cli.flags import seconds
 from espalier.cli.installing import InstallReleases
-from espalier.clusters import rights
+from espalier.clusters import Isolation, rights
 from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
@@ -53,6 +54,13 @@ async def manager(
     ] = "*",
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Only Clusters of this namespace.")] = "",
     watch_filter: Annotated[str, Parameter(help="Only objects with this value of cluster.x-k8s.io/watch-filter.")] = "",
+    isolation: Annotated[
+        Isolation,
+        Parameter(help="gate: a cluster of which nothing new is asked is left alone; off: it follows this manager."),
+    ] = Isolation.GATE,
+    sync_period: Annotated[
+        str, Parameter(help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.")
+    ] = "10h",
     leader_elect: Annotated[bool, Parameter(help="Act only while holding the Lease of this share.")] = True,
     copy_kubeconfig: Annotated[bool, Parameter(help="Copy workload kubeconfigs beside their Clusters.")] = True,
     webhook_address: Annotated[str, Parameter(help="HOST:PORT the admission webhooks listen on.")] = "0.0.0.0:9443",
@@ -67,6 +75,9 @@ async def manager(
 
     Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
     """
+    resync = seconds(sync_period, "--sync-period")
+    if resync < 1:
+        raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, entropy = SystemClock(), random.SystemRandom()
@@ -96,7 +107,15 @@ async def manager(
         )
     releases = Releases.load()
     remotes = RemoteClients(_connect, fence=running.fence)
-    clusters.build(running, releases=releases, remotes=remotes, webhooks=webhooks, copies_kubeconfigs=copy_kubeconfig)
+    clusters.build(
+        running,
+        releases=releases,
+        remotes=remotes,
+        webhooks=webhooks,
+        copies_kubeconfigs=copy_kubeconfig,
+        isolation=isolation,
+        resync=resync,
+    )
     running.add(webhooks)
     running.add(InstallReleases(running.client, releases))
     try:

@@ -1,5 +1,6 @@
 """The Cluster controller of `anywhere.eks.amazonaws.com`: from a Cluster to the objects of Cluster API, and back."""
 
 from espalier.clusters.building import build
+from espalier.clusters.gate import Isolation
 
-__all__ = ["build"]
+__all__ = ["Isolation", "build"]

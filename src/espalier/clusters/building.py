@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters import controller
 from espalier.clusters.admission import Admission
+from espalier.clusters.design import Provider
+from espalier.clusters.gate import Isolation
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
+from espalier.clusters.render import PROVIDERS
 from espalier.clusters.writing import Writer
 from espalier.releases import Releases
+from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
@@ -22,14 +28,19 @@ def build(
     webhooks: Webhooks | None = None,
     copies_kubeconfigs: bool = True,
     workers: int = 10,
+    providers: Mapping[str, Provider] = PROVIDERS,
+    isolation: Isolation = Isolation.GATE,
+    resync: float = RESYNC,
 ) -> None:
     """Have `manager` run the Cluster controller; with `webhooks`, its admission handlers are served there.
 
     `remotes` reaches workload clusters. `copies_kubeconfigs` has each kubeconfig copied beside its Cluster.
+    `providers` render what is made for clusters; `isolation` says what keeps clusters as they are while nothing new is
+    asked of them. Every `resync` seconds each Cluster is looked at, whether or not anything happened.
     """
-    observer = Observer(manager.caches, releases, manager.options)
-    writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written})
+    observer = Observer(manager.caches, releases, manager.options, providers=providers, isolation=isolation)
+    writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, copies_kubeconfigs)
-    manager.add(controller.controller(tools, workers=workers, entropy=manager.entropy))
+    manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if webhooks is not None:
         Admission(observer).serve(webhooks)

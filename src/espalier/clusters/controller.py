@@ -15,7 +15,7 @@ from espalier.clusters.status import status_of
 from espalier.clusters.steps import DELETION, LIFE
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps
-from espalier.runtime.controller import Controller
+from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
 
 NAME = "cluster"
@@ -27,10 +27,12 @@ _TOLD = (names.CONTROL_PLANE_READY, names.READY)
 """Conditions whose becoming true is an event; the steps in between have events of their own."""
 
 
-def controller(tools: Tools, *, workers: int = 10, entropy: random.Random | None = None) -> Controller:
+def controller(
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+) -> Controller:
     """The controller of Clusters, with its watches."""
     reconciler = Reconciler(tools)
-    made = Controller(NAME, reconciler.reconcile, workers=workers, entropy=entropy)
+    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
     tools.observer.watched_by(made)
     return made
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.releases import Distro, Releases, resolve
@@ -34,6 +37,7 @@ class Design:
     spec: eksa.ClusterSpec
     components: Mapping[str, Components]
     """By Kubernetes minor version: those of the control plane and of all groups."""
+    provider: Provider
     watch_filter: str = ""
 
     @property
@@ -66,19 +70,43 @@ class Design:
         return names.labels(self.key, self.watch_filter)
 
 
+class Provider(Protocol):
+    """How one kind of infrastructure is rendered; all else is the same for all kinds. A module will do."""
+
+    def infrastructure_cluster(self, design: Design) -> KubeObject:
+        """What the machines of a cluster share; it has the cluster's name."""
+
+    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
+        """How a machine of the control plane becomes a node."""
+
+    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+        """How a worker becomes a node."""
+
+    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
+        """What the machines of the control plane or of a group are made of."""
+
+
 def kubernetes_versions(spec: eksa.ClusterSpec) -> list[str]:
     """All Kubernetes minor versions that a cluster has, the control plane's first."""
     groups = (group.kubernetes_version or "" for group in spec.worker_node_group_configurations)
     return list(dict.fromkeys(version for version in (spec.kubernetes_version, *groups) if version))
 
 
-def design(key: Key, spec: eksa.ClusterSpec, bundles: Bundles, releases: Releases, *, watch_filter: str = "") -> Design:
+def design(
+    key: Key,
+    spec: eksa.ClusterSpec,
+    bundles: Bundles,
+    releases: Releases,
+    provider: Provider,
+    *,
+    watch_filter: str = "",
+) -> Design:
     """The design of a cluster. Raises `LookupError` when Bundles or this build lack one of its versions."""
     components = {}
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
         components[version] = Components(bundle, releases.distro(bundle))
-    return Design(key, spec, components, watch_filter)
+    return Design(key, spec, components, provider, watch_filter)
 
 
 def group_name(group: eksa.WorkerNodeGroupConfiguration) -> str:

@@ -18,6 +18,9 @@ CNI_ANNOTATION = f"{GROUP}/cni"
 KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
 """On the Cluster: a digest of the kubeconfig whose copy lies beside it."""
 
+GATE_ANNOTATION = f"{GROUP}/reconciled-content"
+"""On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
+
 # Conditions of a Cluster.
 READY = "Ready"
 CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -18,8 +18,10 @@ from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
-from espalier.clusters.design import Design, design
-from espalier.clusters.relevance import relevant
+from espalier.clusters.design import Design, Provider, design
+from espalier.clusters.gate import Isolation
+from espalier.clusters.relevance import Reports, relevant
+from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, read
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
@@ -69,8 +71,18 @@ _keep_ours = keep_managed_fields(names.FIELD_MANAGER)
 class Observer:
     """The caches of everything that a cluster depends on."""
 
-    def __init__(self, caches: Caches, releases: Releases, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        releases: Releases,
+        options: Options | None = None,
+        *,
+        providers: Mapping[str, Provider] = PROVIDERS,
+        isolation: Isolation = Isolation.GATE,
+    ) -> None:
         self._releases = releases
+        self._providers = providers
+        self._isolation = isolation
         self._options = options or Options()
         # Names are unique in all namespaces, whatever share of them this process has.
         everywhere = "" if self._options.namespace else None
@@ -93,12 +105,13 @@ class Observer:
             indexes={BY_NAME: _by_cluster_name},
             transform=without_other_secrets,
         )
+        self.reports = Reports()
         self._decoded: dict[Key, tuple[Object, Bundles]] = {}
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
-        # Not for changes of the status: those are our own.
-        controller.watch(self.clusters, predicate=any_of(generation_changed, annotations_changed))
+        asked = any_of(generation_changed, annotations_changed, self.reports.by_others)
+        controller.watch(self.clusters, predicate=asked)
         for cache in self.datacenters.values():
             controller.watch(cache, self._users_of_datacenter)
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
@@ -116,13 +129,7 @@ class Observer:
             return None
         cluster = read(found)
         bundles = self._bundles_of(cluster.spec)
-        made: Design | None = None
-        problem = ""
-        if bundles is not None:
-            try:
-                made = design(key, cluster.spec, bundles, self._releases, watch_filter=self._options.watch_filter)
-            except LookupError as unknown:
-                problem = str(unknown)
+        made, problem = self._design(key, cluster.spec, bundles)
         children, missing = self._children(cluster)
         return Scope(
             object=found,
@@ -136,7 +143,19 @@ class Observer:
             rivals=self._rivals(found),
             design=made,
             problem=problem,
+            isolation=self._isolation,
         )
+
+    def _design(self, key: Key, spec: eksa.ClusterSpec, bundles: Bundles | None) -> tuple[Design | None, str]:
+        """The design, or why there is none."""
+        provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        if bundles is None or provider is None:
+            return None, ""
+        try:
+            watch_filter = self._options.watch_filter
+            return design(key, spec, bundles, self._releases, provider, watch_filter=watch_filter), ""
+        except LookupError as unknown:
+            return None, str(unknown)
 
     def machinery(self, key: Key) -> Machinery:
         """The Cluster API objects of a cluster, as they are now."""
@@ -255,7 +274,8 @@ def _is_settled(found: Object) -> bool:
         cluster = read(found)
     except msgspec.ValidationError:
         return True
-    return cluster.status.observed_generation == cluster.metadata.generation
+    status = cluster.status
+    return status.observed_generation == cluster.metadata.generation and not status.failure_reason
 
 
 def _by_name(object_: Object) -> Iterable[str]:

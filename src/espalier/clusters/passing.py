@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
-from espalier.clusters import plan
+from espalier.clusters import gate, names, plan
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.scope import Scope
@@ -35,16 +36,35 @@ class Pass:
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self.tools = tools
         self.scope = scope
+        self._mark = scope.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+
+    async def open_gate(self) -> None:
+        """Durably note that the cluster is being changed. To be called before each write to what is made for it."""
+        if not self.scope.is_deleted:
+            await self._set_mark(gate.OPENED)
+
+    async def close_gate(self) -> None:
+        """Note that what is asked for is there, to its end."""
+        await self._set_mark(self.scope.mark)
+
+    async def _set_mark(self, mark: str) -> None:
+        if self._mark != mark:
+            await self.tools.writer.annotate(eksa.Cluster.resource, self.scope.object, names.GATE_ANNOTATION, mark)
+            self._mark = mark
 
     async def apply(self, wanted: Iterable[KubeObject], reason: str) -> None:
         """Write the objects of Cluster API in which something of ours differs; an event says which."""
         changes = plan.changes(wanted, self.scope.machinery)
+        if changes:
+            await self.open_gate()
         for change in changes:
             await self.tools.writer.apply(change)
         self._changed(reason, changes)
 
     async def remove(self, removals: Sequence[Removal], reason: str) -> None:
         """Delete objects of Cluster API; an event says which."""
+        if removals:
+            await self.open_gate()
         for removal in removals:
             await self.tools.writer.remove(removal)
         self._changed(reason, removals)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
+from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
@@ -16,7 +16,7 @@ from espalier.api.resource import Resource
 from espalier.clusterapi import templates
 from espalier.clusters import names, ownership
 from espalier.clusters.design import Design, group_name
-from espalier.clusters.render import cluster, docker, health_checks, workers
+from espalier.clusters.render import cluster, health_checks, workers
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
 
@@ -53,14 +53,15 @@ def control_plane(design: Design, machinery: Machinery) -> list[KubeObject]:
         machinery,
         templates.control_plane_template(design.name),
         live.spec.machine_template.spec.infrastructure_ref.name if live else None,
-        lambda name: docker.machine_template(design, design.of_control_plane, name),
+        lambda name: design.provider.machine_template(design, design.of_control_plane, name),
     )
-    config = docker.control_plane_config(design)
+    config = design.provider.control_plane_config(design)
+    infrastructure = design.provider.infrastructure_cluster(design)
     return [
         template,
-        docker.infrastructure_cluster(design),
+        infrastructure,
         cluster.control_plane(design, config, template.resource, template.metadata.name),
-        cluster.cluster(design, DockerCluster.resource),
+        cluster.cluster(design, infrastructure.resource),
         health_checks.control_plane_health_check(design),
     ]
 
@@ -77,9 +78,11 @@ def worker_groups(design: Design, machinery: Machinery) -> list[KubeObject]:
             machinery,
             first,
             spec.infrastructure_ref.name if spec else None,
-            lambda name, group=group: docker.machine_template(design, design.of_group(group), name),  # type: ignore[misc]
+            lambda name, group=group: design.provider.machine_template(  # type: ignore[misc]
+                design, design.of_group(group), name
+            ),
         )
-        config = docker.worker_config(design, group)
+        config = design.provider.worker_config(design, group)
         bootstrap = _template(
             machinery,
             first,

@@ -43,6 +43,13 @@ PROGRESS = frozenset(
 
 SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
 
+MACHINERY_MISSING = "MachineryMissing"
+
+BEREFT = (
+    "the cluster was made before, and its objects of Cluster API are not there: restore them, or remove annotation "
+    f"{names.GATE_ANNOTATION} to have the cluster made anew"
+)
+
 _NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
 
 
@@ -88,6 +95,8 @@ def _of_this_api(scope: Scope) -> list[Condition]:
 def _control_plane_initialized(scope: Scope) -> Condition:
     type_ = names.CONTROL_PLANE_INITIALIZED
     cluster = scope.machinery.cluster
+    if scope.is_bereft:
+        return _condition(type_, "False", MACHINERY_MISSING, BEREFT)
     if cluster is None:
         return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
     if contract.is_control_plane_initialized(cluster):

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.resource import Resource
+from espalier.api.meta import Observed
+from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
 from espalier.kube.objects import Object
 from espalier.runtime.predicates import Predicate
@@ -31,6 +34,33 @@ def relevant(resource: Resource) -> Predicate:
         return view is not _desired and view(old) != view(new)
 
     return predicate
+
+
+class Reports:
+    """Tells a status that we wrote from one that somebody else did: that is put right at once, ours is no news."""
+
+    def __init__(self) -> None:
+        self._written: dict[Key, str] = {}
+
+    def wrote(self, object_: Object) -> None:
+        """This is how an object is since our last report."""
+        self._written[object_.key] = object_.resource_version
+
+    def by_others(self, old: Object | None, new: Object | None) -> bool:
+        """Passes changes of a status that are not ours, as far as known: our own may be seen before we are told."""
+        if new is None and old is not None:
+            self._written.pop(old.key, None)
+        if old is None or new is None:
+            return True
+        return self._written.get(new.key) != new.resource_version and _status(old) != _status(new)
+
+
+class _Reported(Observed, frozen=True):
+    status: msgspec.Raw = msgspec.Raw()
+
+
+def _status(object_: Object) -> bytes:
+    return bytes(object_.decode(_Reported).status)
 
 
 def _desired(object_: Object) -> object:

@@ -16,8 +16,9 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, names
+from espalier.clusters import cni, gate, names
 from espalier.clusters.design import Components, Design, cni_of
+from espalier.clusters.gate import Gate, Isolation
 from espalier.kube.objects import Object
 
 
@@ -95,6 +96,7 @@ class Scope:
     """None while the components are not known."""
     problem: str = ""
     """Why there is no design, as far as Bundles and releases tell."""
+    isolation: Isolation = Isolation.GATE
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""
@@ -140,15 +142,37 @@ class Scope:
         """Whether the cluster manages itself."""
         return is_self_managed(self.cluster)
 
+    @cached_property
+    def mark(self) -> str:
+        """The mark of what is asked for."""
+        return gate.mark(self.object, [child for _, child in self.children])
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Whether anything was asked for since the last reconcile that went to its end."""
+        if self.missing:
+            return Gate.OPEN
+        found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        return gate.stand(found, self.mark, generations_match=self._generations_match)
+
+    @property
+    def _generations_match(self) -> bool:
+        """Whether a manager without marks would say that nothing was asked for. Without machinery nothing was done."""
+        return (
+            self.machinery.cluster_object is not None
+            and self.status.observed_generation == self.generation
+            and self.status.children_observed_generation == self.children_generation
+        )
+
     @property
     def is_settled(self) -> bool:
-        """The generation gate: nothing was asked for since the last reconcile that went to its end."""
-        status = self.status
-        return (
-            not self.missing
-            and status.observed_generation == self.generation
-            and status.children_observed_generation == self.children_generation
-        )
+        """Whether the cluster is to be left alone, whatever this manager would render for it."""
+        return self.isolation is Isolation.GATE and self.gate is not Gate.OPEN
+
+    @property
+    def is_bereft(self) -> bool:
+        """Whether the cluster was reconciled to its end, and nothing of it is there: restored without its machinery."""
+        return self.is_settled and self.machinery.cluster_object is None
 
     @property
     def components(self) -> Components | None:

@@ -95,8 +95,13 @@ async def copy_kubeconfig(p: Pass) -> Outcome:
 
 
 async def leave_settled(p: Pass) -> Outcome:
-    """The generation gate: what was reconciled to its end is left alone until something else is asked for."""
-    return Done() if p.scope.is_settled else Continue()
+    """The gate: what was reconciled to its end is left alone until something else is asked for."""
+    if p.scope.is_bereft:
+        return Wait(readiness.MACHINERY_MISSING, readiness.BEREFT)
+    if not p.scope.is_settled:
+        return Continue()
+    await p.close_gate()  # writes only when the cluster is adopted
+    return Done()
 
 
 async def check(p: Pass) -> Outcome:
@@ -141,6 +146,7 @@ async def install_cni(p: Pass) -> Outcome:
         return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
     try:
         client = p.tools.remotes.get(scope.key, content)
+        await p.open_gate()
         for manifest in cni.objects(_design(p)):
             await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
     except (KubeError, ValueError) as error:
@@ -177,6 +183,12 @@ async def remove_unused_templates(p: Pass) -> Outcome:
     return Continue()
 
 
+async def settle(p: Pass) -> Outcome:
+    """What was asked for at the beginning of the pass is there: the gate is closed upon it."""
+    await p.close_gate()
+    return Continue()
+
+
 LIFE = (
     hold,
     choose_release,
@@ -191,6 +203,7 @@ LIFE = (
     make_workers,
     await_readiness,
     remove_unused_templates,
+    settle,
 )
 """From a Cluster to a cluster."""
 

@@ -12,6 +12,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.names import FIELD_MANAGER
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.relevance import Reports
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -21,9 +22,10 @@ from espalier.runtime.cache import Cache
 class Writer:
     """Writes through a client. `caches` are those that shall show what was written at once."""
 
-    def __init__(self, client: Client, caches: Mapping[Resource, Cache]) -> None:
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache], reports: Reports) -> None:
         self.client = client
         self._caches = caches
+        self._reports = reports
 
     async def apply(self, change: Change) -> None:
         """Own these fields of an object, whoever owned them before."""
@@ -70,6 +72,7 @@ class Writer:
             type=PatchType.MERGE,
             subresource="status",
         )
+        self._reports.wrote(written)
         self.wrote(eksa.Cluster.resource, written)
         return True
 

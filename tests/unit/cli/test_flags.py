@@ -22,3 +22,8 @@ def test_parts_add_up(hours: int, minutes: int, rest: int) -> None:
 def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(Usage, match="allowed is a duration such as 90s"):
         seconds(text)
+
+
+def test_the_flag_is_named() -> None:
+    with pytest.raises(Usage, match="--sync-period: found 'often'"):
+        seconds("often", "--sync-period")

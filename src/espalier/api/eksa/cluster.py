@@ -324,11 +324,18 @@ class ClusterStatus(Observed, frozen=True):
     ] = None
     failure_message: Annotated[str | None, Meta(description="Why an operation failed, and what helps.")] = None
     observed_generation: Annotated[
-        int, Meta(description="metadata.generation when the cluster was last reconciled to the end.")
+        int,
+        Meta(
+            description="metadata.generation when the cluster was last reconciled to the end. "
+            "Internal: its meaning may change."
+        ),
     ] = 0
     children_observed_generation: Annotated[
         int,
-        Meta(description="Sum of metadata.generation of the linked objects when observedGeneration was written."),
+        Meta(
+            description="Sum of metadata.generation of the linked objects when observedGeneration was written. "
+            "Internal: its meaning may change."
+        ),
     ] = 0
     reconciled_generation: Annotated[
         int, Meta(description="Written by EKS Anywhere; here it is observedGeneration.")

@@ -1,0 +1,88 @@
+"""The gate: whether anything was asked for since a cluster was last reconciled to its end. Pure.
+
+It compares content, by a digest that the Cluster carries as its mark. Generations and uids start anew with a restore,
+with a move to another management cluster and with an object that is deleted and made again, and their sum can stay the
+same over a change; content does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, StrEnum
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from espalier.kube.objects import Object
+
+FORMAT = "v1"
+"""What the digest is made of and how. Whatever changes either changes this, and clusters are adopted, not rolled."""
+
+OPENED = "open"
+"""The mark of a cluster that is being changed. No content has it, so changing back doesn't close the gate."""
+
+_DIGEST_BYTES = 20
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Isolation(StrEnum):
+    """What keeps a manager from changing clusters of which nothing new was asked: `--isolation`."""
+
+    GATE = "gate"
+    OFF = "off"
+
+
+class Gate(Enum):
+    """Where a cluster stands."""
+
+    CLOSED = "closed"
+    """Reconciled to its end, and nothing was asked for since."""
+    ADOPTED = "adopted"
+    """As closed, by the generations alone: it has no mark, or one of a format that this manager doesn't know."""
+    OPEN = "open"
+    """Something was asked for, or is half done."""
+
+
+def mark(cluster: Object, children: Iterable[Object], data: Mapping[str, Mapping[str, bytes]] | None = None) -> str:
+    """The mark of a cluster that was reconciled with this content.
+
+    Content is the name of the Cluster, its spec, the specs of its children, and `data`: that of Secrets and ConfigMaps
+    on which rendered objects depend, by `Kind namespace/name`. Specs count as they are stored: fields that this manager
+    doesn't know do, and defaults that it would fill in don't. Order of keys and nulls is no content, nor are metadata
+    (but the name, so that a copy of a Cluster is not taken for the original) and status.
+    """
+    content = {
+        "cluster": _content(cluster),
+        "children": sorted(map(_content, children), key=_encode),
+        "data": data or {},
+    }
+    return f"{FORMAT}:{blake2b(_encode(content), digest_size=_DIGEST_BYTES, key=_KEY).hexdigest()}"
+
+
+_KEY = f"espalier gate {FORMAT}".encode()
+"""Digests of different formats have nothing in common, even of the same bytes."""
+
+
+def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
+    """Where a cluster with the mark `found` (None without one) stands, when its content now has the mark `wanted`."""
+    if found == wanted:
+        return Gate.CLOSED
+    if found == OPENED or (found is not None and found.startswith(f"{FORMAT}:")):
+        return Gate.OPEN
+    return Gate.ADOPTED if generations_match else Gate.OPEN
+
+
+def _content(object_: Object) -> list[Any]:
+    group = object_.head.api_version.rpartition("/")[0]  # another version of a kind is no other content
+    return [group, object_.kind, object_.namespace, object_.name, _without_nulls(object_.tree.get("spec", {}))]
+
+
+def _without_nulls(value: Any) -> Any:
+    """A field that is null is absent, as for the API server."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -1,0 +1,210 @@
+"""The gate: what counts as a change, and where a cluster stands."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.meta import Tree
+from espalier.clusters import gate, names
+from espalier.clusters.gate import Gate, Isolation
+from espalier.clusters.scope import Scope
+from tests.unit.clusters.made import made, objects, settled
+from tests.unit.clusters.seen import as_object, datacenter, example, observer
+
+VSPHERE = "anywhere.eks.amazonaws.com/v1alpha1"
+
+
+def child(name: str, generation: int = 1, **spec: object) -> Tree:
+    """A linked object of a provider that has several for one cluster."""
+    metadata = {"name": name, "namespace": "team-a", "generation": generation, "uid": f"{name}-{generation}"}
+    return {"apiVersion": VSPHERE, "kind": "VSphereMachineConfig", "metadata": metadata, "spec": spec}
+
+
+def cluster() -> Tree:
+    return example()[0]
+
+
+def mark(cluster: Tree, *children: Tree, data: Mapping[str, Mapping[str, bytes]] | None = None) -> str:
+    return gate.mark(as_object(cluster), [as_object(child) for child in children], data)
+
+
+def generations(*trees: Tree) -> int:
+    total: int = sum(tree["metadata"]["generation"] for tree in trees)
+    return total
+
+
+def test_a_mark_says_its_format_and_nothing_of_the_content() -> None:
+    found = mark(cluster(), datacenter())
+    assert found.startswith("v1:")
+    assert len(found) == 3 + 40
+    assert int(found[3:], 16)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree["metadata"].update(uid="other", generation=9, resourceVersion="99"),
+        lambda tree: tree["metadata"].update(labels={"a": "b"}, annotations={"c": "d"}, finalizers=["e"]),
+        lambda tree: tree["metadata"].update(creationTimestamp="2027-01-01T00:00:00Z", managedFields=[]),
+        lambda tree: tree.update(status={"observedGeneration": 3}),
+        lambda tree: tree["spec"].update(dict(reversed(list(tree["spec"].items())))),
+        lambda tree: tree["spec"].update(proxyConfiguration=None),
+    ],
+)
+def test_what_is_no_content_leaves_the_mark_as_it_was(change: Callable[[Tree], None]) -> None:
+    """As after a restore, a move to another management cluster, or applying the same once more."""
+    before, after = cluster(), cluster()
+    change(after)
+    children = datacenter()
+    moved = copy.deepcopy(children)
+    moved["metadata"] |= {"uid": "new", "generation": 1, "ownerReferences": []}
+    assert mark(after, moved) == mark(before, children)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree["spec"].update(kubernetesVersion="1.36"),
+        lambda tree: tree["spec"]["workerNodeGroupConfigurations"][0].update(count=3),
+        lambda tree: tree["spec"].update(packages={"disable": True}),
+        lambda tree: tree["spec"].update(fieldOfALaterRelease=1),
+        lambda tree: tree["spec"]["datacenterRef"].update(name="other"),
+        lambda tree: tree["metadata"].update(name="copy"),
+    ],
+)
+def test_content_is_content_whether_or_not_anything_is_rendered_from_it(change: Callable[[Tree], None]) -> None:
+    before, after = cluster(), cluster()
+    change(after)
+    assert mark(after, datacenter()) != mark(before, datacenter())
+
+
+def test_another_version_of_a_kind_is_no_other_content() -> None:
+    before, after = child("a", disk=20), child("a", disk=20)
+    after["apiVersion"] = "anywhere.eks.amazonaws.com/v1"
+    assert mark(cluster(), after) == mark(cluster(), before)
+
+
+def test_the_order_of_children_does_not_matter() -> None:
+    assert mark(cluster(), child("a"), child("b")) == mark(cluster(), child("b"), child("a"))
+
+
+def test_a_reference_to_a_child_whose_generation_is_one_lower_is_noticed() -> None:
+    """The Cluster's generation goes up by one: a single sum would stay as it was."""
+    first, second = cluster(), cluster()
+    second["spec"]["controlPlaneConfiguration"]["machineGroupRef"] = {"kind": "VSphereMachineConfig", "name": "b"}
+    second["metadata"]["generation"] = 2
+    a, b = child("a", generation=3, disk=20), child("b", generation=2, disk=40)
+    assert generations(first, a) == generations(second, b)
+    assert mark(first, a) != mark(second, b)
+
+
+def test_a_child_that_is_deleted_and_made_again_with_other_content_is_noticed() -> None:
+    before, again = child("a", generation=1, disk=20), child("a", generation=1, disk=40)
+    assert generations(before) == generations(again)
+    assert mark(cluster(), before) != mark(cluster(), again)
+    assert mark(cluster(), before) == mark(cluster(), child("a", generation=1, disk=20) | {"status": {}})
+
+
+def test_two_children_whose_generations_move_in_opposite_directions_are_noticed() -> None:
+    """One is made again, so it starts anew at 1, and its sibling is changed as often as the other had been."""
+    before = child("a", generation=2, disk=20), child("b", generation=1, disk=20)
+    after = child("a", generation=1, disk=20), child("b", generation=2, disk=40)
+    assert generations(*before) == generations(*after)
+    assert mark(cluster(), *before) != mark(cluster(), *after)
+    swapped = child("a", disk=40), child("b", disk=20)
+    assert mark(cluster(), *swapped) != mark(cluster(), child("a", disk=20), child("b", disk=40))
+
+
+def test_a_changed_secret_is_noticed_and_an_equal_one_of_another_name_too() -> None:
+    """Secrets have no generation at all."""
+    name = "Secret team-a/credentials"
+    before = mark(cluster(), datacenter(), data={name: {"user": b"gardener", "password": b"rose"}})
+    assert before == mark(cluster(), datacenter(), data={name: {"password": b"rose", "user": b"gardener"}})
+    for other in (
+        {name: {"user": b"gardener", "password": b"lily"}},
+        {name: {"user": b"gardener"}},
+        {"Secret team-a/other": {"user": b"gardener", "password": b"rose"}},
+        {},
+    ):
+        assert mark(cluster(), datacenter(), data=other) != before
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+CONTENT = st.recursive(
+    st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "a:b", '"']),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@given(st.dictionaries(KEYS, CONTENT, max_size=3), st.dictionaries(KEYS, CONTENT, max_size=3))
+def test_marks_are_equal_exactly_when_the_content_is(one: Tree, other: Tree) -> None:
+    same = canonical(one) == canonical(other)
+    assert (mark(cluster(), child("a", **one)) == mark(cluster(), child("a", **other))) == same
+
+
+@pytest.mark.parametrize(
+    ("found", "generations_match", "expected"),
+    [
+        ("v1:a", True, Gate.CLOSED),
+        ("v1:a", False, Gate.CLOSED),  # a restore: the generations start anew
+        ("v1:b", True, Gate.OPEN),  # a hidden change
+        ("v1:b", False, Gate.OPEN),
+        (gate.OPENED, True, Gate.OPEN),  # changed back in the middle
+        (gate.OPENED, False, Gate.OPEN),
+        (None, True, Gate.ADOPTED),
+        (None, False, Gate.OPEN),
+        ("v0:a", True, Gate.ADOPTED),
+        ("v0:a", False, Gate.OPEN),
+        ("", True, Gate.ADOPTED),
+    ],
+)
+def test_where_a_cluster_stands(found: str | None, generations_match: bool, expected: Gate) -> None:
+    assert gate.stand(found, "v1:a", generations_match=generations_match) is expected
+
+
+SAME = "same"
+
+
+def seen(value: str | None = None, *, isolation: Isolation = Isolation.GATE, there: bool = True) -> Scope:
+    """What a pass knows of the example with such a mark (`SAME`: that of its content)."""
+    stored = objects() if there else []
+    tree = example()[0]
+    tree["status"] = settled()
+    known = observer(tree, datacenter(), *stored).scope(as_object(tree).key)
+    assert known is not None
+    annotations = {} if value is None else {names.GATE_ANNOTATION: known.mark if value == SAME else value}
+    found = made(objects=stored, status=settled(), annotations=annotations)
+    return replace(found, isolation=isolation)
+
+
+def test_a_cluster_is_left_alone_behind_a_closed_gate_only_if_there_is_one() -> None:
+    assert seen(SAME).is_settled
+    assert seen().is_settled
+    assert not seen(gate.OPENED).is_settled
+    assert not seen(SAME, isolation=Isolation.OFF).is_settled
+
+
+def test_a_cluster_without_machinery_is_not_adopted_and_one_that_was_restored_without_it_says_so() -> None:
+    assert seen(there=False).gate is Gate.OPEN
+    assert seen(SAME, there=False).is_bereft
+    assert not seen(SAME).is_bereft
+
+
+def test_a_missing_child_is_not_what_was_reconciled() -> None:
+    tree = example()[0]
+    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: gate.mark(as_object(tree), [])}
+    found = observer(tree).scope(as_object(tree).key)
+    assert found is not None
+    assert found.gate is Gate.OPEN
