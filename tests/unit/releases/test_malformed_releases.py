@@ -11,6 +11,7 @@ import pytest
 import espalier.releases
 from espalier.releases import MalformedRelease, Releases
 
+EMBEDDED = ("v0.26.0", "v0.25.1", "v0.25.0", "v0.24.2")
 DATA = Path(espalier.releases.__file__).parent / "data"
 Change = Callable[[str, str, str], None]
 
@@ -30,6 +31,11 @@ def change(folder: Path) -> Change:
     return replace
 
 
+def first_entry(folder: Path) -> str:
+    mark = "  - date:"
+    return mark + (folder / "releases.yaml").read_text().split(mark)[1]
+
+
 def problems(folder: Path) -> list[str]:
     with pytest.raises(MalformedRelease) as error:
         Releases.load(folder)
@@ -41,20 +47,21 @@ def test_a_folder_of_the_same_shape_is_read_as_well(folder: Path) -> None:
 
 
 def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path, change: Change) -> None:
-    entry = (folder / "releases.yaml").read_text().split("releases:\n")[1]
+    entry = first_entry(folder)
     for version in ("v0.27.0-dev+build.9", "v0.27.0-dev+build.10", "v0.9.0"):
         change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", version))
-    assert Releases.load(folder).versions == ("v0.27.0-dev+build.10", "v0.27.0-dev+build.9", "v0.26.0", "v0.9.0")
+    assert Releases.load(folder).versions == (
+        "v0.27.0-dev+build.10",
+        "v0.27.0-dev+build.9",
+        *EMBEDDED,
+        "v0.9.0",
+    )
 
 
 def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
-    entry = (folder / "releases.yaml").read_text().split("releases:\n")[1]
-    change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", "v0.26.1"))
-    assert [item.metadata.name for item in Releases.load(folder).objects()] == [
-        "bundles-1",
-        "eksa-v0-26-1",
-        "eksa-v0-26-0",
-    ]
+    change("releases.yaml", "  releases:\n", "  releases:\n" + first_entry(folder).replace("v0.26.0", "v0.26.1"))
+    found = [item.metadata.name for item in Releases.load(folder).objects()]
+    assert found[:5] == ["bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
 
 
 def test_a_file_that_is_not_there(folder: Path) -> None:
