@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import structlog
-
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists
-from espalier.releases import Releases
-
-_log = structlog.get_logger("espalier.releases")
+from espalier.releases import Releases, install
 
 
 @dataclass(frozen=True)
@@ -22,9 +17,4 @@ class InstallReleases:
 
     async def run(self) -> None:
         """Create them, then end."""
-        for object_ in self.releases.objects():
-            try:
-                await self.client.create(object_.resource, object_)
-            except AlreadyExists:
-                continue
-            _log.info("installed", kind=object_.kind, name=object_.metadata.name)
+        await install(self.client, self.releases.objects())

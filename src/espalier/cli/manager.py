@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli import manifests
+from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import rights
@@ -61,6 +61,7 @@ async def manager(
     ),
     health_address: Annotated[str, Parameter(help="HOST:PORT of /healthz and /readyz; 0 for none.")] = "0.0.0.0:8081",
     metrics_address: Annotated[str, Parameter(help="HOST:PORT of /metrics; 0 for none.")] = "127.0.0.1:8080",
+    releases: flags.Releases = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.
@@ -68,6 +69,7 @@ async def manager(
     Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
     """
     logs.setup(level=log_level)
+    offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, entropy = SystemClock(), random.SystemRandom()
     options = Options(tuple(controllers.split(",")), namespace, watch_filter)
@@ -94,11 +96,10 @@ async def manager(
             serve=webhooks.use,
             clock=clock,
         )
-    releases = Releases.load()
     remotes = RemoteClients(_connect, fence=running.fence)
-    clusters.build(running, releases=releases, remotes=remotes, webhooks=webhooks, copies_kubeconfigs=copy_kubeconfig)
+    clusters.build(running, releases=offered, remotes=remotes, webhooks=webhooks, copies_kubeconfigs=copy_kubeconfig)
     running.add(webhooks)
-    running.add(InstallReleases(running.client, releases))
+    running.add(InstallReleases(running.client, offered))
     try:
         return await running.run(signals=True)
     finally:
