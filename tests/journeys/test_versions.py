@@ -15,11 +15,12 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.cli import chosen_release, documents
 from espalier.clusters import rights
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.releases import Releases, release_name
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
+from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop
 from tests.journeys.test_clusters import KUBERNETES, groups, journey
 
 pytestmark = pytest.mark.embedded
@@ -142,6 +143,26 @@ def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_writ
         await world.change(bundlesRef=None, eksaVersion="v0.26.0")
         await world.until_ready()
         assert machines(world) == before
+
+    journey(story)
+
+
+def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await born_before_releases(world)
+        before = await world.client.get(Cluster.resource, "garden", NAMESPACE)
+        documents_ = documents.read([str(EXAMPLES / "docker.yaml")])
+        cluster = documents.cluster_of(documents_).tree
+        cluster["spec"] |= {"bundlesRef": BUNDLES_1, "workerNodeGroupConfigurations": groups(4)}
+        prepared = documents.in_namespace(documents_, NAMESPACE)
+
+        assert chosen_release.choose(cluster, before, "v0.26.0")
+        *_, after = await documents.apply_all(world.client, prepared, dry_run=False)
+        assert after.metadata.generation == before.metadata.generation + 1
+        assert "bundlesRef" not in after.tree["spec"]
+        assert after.tree["spec"]["eksaVersion"] == "v0.26.0"
+        await world.until_ready()
+        assert len(await world.nodes()) == 5
 
     journey(story)
 

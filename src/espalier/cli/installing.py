@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import structlog
+
 from espalier.kube.client import Client
 from espalier.releases import Releases, install
+
+_log = structlog.get_logger("espalier.releases")
 
 
 @dataclass(frozen=True)
@@ -17,4 +21,5 @@ class InstallReleases:
 
     async def run(self) -> None:
         """Create them, then end."""
-        await install(self.client, self.releases.objects())
+        for object_ in await install(self.client, self.releases.objects()):
+            _log.info("installed", kind=object_.kind, name=object_.metadata.name)
