@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine
+from espalier.api.catalog import resource_of
 from espalier.api.core import DAEMON_SET, SECRET, VALIDATING_WEBHOOK_CONFIGURATION, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import chosen_release, documents
@@ -44,8 +46,8 @@ def machines(world: ManagedLaptop) -> set[str]:
     return {found.metadata.uid for found in world.machinery.of(Machine.resource).list()}
 
 
-async def pod_network_image(world: ManagedLaptop) -> str:
-    secret = await world.client.get(SECRET, "garden-kubeconfig", NAMESPACE)
+async def pod_network_image(world: ManagedLaptop, cluster: str = "garden") -> str:
+    secret = await world.client.get(SECRET, f"{cluster}-kubeconfig", NAMESPACE)
     workload = world.workloads.connect(secret.decode(Secret).data["value"])
     found = await workload.get(DAEMON_SET, "kindnet", "kube-system")
     image: str = found.tree["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -89,6 +91,24 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
             assert (await pod_network_image(world)).endswith(network)
         assert "can't go back from v0.26.0" in await refusal(world, eksaVersion="v0.25.1")
         assert (await spec_of(world, LAPTOP))["eksaVersion"] == "v0.26.0"
+
+    journey(story)
+
+
+def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion="v0.25.1")
+        other = [document.tree for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="other")]
+        for tree in other:
+            tree["metadata"] = {"name": "orchard", "namespace": NAMESPACE}
+        cluster = next(tree for tree in other if tree["kind"] == "Cluster")
+        cluster["spec"] |= {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "orchard"}}
+        for tree in other:
+            await world.client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await world.until_ready()
+        await world.until_ready(Key(NAMESPACE, "orchard"))
+        assert (await pod_network_image(world)).endswith(":v0.30.0-eks-a-1")
+        assert (await pod_network_image(world, "orchard")).endswith(":v0.31.0-eks-a-1")
 
     journey(story)
 
