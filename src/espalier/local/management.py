@@ -64,10 +64,9 @@ async def follow_newest(client: Client, releases: Releases) -> None:
     A refusal is logged and leaves it where it is: workload clusters that are too far behind are upgraded first, and
     the next start tries again.
     """
-    _, newest = management_cluster(releases)
-    assert isinstance(newest, Cluster)  # noqa: S101  what the function makes
+    newest = releases.newest()
     found = (await client.get(Cluster.resource, LAPTOP, "default")).decode(Cluster)
-    wanted = {"eksaVersion": newest.spec.eksa_version, "kubernetesVersion": newest.spec.kubernetes_version}
+    wanted = {"eksaVersion": newest.version, "kubernetesVersion": newest.kubernetes_versions[-1]}
     if (found.spec.eksa_version, found.spec.kubernetes_version) == tuple(wanted.values()):
         return
     try:
