@@ -34,10 +34,12 @@ class Problem:
     violation: Violation
     line: int = 0
     column: int = 0
+    subject: str = ""
+    """The object, as `Kind name`, where the file alone does not tell."""
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
-        return f"{place}: {self.violation}"
+        return ": ".join(part for part in (place, self.subject, str(self.violation)) if part)
 
 
 class ManifestError(Exception):

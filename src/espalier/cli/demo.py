@@ -29,6 +29,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.releases import Releases
 from espalier.runtime import logs
 
 TIMEOUT = 120.0
@@ -78,7 +79,7 @@ async def demo(
         home = Home(Path(folder))
         progress.wait("starting a management cluster: API server and controllers, in this process")
         async with (
-            World.run(home, port=0, boot_seconds=boot_seconds) as world,
+            World.run(home, port=0, boot_seconds=boot_seconds, releases=Releases.load()) as world,
             _client(home.kubeconfig.read_bytes()) as client,
         ):
             progress.say(f"management cluster serves at {world.url}   [dim]({time.monotonic() - began:.1f} s)[/]")

@@ -12,7 +12,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.resource import Resource
 from espalier.cli.failures import Failure
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 
 
@@ -61,7 +61,19 @@ async def apply_all(
     client: Client, prepared: Sequence[tuple[Resource, dict[str, Any]]], *, dry_run: bool
 ) -> list[Object]:
     """Apply all or nothing, as far as that can be known: every object is tried on the server first."""
-    tried = [await client.apply(resource, tree, dry_run=True) for resource, tree in prepared]
+    tried = [await _send(client, resource, tree, dry_run=True) for resource, tree in prepared]
     if dry_run:
         return tried
-    return [await client.apply(resource, tree) for resource, tree in prepared]
+    return [await _send(client, resource, tree, dry_run=False) for resource, tree in prepared]
+
+
+async def _send(client: Client, resource: Resource, tree: dict[str, Any], *, dry_run: bool) -> Object:
+    """Apply; but merge what also takes away `bundlesRef`: by apply nobody can remove a field that others wrote.
+
+    So it is one write in which the release comes and the Bundles go.
+    """
+    spec = tree.get("spec") or {}
+    if resource != Cluster.resource or "bundlesRef" not in spec or spec["bundlesRef"] is not None:
+        return await client.apply(resource, tree, dry_run=dry_run)
+    name, namespace = tree["metadata"]["name"], tree["metadata"]["namespace"]
+    return await client.patch(resource, name, namespace, patch=tree, type=PatchType.MERGE, dry_run=dry_run)

@@ -26,6 +26,15 @@ class Connection:
     )
 
 
+Releases = Annotated[
+    Path | None,
+    Parameter(
+        name="--releases",
+        help="Folder with a releases manifest (releases.yaml and what it names), instead of that of this build.",
+    ),
+]
+
+
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists
-from espalier.releases import Releases
+from espalier.releases import Releases, install
 
 _log = structlog.get_logger("espalier.releases")
 
@@ -22,9 +21,5 @@ class InstallReleases:
 
     async def run(self) -> None:
         """Create them, then end."""
-        for object_ in self.releases.objects():
-            try:
-                await self.client.create(object_.resource, object_)
-            except AlreadyExists:
-                continue
+        for object_ in await install(self.client, self.releases.objects()):
             _log.info("installed", kind=object_.kind, name=object_.metadata.name)

@@ -11,11 +11,12 @@ from cyclopts import App, Parameter
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.cli import connection, documents, flags, follow, output
+from espalier.cli import chosen_release, connection, documents, flags, follow, output
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 
 Files = Annotated[
     list[str],
@@ -133,13 +134,16 @@ async def _push(
 ) -> None:
     output.check_format(format_)
     found = documents.read(files)
+    tree, own = documents.cluster_of(found).tree, chosen_release.own_version()
+    chosen_release.check(documents.cluster_of(found), own)
     async with connection.connect(flag) as connected:
         client = connected.client
         prepared = documents.in_namespace(found, connected.namespace)
-        metadata = documents.cluster_of(found).tree["metadata"]
-        key = Key(metadata["namespace"], metadata["name"])
-        await _expect(client, key, creating=creating)
+        key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
+        existing = await _expect(client, key, creating=creating)
         with Progress() as progress:
+            if chosen_release.choose(tree, existing, own):
+                progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
             if format_:
@@ -160,15 +164,17 @@ async def _push(
                 progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
 
 
-async def _expect(client: Client, key: Key, *, creating: bool) -> None:
+async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
     try:
-        await client.get(Cluster.resource, key.name, key.namespace)
+        existing = await client.get(Cluster.resource, key.name, key.namespace)
     except NotFound:
         if not creating:
             raise Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`") from None
+        return None
     else:
         if creating:
             raise Failure(f"cluster {key} exists already; change it with `espalier upgrade cluster -f FILE`")
+        return existing
 
 
 async def write_kubeconfig(client: Client, key: Key) -> Path:

@@ -13,9 +13,8 @@ from cyclopts import App, Parameter
 
 from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli import manifests
+from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
-from espalier.cli.flags import seconds
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation, rights
 from espalier.kube.access import Access
@@ -69,16 +68,18 @@ async def manager(
     ),
     health_address: Annotated[str, Parameter(help="HOST:PORT of /healthz and /readyz; 0 for none.")] = "0.0.0.0:8081",
     metrics_address: Annotated[str, Parameter(help="HOST:PORT of /metrics; 0 for none.")] = "127.0.0.1:8080",
+    releases: flags.Releases = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.
 
     Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
     """
-    resync = seconds(sync_period, "--sync-period")
+    resync = flags.seconds(sync_period, "--sync-period")
     if resync < 1:
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
     logs.setup(level=log_level)
+    offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, entropy = SystemClock(), random.SystemRandom()
     options = Options(tuple(controllers.split(",")), namespace, watch_filter)
@@ -105,11 +106,10 @@ async def manager(
             serve=webhooks.use,
             clock=clock,
         )
-    releases = Releases.load()
     remotes = RemoteClients(_connect, fence=running.fence)
     clusters.build(
         running,
-        releases=releases,
+        releases=offered,
         remotes=remotes,
         webhooks=webhooks,
         copies_kubeconfigs=copy_kubeconfig,
@@ -117,7 +117,7 @@ async def manager(
         resync=resync,
     )
     running.add(webhooks)
-    running.add(InstallReleases(running.client, releases))
+    running.add(InstallReleases(running.client, offered))
     try:
         return await running.run(signals=True)
     finally:

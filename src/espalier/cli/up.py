@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from espalier.cli.failures import Away, Failure, Overdue
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
 from espalier.kube.errors import KubeError
+from espalier.releases import Releases
 from espalier.runtime import logs
 
 STOP_SECONDS = 40.0
@@ -40,6 +42,7 @@ async def up(
     port: Port = 0,
     boot_seconds: Annotated[float, Parameter(help="How long a simulated machine takes to boot.")] = 0.2,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "warning",
+    releases: flags.Releases = None,
     ready_descriptor: Annotated[int, Parameter(show=False)] = -1,
 ) -> None:
     """Run the laptop world: a management cluster with all controllers, and simulated machines.
@@ -47,10 +50,12 @@ async def up(
     It is for trying and testing, never for production. Example: `espalier up --detach`
     """
     logs.setup(level=log_level)
+    offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
     home.create()
     if detach:
-        await _detach(home, port, boot_seconds, log_level)
+        arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
+        await _detach(home, [*arguments, *(["--releases", str(releases)] if releases else [])])
         return
     from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
 
@@ -59,7 +64,7 @@ async def up(
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with World.run(home, port=port, boot_seconds=boot_seconds) as world:
+        async with World.run(home, port=port, boot_seconds=boot_seconds, releases=offered) as world:
             held.announce(world.url)
             if ready_descriptor >= 0:
                 os.write(ready_descriptor, b"ready\n")
@@ -79,10 +84,9 @@ def _how_to_go_on(progress: Progress, home: Home) -> None:
     )
 
 
-async def _detach(home: Home, port: int, boot_seconds: float, log_level: str) -> None:
+async def _detach(home: Home, arguments: Sequence[str]) -> None:
     read, write = os.pipe()
-    command = [sys.executable, "-m", "espalier.cli", "up", "--port", str(port), "--boot-seconds", str(boot_seconds)]
-    command += ["--log-level", log_level]
+    command = [sys.executable, "-m", "espalier.cli", "up", *arguments]
     with home.log.open("ab") as log:
         process = subprocess.Popen(  # noqa: ASYNC220  it outlives this loop
             [*command, "--ready-descriptor", str(write)],

@@ -23,7 +23,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
+from espalier.local.management import follow_newest, prepare
 from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
@@ -48,13 +48,13 @@ class World:
 
     @classmethod
     @asynccontextmanager
-    async def run(cls, home: Home, *, port: int, boot_seconds: float) -> AsyncIterator[World]:
+    async def run(cls, home: Home, *, port: int, boot_seconds: float, releases: Releases) -> AsyncIterator[World]:
         """Start everything; ready when the block is entered, stopped in order when it is left.
 
         `port` 0 keeps the one the world had before, or takes a free one. Raises `Failure` when it is taken.
         """
         home.create()
-        clock, entropy, releases = SystemClock(), random.SystemRandom(), Releases.load()
+        clock, entropy = SystemClock(), random.SystemRandom()
         async with AsyncExitStack() as stack:
             webhooks = Webhooks(port=None)
             outside = HttpWebhooks()
@@ -81,6 +81,7 @@ class World:
             managing = asyncio.create_task(manager.run(), name="manager")
             stack.push_async_callback(_stop, manager, managing)
             await _leading(manager, managing)
+            await follow_newest(client, releases)
             # Last: whoever gets an answer finds everything there.
             url = await _serve(stack, server, home, clock, port)
             yield cls(url, releases.newest().kubernetes_versions, server, manager, managing)

@@ -10,14 +10,16 @@ from espalier.api import schema
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.resource import Key
 from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
-from espalier.clusters.rules import changes, content, unsupported
+from espalier.clusters.rules import changes, content, messages, releases, unsupported
 from espalier.clusters.scope import is_self_managed, read
+from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
-from espalier.releases import kubernetes_versions
+from espalier.releases import kubernetes_versions, release_name
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.webhooks import Webhooks
 
@@ -26,6 +28,11 @@ MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
 VALIDATE_CLUSTER = f"/validate-{_PATH}-cluster"
 VALIDATE_RELEASE = f"/validate-{_PATH}-eksarelease"
 VALIDATE_BUNDLES = f"/validate-{_PATH}-bundles"
+
+
+_NOT_READY = AdmissionResponse(
+    False, "the manager has just started and has not read everything yet; try again", 503, "ServiceUnavailable"
+)
 
 
 class Admission:
@@ -74,43 +81,59 @@ class Admission:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
             return AdmissionResponse()
-        violations = list(self._violations(old, new))
-        warnings = tuple(unsupported.warnings(new.spec))
+        if not self._observer.is_filled:
+            return _NOT_READY
+        management = None if is_self_managed(new) else self._observer.management(new)
+        violations = list(self._violations(old, new, management))
+        warnings = (*unsupported.warnings(new.spec), *releases.warnings(new, management))
         if violations:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
         return AdmissionResponse(warnings=warnings)
 
-    def _violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
+    def _violations(
+        self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
+    ) -> Iterable[Violation]:
+        yield from self._content_violations(old, new)
+        yield from releases.fields(old, new, management)
+        yield from releases.version(old, new, known=self._observer.known_versions(), management=management)
+        if is_self_managed(new) and old is not None and old.spec.eksa_version != new.spec.eksa_version:
+            yield from releases.managed(old, new, self._observer.managed_by(new))
+        if old is not None:
+            back = way_back(self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)))
+            yield from changes.kubernetes(old.spec, new, back)
+        if not is_self_managed(new):
+            yield from self._bundles_violations(new)
+
+    def _content_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
         if is_self_managed(new):
             yield from content.name_violations(new.metadata.name)
             if not _is_paused(new):
                 name = new.spec.management_cluster.name or "nothing"
                 yield Violation("spec.managementCluster.name", name, "", content.SELF_MANAGED)
             if old is not None and not is_self_managed(old) and not _is_paused(old):
-                yield from changes.violations(old, new)
+                yield from changes.fixed(old.spec, new.spec)
             return
         yield from content.violations(new)
         if old is None:
             yield from self._name_violations(new)
         elif not _is_paused(old):
-            yield from changes.violations(old, new)
-        yield from self._version_violations(new)
+            yield from changes.fixed(old.spec, new.spec)
 
     def _name_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
 
-    def _version_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
+    def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""
         bundles = self._observer.bundles_for(new)
         if bundles is None:
             return
         there = kubernetes_versions(bundles)
         release = new.spec.eksa_version or bundles.metadata.name
-        message = f"release {release} does not have this Kubernetes version"
+        message = messages.not_in_release(release)
         if new.spec.kubernetes_version and new.spec.kubernetes_version not in there:
             yield Violation("spec.kubernetesVersion", new.spec.kubernetes_version, ", ".join(there), message)
         for index, group in enumerate(new.spec.worker_node_group_configurations):
@@ -120,15 +143,41 @@ class Admission:
 
 
 def validate_release(request: AdmissionRequest) -> AdmissionResponse:
-    """Facts of a release never change: clusters that name it would silently become others."""
-    if request.object is None or request.old is None:
+    """A release has the name of its version, so that there is one of each; its facts never change.
+
+    Clusters that name it would silently become others.
+    """
+    if request.object is None:
         return AdmissionResponse()
-    if request.object.tree.get("spec") == request.old.tree.get("spec"):
-        return AdmissionResponse()
-    message = "the facts of a release don't change; create an EKSARelease for another version"
-    return _refusal(
-        request.object, [Violation("spec", "a change", request.old.decode(EKSARelease).spec.version, message)]
-    )
+    try:
+        release = request.object.decode(EKSARelease)
+    except msgspec.ValidationError:
+        return _refusal(request.object, schema.violations(EKSARelease, request.object.tree))
+    violations = _release_name(release) if request.old is None else _changed_facts(request.old, request.object)
+    return _refusal(request.object, violations) if violations else AdmissionResponse()
+
+
+def _release_name(release: EKSARelease) -> list[Violation]:
+    version, name = release.spec.version, release.metadata.name
+    if releases.parsed(version) is None:
+        return [Violation("spec.version", version, "a version like v0.26.0", messages.NOT_SEMVER)]
+    if name != release_name(version):
+        return [Violation("metadata.name", name, release_name(version), messages.RELEASE_NAME)]
+    return []
+
+
+def _changed_facts(old: Object, new: Object) -> list[Violation]:
+    before, after = old.tree.get("spec") or {}, new.tree.get("spec") or {}
+    return [
+        Violation(
+            f"spec.{field}",
+            schema.shown(after[field]) if field in after else "nothing",
+            schema.shown(before[field]) if field in before else "nothing",
+            messages.RELEASE_CHANGED,
+        )
+        for field in sorted(before.keys() | after.keys())
+        if before.get(field) != after.get(field)
+    ]
 
 
 def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:

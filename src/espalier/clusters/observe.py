@@ -22,7 +22,7 @@ from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
-from espalier.clusters.scope import Machinery, Scope, read
+from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
 from espalier.runtime.cache import Cache, Caches
@@ -193,6 +193,29 @@ class Observer:
         near = [found for found in candidates if found.namespace == cluster.metadata.namespace]
         chosen = near or candidates
         return read(chosen[0]) if len(chosen) == 1 else None
+
+    def managed_by(self, management: eksa.Cluster) -> list[eksa.Cluster]:
+        """The Clusters that name this one as their management cluster. All are looked at: asked for rarely."""
+        key = Key(management.metadata.namespace, management.metadata.name)
+        found = []
+        for other in self.all_clusters.list():
+            try:
+                cluster = read(other)
+            except msgspec.ValidationError:  # said by its own pass
+                continue
+            if cluster.spec.management_cluster.name != key.name or is_self_managed(cluster):
+                continue
+            manager = self.management(cluster)
+            if manager is not None and Key(manager.metadata.namespace, manager.metadata.name) == key:
+                found.append(cluster)
+        return found
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether everything was read that admission judges by."""
+        return all(
+            cache.synced for cache in (self.all_clusters, self.eksa_releases, self.bundles, *self.written.values())
+        )
 
     def known_versions(self) -> tuple[str, ...]:
         """The eksaVersions of the EKSAReleases that there are."""

@@ -34,10 +34,12 @@ async def hold(p: Pass) -> Outcome:
 
 
 async def choose_release(p: Pass) -> Outcome:
-    """A Cluster that names no release gets that of its management cluster."""
+    """A new Cluster that names no release gets that of its management cluster; one that has machines, never."""
     spec, management = p.scope.spec, p.scope.management
     if spec.eksa_version is not None or spec.bundles_ref is not None or p.scope.is_self_managed:
         return Continue()
+    if p.scope.machinery.control_plane is not None:
+        return Continue()  # `check` says what is missing
     if management is None:
         found = problem(p.scope)
         return Wait(*found) if found else Continue()

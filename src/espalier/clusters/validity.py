@@ -73,6 +73,8 @@ def _release(scope: Scope) -> Problem | None:
         if spec.eksa_version in scope.known_versions:
             return Problem(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} are not there")
         known = ", ".join(scope.known_versions) or "none"
+        if not spec.eksa_version:
+            return Problem(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: name the release; there are: {known}")
         message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; there are: {known}"
         return Problem(names.EKSA_VERSION_INVALID, message)
     if scope.design is None:

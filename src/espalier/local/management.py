@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 
+import structlog
+
 from espalier.api import capi, eksa
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Namespace
 from espalier.api.crd import crd_of
@@ -17,13 +19,15 @@ from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Observed
-from espalier.kube.client import Client
-from espalier.kube.errors import NotFound
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import ApiError, NotFound
 from espalier.kube.objects import Object
 from espalier.local.workload_controllers.views import Observation, is_true
-from espalier.releases import Releases
+from espalier.releases import Releases, install
 
 FIELD_MANAGER = "espalier-laptop"
+
+_log = structlog.get_logger("espalier.laptop")
 
 LAPTOP = "laptop"
 """Name of the management Cluster, in the namespace `default`."""
@@ -42,12 +46,33 @@ class _Served(Observed, frozen=True):
 async def prepare(client: Client, releases: Releases) -> None:
     """Namespace, CRDs (of EKS Anywhere, Cluster API and its Docker provider), releases, and the management Cluster.
 
-    Returns once all of it is served.
+    Returns once all of it is served. Releases and management Cluster that are there stay as they are.
     """
     await _namespace(client)
     await _install([*eksa.KINDS, *capi.KINDS], client)
-    for object_ in [*releases.objects(), *management_cluster(releases)]:
-        await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
+    await install(client, releases.objects())
+    for object_ in management_cluster(releases):
+        try:
+            await client.get(object_.resource, object_.metadata.name, object_.metadata.namespace)
+        except NotFound:
+            await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
+
+
+async def follow_newest(client: Client, releases: Releases) -> None:
+    """Move the management Cluster to the newest release, as an upgrade of it that admission judges.
+
+    A refusal is logged and leaves it where it is: workload clusters that are too far behind are upgraded first, and
+    the next start tries again.
+    """
+    newest = releases.newest()
+    found = (await client.get(Cluster.resource, LAPTOP, "default")).decode(Cluster)
+    wanted = {"eksaVersion": newest.version, "kubernetesVersion": newest.kubernetes_versions[-1]}
+    if (found.spec.eksa_version, found.spec.kubernetes_version) == tuple(wanted.values()):
+        return
+    try:
+        await client.patch(Cluster.resource, LAPTOP, "default", patch={"spec": wanted}, type=PatchType.MERGE)
+    except ApiError as error:
+        _log.warning("the management cluster stays at its release", release=found.spec.eksa_version, reason=str(error))
 
 
 async def _namespace(client: Client) -> None:

@@ -3,6 +3,7 @@
 from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease
 from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve
 from espalier.releases.distro import Distro, Image
+from espalier.releases.installing import install
 from espalier.releases.names import eksa_version_of, release_name
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "UnknownRelease",
     "eksa_version_of",
     "images",
+    "install",
     "kubernetes_versions",
     "release_name",
     "resolve",

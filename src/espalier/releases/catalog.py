@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from espalier.api.meta import ObjectMeta
 from espalier.api.schema import Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of
-from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease
+from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of
 from espalier.releases.names import release_name
 
 __all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease"]
@@ -118,6 +120,7 @@ class _Loading:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._bundles: dict[str, Bundles] = {}
+        self._files_of: dict[str, str] = {}
         self._problems: list[Problem] = []
         self.distros: dict[str, Distro] = {}
 
@@ -130,21 +133,30 @@ class _Loading:
                 document, "spec.latestVersion", manifest.spec.latest_version, "no release has this version", versions
             )
         releases = [self._release(entry, f"spec.releases[{index}]", document) for index, entry in enumerate(entries)]
+        by_name: dict[str, str] = {}
+        for index, release in enumerate(releases):
+            if release is not None and (other := by_name.setdefault(release.name, release.version)) != release.version:
+                message = f"its EKSARelease would have the name of that of {other}: {release.name}"
+                self._add(document, f"spec.releases[{index}].version", release.version, message)
         for index, version in enumerate(versions):
             if version in versions[:index]:
                 self._add(document, f"spec.releases[{index}].version", version, "the version is given twice")
         if self._problems:
-            raise MalformedRelease(self._problems)
+            raise MalformedRelease(list(dict.fromkeys(self._problems)))  # shared Bundles are read for each release
         return [release for release in releases if release]
 
     def _release(self, entry: ReleaseEntry, field: str, document: Document) -> Release | None:
         if not semver.Version.is_valid(entry.version.removeprefix("v")):
             self._add(document, f"{field}.version", entry.version, "this is no semantic version", ["v0.26.0"])
             return None
+        if not _is_moment(entry.date):
+            self._add(document, f"{field}.date", entry.date, "this is no date with time and zone", [_MOMENT])
         try:
             bundles = self._read_bundles(entry.bundle_manifest_url)
         except ManifestError as error:
             self._problems += error.problems
+            message = "the Bundles of the release can't be used, for the reasons that are said of them"
+            self._add(document, f"{field}.bundleManifestUrl", entry.bundle_manifest_url, message)
             return None
         return Release(_object(entry, bundles), bundles)
 
@@ -152,11 +164,18 @@ class _Loading:
         if url not in self._bundles:
             bundles, document = self._files.read(url, Bundles)
             self._bundles[url] = bundles
+            other = self._files_of.setdefault(bundles.metadata.name, url)
+            if other != url:
+                message = f"the Bundles in {other} have this name as well; each need their own"
+                self._add(document, "metadata.name", bundles.metadata.name, message)
             if not bundles.metadata.name or not bundles.metadata.namespace:
                 self._add(document, "metadata", bundles.metadata.name, "Bundles need a name and a namespace")
             seen: set[str] = set()
             for index, bundle in enumerate(bundles.spec.versions_bundles):
                 field = f"spec.versionsBundles[{index}]"
+                if not _MINOR.fullmatch(bundle.kube_version):
+                    message = "this is no Kubernetes minor version"
+                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, message, ["1.35"])
                 if bundle.kube_version in seen:
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, "the version is given twice")
                 seen.add(bundle.kube_version)
@@ -169,16 +188,30 @@ class _Loading:
             release, distro_document = self._files.read(bundle.eks_d.manifest_url, DistroRelease)
         except ManifestError as error:
             self._problems += error.problems
+            message = "the EKS Distro release can't be used, for the reasons that are said of it"
+            self._add(document, f"{field}.manifestUrl", bundle.eks_d.manifest_url, message)
             return
         if release.metadata.name != name:
             self._add(document, f"{field}.name", name, "its manifest has another name", [release.metadata.name])
         try:
             self.distros[name] = distro_of(release)
         except IncompleteDistro as error:
-            self._problems += [distro_document.problem(violation) for violation in error.violations]
+            self._problems += [of(distro_document, distro_document.problem(one)) for one in error.violations]
 
     def _add(self, document: Document, field: str, found: str, message: str, allowed: Sequence[str] = ()) -> None:
-        self._problems.append(document.problem(Violation(field, found, ", ".join(allowed), message)))
+        self._problems.append(of(document, document.problem(Violation(field, found, ", ".join(allowed), message))))
+
+
+_MINOR = re.compile(r"[0-9]+\.[0-9]+")
+_MOMENT = "2026-08-14T00:00:00Z"
+
+
+def _is_moment(text: str) -> bool:
+    """Whether an API server takes this as a date-time."""
+    try:
+        return "T" in text and datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _object(entry: ReleaseEntry, bundles: Bundles) -> EKSARelease:

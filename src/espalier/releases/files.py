@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -42,7 +43,7 @@ class Files:
             documents = read_manifests(text, source=name)
         except ManifestError as error:
             raise MalformedRelease(error.problems) from None
-        problems = list(_problems(documents, kind))
+        problems = [of(documents[0], problem) for problem in _problems(documents, kind)]
         if problems:
             raise MalformedRelease(problems)
         return msgspec.convert(documents[0].tree, kind), documents[0]
@@ -53,6 +54,11 @@ class Files:
             message = "this build reads manifests of releases from its own files only"
             raise MalformedRelease([Problem(url, Violation("", url, f"{SCHEME}…", message))])
         return name
+
+
+def of(document: Document, problem: Problem) -> Problem:
+    """A problem that also names the object."""
+    return replace(problem, subject=f"{document.kind} {document.name}".strip())
 
 
 def _problems(documents: list[Document], kind: type[KubeObject]) -> Iterator[Problem]:

@@ -124,7 +124,7 @@ def test_the_example_is_accepted_without_a_word() -> None:
             "spec.machineHealthCheck.nodeStartupTimeout",
             "hours, minutes and seconds like 10m0s",
         ),
-        ({SPEC + "bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "c"}}, "spec.bundlesRef", "remove one"),
+        ({SPEC + "bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "c"}}, "spec.bundlesRef", "deprecated"),
         # What nothing acts on, and what would give another cluster.
         ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "no such provider yet"),
         ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),

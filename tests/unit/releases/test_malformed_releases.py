@@ -11,6 +11,7 @@ import pytest
 import espalier.releases
 from espalier.releases import MalformedRelease, Releases
 
+EMBEDDED = ("v0.26.0", "v0.25.1", "v0.25.0", "v0.24.2")
 DATA = Path(espalier.releases.__file__).parent / "data"
 Change = Callable[[str, str, str], None]
 
@@ -30,6 +31,11 @@ def change(folder: Path) -> Change:
     return replace
 
 
+def first_entry(folder: Path) -> str:
+    mark = "  - date:"
+    return mark + (folder / "releases.yaml").read_text().split(mark)[1]
+
+
 def problems(folder: Path) -> list[str]:
     with pytest.raises(MalformedRelease) as error:
         Releases.load(folder)
@@ -41,25 +47,30 @@ def test_a_folder_of_the_same_shape_is_read_as_well(folder: Path) -> None:
 
 
 def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path, change: Change) -> None:
-    entry = (folder / "releases.yaml").read_text().split("releases:\n")[1]
+    entry = first_entry(folder)
     for version in ("v0.27.0-dev+build.9", "v0.27.0-dev+build.10", "v0.9.0"):
         change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", version))
-    assert Releases.load(folder).versions == ("v0.27.0-dev+build.10", "v0.27.0-dev+build.9", "v0.26.0", "v0.9.0")
+    assert Releases.load(folder).versions == (
+        "v0.27.0-dev+build.10",
+        "v0.27.0-dev+build.9",
+        *EMBEDDED,
+        "v0.9.0",
+    )
 
 
 def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
-    entry = (folder / "releases.yaml").read_text().split("releases:\n")[1]
-    change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", "v0.26.1"))
-    assert [item.metadata.name for item in Releases.load(folder).objects()] == [
-        "bundles-1",
-        "eksa-v0-26-1",
-        "eksa-v0-26-0",
-    ]
+    change("releases.yaml", "  releases:\n", "  releases:\n" + first_entry(folder).replace("v0.26.0", "v0.26.1"))
+    found = [item.metadata.name for item in Releases.load(folder).objects()]
+    assert found[:5] == ["bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
 
 
 def test_a_file_that_is_not_there(folder: Path) -> None:
     (folder / "bundles-1.yaml").unlink()
-    assert problems(folder) == ["bundles-1.yaml: the file is missing: No such file or directory"]
+    assert problems(folder) == [
+        "bundles-1.yaml: the file is missing: No such file or directory",
+        "releases.yaml:14: Release eks-a-release: spec.releases[0].bundleManifestUrl: the Bundles of the release can't "
+        "be used, for the reasons that are said of them; found embed:///bundles-1.yaml",
+    ]
 
 
 def test_yaml_that_is_none(folder: Path) -> None:
@@ -71,8 +82,8 @@ def test_yaml_that_is_none(folder: Path) -> None:
 def test_a_manifest_of_another_kind(folder: Path) -> None:
     shutil.copy(folder / "bundles-1.yaml", folder / "releases.yaml")
     assert problems(folder) == [
-        "releases.yaml:3: kind: this is not the manifest that was expected; found anywhere.eks.amazonaws.com/v1alpha1 "
-        "Bundles; allowed: anywhere.eks.amazonaws.com/v1alpha1 Release"
+        "releases.yaml:3: Bundles bundles-1: kind: this is not the manifest that was expected; "
+        "found anywhere.eks.amazonaws.com/v1alpha1 Bundles; allowed: anywhere.eks.amazonaws.com/v1alpha1 Release"
     ]
 
 
@@ -86,10 +97,10 @@ def test_a_manifest_with_two_objects(folder: Path) -> None:
 def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Change) -> None:
     change("bundles-1.yaml", "  number: 1\n", "  nummer: 1\n")
     change("bundles-1.yaml", "  - kubeVersion: '1.34'\n", "  - kubeVersion: 1.34\n")
-    assert [problem.split(";")[0] for problem in problems(folder)] == [
-        "bundles-1.yaml:7: spec.number: required field is missing",
-        "bundles-1.yaml:8: spec.nummer: unknown field",
-        "bundles-1.yaml:12: spec.versionsBundles[0].kubeVersion: wrong type",
+    assert [problem.split(";")[0] for problem in problems(folder)][:3] == [
+        "bundles-1.yaml:7: Bundles bundles-1: spec.number: required field is missing",
+        "bundles-1.yaml:8: Bundles bundles-1: spec.nummer: unknown field",
+        "bundles-1.yaml:12: Bundles bundles-1: spec.versionsBundles[0].kubeVersion: wrong type",
     ]
 
 
@@ -100,13 +111,41 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "releases.yaml",
             "latestVersion: v0.26.0",
             "latestVersion: v0.27.0",
-            "releases.yaml:7: spec.latestVersion: no release has this version; found v0.27.0; allowed: v0.26.0",
+            "releases.yaml:7: Release eks-a-release: spec.latestVersion: no release has this version; found v0.27.0; "
+            "allowed: v0.26.0, v0.25.1, v0.25.0, v0.24.2",
         ),
         (
             "releases.yaml",
             "    version: v0.26.0",
             "    version: v0.26.0-",
-            "releases.yaml:7: spec.latestVersion: no release has this version; found v0.26.0; allowed: v0.26.0-",
+            "releases.yaml:10: Release eks-a-release: spec.releases[0].version: this is no semantic version; found "
+            "v0.26.0-; allowed: v0.26.0",
+        ),
+        (
+            "releases.yaml",
+            "    version: v0.25.1",
+            "    version: v0.25.0",
+            "releases.yaml:22: Release eks-a-release: spec.releases[2].version: the version is given twice; found "
+            "v0.25.0",
+        ),
+        (
+            "releases.yaml",
+            "'2026-06-19T00:00:00Z'",
+            "yesterday",
+            "releases.yaml:15: Release eks-a-release: spec.releases[1].date: this is no date with time and zone; found "
+            "yesterday",
+        ),
+        (
+            "bundles-3.yaml",
+            "  name: bundles-3",
+            "  name: bundles-2",
+            "bundles-3.yaml:6: Bundles bundles-2: metadata.name: the Bundles in embed:///bundles-2.yaml have this name",
+        ),
+        (
+            "bundles-1.yaml",
+            "kubeVersion: '1.36'",
+            "kubeVersion: '1.36.3'",
+            "Bundles bundles-1: spec.versionsBundles[2].kubeVersion: this is no Kubernetes minor version; found 1.36.3",
         ),
         (
             "releases.yaml",
@@ -151,3 +190,10 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
 def test_each_problem_is_named(folder: Path, change: Change, file: str, old: str, new: str, sentence: str) -> None:
     change(file, old, new)
     assert any(sentence in problem for problem in problems(folder)), problems(folder)
+
+
+def test_releases_whose_objects_would_have_one_name(folder: Path, change: Change) -> None:
+    change("releases.yaml", "    version: v0.25.1", "    version: v0.25.0-rc.1")
+    change("releases.yaml", "    version: v0.25.0\n", "    version: v0.25.0-RC-1\n")
+    (problem,) = problems(folder)
+    assert "spec.releases[2].version: its EKSARelease would have the name of that of v0.25.0-rc.1" in problem

@@ -33,8 +33,8 @@ def newest(releases: Releases) -> Release:
     return releases.newest()
 
 
-def test_this_build_brings_one_release(releases: Releases, newest: Release) -> None:
-    assert releases.versions == ("v0.26.0",)
+def test_this_build_brings_releases_of_three_minors(releases: Releases, newest: Release) -> None:
+    assert releases.versions == ("v0.26.0", "v0.25.1", "v0.25.0", "v0.24.2")
     assert (newest.name, newest.version) == ("eksa-v0-26-0", "v0.26.0")
     assert newest.kubernetes_versions == ("1.34", "1.35", "1.36")
     assert releases.release("v0.26.0") is newest
@@ -60,15 +60,34 @@ def test_every_image_has_a_tag_and_a_name_of_its_own(newest: Release, minor: str
 
 
 def test_what_is_installed_fits_the_schemas_and_points_at_itself(releases: Releases) -> None:
-    bundles, release = releases.objects()
-    assert isinstance(bundles, Bundles)
-    assert isinstance(release, EKSARelease)
-    assert violations(Bundles, msgspec.to_builtins(bundles)) == []
-    assert violations(EKSARelease, msgspec.to_builtins(release)) == []
-    reference = release.spec.bundles_ref
-    assert (reference.name, reference.namespace) == (bundles.metadata.name, bundles.metadata.namespace)
-    assert reference.api_version == bundles.api_version
-    assert release.metadata.name == release_name(release.spec.version)
+    objects = releases.objects()
+    bundles = {found.metadata.name: found for found in objects if isinstance(found, Bundles)}
+    installed = [found for found in objects if isinstance(found, EKSARelease)]
+    assert (len(bundles), len(installed)) == (3, 4)
+    for found in objects:
+        assert violations(type(found), msgspec.to_builtins(found)) == []
+    for release in installed:
+        reference = release.spec.bundles_ref
+        named = bundles[reference.name]
+        assert (reference.api_version, reference.namespace) == (named.api_version, named.metadata.namespace)
+        assert release.metadata.name == release_name(release.spec.version)
+        assert named.spec.cli_min_version <= release.spec.version <= named.spec.cli_max_version
+
+
+def test_one_bundle_serves_several_releases(releases: Releases) -> None:
+    first, second = releases.release("v0.25.0"), releases.release("v0.25.1")
+    assert first.bundles is second.bundles
+    assert first.kubernetes_versions == ("1.34", "1.35")
+    assert first.resolve("1.34").end_of_standard_support == "2026-12-02"
+
+
+def test_every_release_has_all_images_of_its_kubernetes_versions(releases: Releases) -> None:
+    for version in releases.versions:
+        release = releases.release(version)
+        for minor in release.kubernetes_versions:
+            bundle = release.resolve(minor)
+            assert releases.distro(bundle).version == KUBEADM_ASKS_FOR[minor][0]
+            assert set(images(bundle)) == set(images(releases.newest().resolve(minor)))
 
 
 def test_a_version_that_bundles_lack_is_refused_naming_those_there_are(newest: Release) -> None:
@@ -80,7 +99,7 @@ def test_a_version_that_bundles_lack_is_refused_naming_those_there_are(newest: R
 
 
 def test_releases_that_this_build_lacks_are_refused(releases: Releases, newest: Release) -> None:
-    with pytest.raises(UnknownRelease, match=r"there is no release v0\.99\.0; this build has v0\.26\.0"):
+    with pytest.raises(UnknownRelease, match=r"there is no release v0\.99\.0; this build has v0\.26\.0, v0\.25\.1"):
         releases.release("v0.99.0")
     with pytest.raises(
         UnknownRelease, match=r"EKS Distro with Kubernetes v1\.20\.0; this build has v1\.34\.4-eks-1-34-1"

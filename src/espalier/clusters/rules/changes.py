@@ -1,25 +1,23 @@
-"""Rules about a change of a Cluster: what stays as it is, and which steps versions take."""
+"""Rules about a change of a Cluster: what stays as it is, and which steps Kubernetes versions take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.schema import Violation
 from espalier.clusters.design import group_name
+from espalier.clusters.rules import messages
 from espalier.clusters.rules.versions import after, minor
+from espalier.clusters.way_back import WayBack, of_group
 
 _DELETE = "it can't be changed in an existing cluster; create another cluster"
 
 
-def violations(old: eksa.Cluster, new: eksa.Cluster) -> list[Violation]:
-    """What is wrong with a change of a Cluster that was not paused."""
-    return [*_fixed(old.spec, new.spec), *_versions(old.spec, new.spec), *_release(old.spec, new.spec)]
-
-
-def _fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
+def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Fields that stay as they are, unless the Cluster was paused."""
     before, after_ = _fixed_fields(old), _fixed_fields(new)
     for field, value in before.items():
         if after_[field] != value:
@@ -43,38 +41,32 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
     }
 
 
-def _versions(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
-    if old.kubernetes_version and new.kubernetes_version:
-        yield from _step(old.kubernetes_version, new.kubernetes_version, "spec.kubernetesVersion")
+def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
+    """Kubernetes goes up one minor at a time, per control plane and group of workers, and down only on a way back."""
+    spec, name = new.spec, new.metadata.name
+    if old.kubernetes_version and spec.kubernetes_version:
+        yield from _step(old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion", back.control_plane)
     before = {
         group_name(group): group.kubernetes_version or old.kubernetes_version
         for group in old.worker_node_group_configurations
     }
-    for index, group in enumerate(new.worker_node_group_configurations):
+    for index, group in enumerate(spec.worker_node_group_configurations):
         version = before.get(group_name(group))
-        wanted = group.kubernetes_version or new.kubernetes_version
+        wanted = group.kubernetes_version or spec.kubernetes_version
         # A group without a version of its own follows the control plane, which is judged above.
         follows = group.kubernetes_version is None and version == old.kubernetes_version
         if version and wanted and not follows:
-            yield from _step(version, wanted, f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion")
+            field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
+            yield from _step(version, wanted, field, of_group(back, name, group_name(group)))
 
 
-def _step(old: str, new: str, field: str) -> Iterator[Violation]:
+def _step(old: str, new: str, field: str, back: Collection[str]) -> Iterator[Violation]:
     steps = minor(new) - minor(old)
-    if steps < 0:
-        yield Violation(field, new, f"{old} or {after(old)}", f"Kubernetes can't be downgraded from {old}")
+    allowed = " or ".join([*sorted((one for one in back if minor(one) < minor(old)), key=minor), old, after(old)])
+    if steps < 0 and new not in back:
+        yield Violation(field, new, allowed, messages.kubernetes_downgrade(old))
     elif steps > 1:
-        message = f"Kubernetes is upgraded one minor version at a time; go to {after(old)} first"
-        yield Violation(field, new, f"{old} or {after(old)}", message)
-
-
-def _release(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
-    if old.eksa_version is not None and new.eksa_version is None:
-        message = "the release of a cluster can be changed, but not taken away"
-        yield Violation("spec.eksaVersion", "nothing", old.eksa_version, message)
-    if old.bundles_ref is not None and new.bundles_ref is None and new.eksa_version is None:
-        message = "name a release in spec.eksaVersion when you remove the Bundles"
-        yield Violation("spec.bundlesRef", "nothing", old.bundles_ref.name, message)
+        yield Violation(field, new, allowed, messages.kubernetes_step(after(old)))
 
 
 def _text(value: object) -> str:

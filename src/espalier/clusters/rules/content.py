@@ -12,7 +12,7 @@ from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.schema import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.durations import seconds
-from espalier.clusters.rules import unsupported
+from espalier.clusters.rules import messages, unsupported
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9-]+$"
@@ -78,9 +78,8 @@ def _required(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield Violation("spec.datacenterRef", "nothing", "", "say where the machines run")
     if spec.control_plane_configuration is None:
         yield Violation("spec.controlPlaneConfiguration", "nothing", "", "say how many machines it has, like count: 1")
-    if spec.eksa_version is not None and spec.bundles_ref is not None:
-        message = "spec.eksaVersion already says which Bundles are used; remove one of the two"
-        yield Violation("spec.bundlesRef", spec.bundles_ref.name, "", message)
+    if spec.eksa_version and spec.bundles_ref is not None:
+        yield Violation("spec.bundlesRef", spec.bundles_ref.name, "nothing", messages.BOTH)
 
 
 def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
@@ -145,7 +144,7 @@ def _lag(spec: eksa.ClusterSpec, group: eksa.WorkerNodeGroupConfiguration, field
             field,
             group.kubernetes_version,
             f"{spec.kubernetes_version}, or up to {MAXIMUM_WORKER_LAG} minor versions before it",
-            "workers may not be ahead of the control plane, nor far behind",
+            messages.WORKER_LAG,
         )
 
 

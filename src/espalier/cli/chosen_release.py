@@ -1,0 +1,41 @@
+"""Which release a cluster gets from this program: its own, on every creation and upgrade."""
+
+from __future__ import annotations
+
+from espalier.api.manifests import Document, ManifestError
+from espalier.api.meta import Tree
+from espalier.api.schema import Violation
+from espalier.kube.objects import Object
+from espalier.releases import Releases
+
+
+def own_version() -> str:
+    """The eksaVersion of this program."""
+    return Releases.load().newest().version
+
+
+def check(cluster: Document, own: str) -> None:
+    """A manifest that names a release names that of this program. Raises `ManifestError`, with both versions."""
+    given = (cluster.tree.get("spec") or {}).get("eksaVersion")
+    if given and given != own:
+        message = (
+            f"this espalier is of release {own}, and creates and upgrades clusters to that; remove the field, use the "
+            f"espalier of {given}, or apply the manifest with kubectl"
+        )
+        raise ManifestError([cluster.problem(Violation("spec.eksaVersion", given, own, message))])
+
+
+def choose(tree: Tree, existing: Object | None, own: str) -> bool:
+    """Set the release in a Cluster that is about to be sent. True when it takes the place of Bundles in the one there.
+
+    Bundles in a manifest of a new cluster are left as they are: the server says why they are refused.
+    """
+    spec: Tree = tree["spec"]
+    exchanged = existing is not None and existing.tree["spec"].get("bundlesRef") is not None
+    if exchanged:
+        spec["bundlesRef"] = None
+    if spec.get("bundlesRef") is None:
+        spec["eksaVersion"] = own
+        if not exchanged:
+            spec.pop("bundlesRef", None)
+    return exchanged

@@ -1,0 +1,200 @@
+"""`espalier releases list|show|import`: the releases of this build, of a folder, and of a management cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
+from espalier.cli import connection, flags, output
+from espalier.cli.failures import Away, Failure
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound, Unreachable
+from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
+
+Output = Annotated[
+    str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
+]
+
+
+def register(app: App) -> None:
+    """Add the commands to the program."""
+    group = App(name="releases", help="Show releases, and bring them to a management cluster.")
+    group.command(list_, name="list")
+    group.command(show)
+    group.command(import_, name="import")
+    app.command(group)
+
+
+async def list_(
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    releases: flags.Releases = None,
+    output_format: Output = "",
+) -> None:
+    """List releases: which this build (or a folder) brings, and which are installed on the management cluster.
+
+    Example: `espalier releases list`
+    """
+    output.check_format(output_format)
+    offered = Releases.load(releases)
+    installed = await _installed(connect)
+    rows = _rows(offered, installed)
+    if output_format == "name":
+        kind = f"{EKSARelease.resource.kind}.{EKSARelease.resource.group}".lower()
+        sys.stdout.write("".join(f"{kind}/{row['name']}\n" for row in rows))
+    elif output_format:
+        output.write_facts({"releases": rows}, output_format)
+    else:
+        source = "In Folder" if releases else "In Build"
+        output.write_table(
+            ("Version", "Released", "Kubernetes", "Bundles", source, "Installed"),
+            [
+                (
+                    row["version"],
+                    row["date"][:10],
+                    ", ".join(row["kubernetesVersions"]),
+                    row["bundles"],
+                    _yes(row["offered"]),
+                    _yes(row["installed"]),
+                )
+                for row in rows
+            ],
+        )
+
+
+async def show(
+    version: Annotated[str, Parameter(help="The eksaVersion, like v0.26.0.")],
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    releases: flags.Releases = None,
+    output_format: Output = "",
+) -> None:
+    """Show a release: its Kubernetes versions, and when support of each ends. With -o, its objects.
+
+    One that this build does not bring is looked for on the management cluster.
+
+    Example: `espalier releases show v0.25.1`
+    """
+    output.check_format(output_format)
+    found = await _find(version, Releases.load(releases), connect)
+    if output_format:
+        objects = [msgspec.to_builtins(found.bundles), msgspec.to_builtins(found.eksa_release)]
+        output.write_objects(objects, output_format, single=False)
+        return
+    spec = found.eksa_release.spec
+    facts = (("version", spec.version), ("released", spec.date), ("commit", spec.git_commit), ("name", found.name))
+    output.write_table(("release", ""), [*facts, ("bundles", found.bundles.metadata.name)])
+    sys.stdout.write("\n")
+    output.write_table(
+        ("Kubernetes", "Full Version", "EKS Distro", "Support Ends"),
+        [
+            (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support)
+            for entry in found.bundles.spec.versions_bundles
+        ],
+    )
+
+
+async def import_(
+    folder: Annotated[Path, Parameter(help="Folder with releases.yaml and what it names.")],
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+) -> None:
+    """Create the EKSAReleases and Bundles of a folder on the management cluster. What is there is never overwritten.
+
+    The manager that makes clusters of them reads their EKS Distro releases from its own `--releases` folder.
+
+    Example: `espalier releases import ./mirror`
+    """
+    offered = Releases.load(folder)
+    objects = offered.objects()
+    async with connection.connect(connect) as connected:
+        created = await install(connected.client, objects)
+        there = [object_ for object_ in objects if object_ not in created]
+        different = [object_ for object_ in there if not await _is_equal(connected.client, object_)]
+    for object_ in objects:
+        sys.stdout.write(f"{_name(object_)} {_fate(object_, created, different)}\n")
+    if different:
+        names = ", ".join(map(_name, different))
+        raise Failure(f"{names}: there with other content, which never changes; give the release another version")
+
+
+def _fate(object_: KubeObject, created: Sequence[KubeObject], different: Sequence[KubeObject]) -> str:
+    if object_ in different:
+        return "differs, left as it is"
+    return "created" if object_ in created else "is there"
+
+
+async def _is_equal(client: Client, object_: KubeObject) -> bool:
+    meta = object_.metadata
+    found = await client.get(object_.resource, meta.name, meta.namespace or None)
+    same: bool = found.tree["spec"] == msgspec.to_builtins(object_)["spec"]
+    return same
+
+
+async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundles | None]] | None:
+    """The releases of the management cluster, None when there is none to ask."""
+    try:
+        async with connection.connect(connect) as connected:
+            releases = await connected.client.list(EKSARelease.resource)
+            bundles = await connected.client.list(Bundles.resource, SYSTEM_NAMESPACE)
+    except (Away, Unreachable) as error:
+        output.console(stderr=True).print(f"Not known which are installed: {error}")
+        return None
+    by_name = {found.name: found.decode(Bundles) for found in bundles.items}
+    decoded = [found.decode(EKSARelease) for found in releases.items]
+    return [(one, by_name.get(one.spec.bundles_ref.name)) for one in decoded]
+
+
+def _rows(offered: Releases, installed: list[tuple[EKSARelease, Bundles | None]] | None) -> list[dict[str, Any]]:
+    by_version: dict[str, tuple[EKSARelease, Bundles | None]] = {
+        version: (offered.release(version).eksa_release, offered.release(version).bundles)
+        for version in offered.versions
+    }
+    there = {release.spec.version: (release, bundles) for release, bundles in installed or []}
+    others = sorted(there.keys() - by_version.keys(), reverse=True)
+    return [
+        {
+            "version": version,
+            "name": release.metadata.name,
+            "date": release.spec.date,
+            "kubernetesVersions": list(kubernetes_versions(bundles)) if bundles else [],
+            "bundles": release.spec.bundles_ref.name,
+            "offered": version in by_version,
+            "installed": None if installed is None else version in there,
+        }
+        for version, (release, bundles) in [*by_version.items(), *((one, there[one]) for one in others)]
+    ]
+
+
+async def _find(version: str, offered: Releases, connect: flags.Connection) -> Release:
+    if version in offered.versions:
+        return offered.release(version)
+    try:
+        name = release_name(version)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    async with connection.connect(connect) as connected:
+        try:
+            release = (await connected.client.get(EKSARelease.resource, name)).decode(EKSARelease)
+        except NotFound:
+            known = ", ".join(offered.versions)
+            raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
+        reference = release.spec.bundles_ref
+        bundles = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
+        return Release(release, bundles.decode(Bundles))
+
+
+def _name(object_: KubeObject) -> str:
+    return output.name_of(msgspec.to_builtins(object_))
+
+
+def _yes(value: bool | None) -> str:
+    return "unknown" if value is None else "yes" if value else "no"

@@ -1,0 +1,94 @@
+"""What people read when versions are refused, or warned of: each sentence says why, and what to do.
+
+The field, what was found and what is allowed stand beside it (`Violation`), so they are not said again.
+"""
+
+from __future__ import annotations
+
+# Bundles and releases.
+NEW_WITH_BUNDLES = (
+    "Bundles of a new cluster are those of its release; remove spec.bundlesRef, which is deprecated, and name the "
+    "release in spec.eksaVersion, or leave both out to get that of the management cluster"
+)
+BOTH = "spec.eksaVersion already says which Bundles are used; remove spec.bundlesRef, which is deprecated"
+BUNDLES_CHANGED = (
+    "Bundles of an existing cluster can't be exchanged; to move to others, remove spec.bundlesRef and set "
+    "spec.eksaVersion in the same write"
+)
+BUNDLES_CLEARED_ALONE = "set spec.eksaVersion in the same write that removes spec.bundlesRef"
+VERSION_UNSET = (
+    "the release of a cluster can be changed, but not taken away; if GitOps (Flux, Argo CD) applies a manifest without "
+    "the field, put it into the manifest in Git"
+)
+NO_VERSION = (
+    "the management cluster names no release that this cluster could get (it still has spec.bundlesRef); name one"
+)
+
+# EKSARelease.
+RELEASE_NAME = "the name of an EKSARelease follows from its version, so that there is one of each; give it this name"
+RELEASE_CHANGED = "the facts of a release don't change; create an EKSARelease for another version"
+
+# eksaVersion.
+NOT_SEMVER = "this is no semantic version"
+UNKNOWN_RELEASE = (
+    "there is no EKSARelease of this version in the management cluster; choose one of those, or add it with "
+    "`espalier releases import`"
+)
+MAJOR = "releases of another major version can't be reached by an upgrade; create another cluster"
+
+
+def one_minor_at_a_time(next_minor: str) -> str:
+    """An upgrade over more than one minor."""
+    return f"releases are upgraded one minor version at a time; go to a release of {next_minor} first"
+
+
+def release_downgrade(old: str) -> str:
+    """A release of an earlier minor."""
+    return f"a cluster can't go back from {old} to a release of an earlier minor version; keep its release"
+
+
+def ahead(management: str) -> str:
+    """A workload cluster would be newer than what manages it."""
+    return f"a cluster can't be ahead of its management cluster {management}; upgrade that one first"
+
+
+def too_far_behind(management: str, maximum: int) -> str:
+    """A workload cluster would be too old for what manages it."""
+    return (
+        f"this is more than {maximum} minor versions behind the management cluster {management}; take a newer release"
+    )
+
+
+def left_behind(clusters: str, maximum: int) -> str:
+    """An upgrade of the management cluster past its workload clusters."""
+    return f"this would leave clusters more than {maximum} minor versions behind: {clusters}; upgrade them first"
+
+
+def overtaken(clusters: str) -> str:
+    """A downgrade of the management cluster below its workload clusters."""
+    return f"these clusters would be ahead of their management cluster: {clusters}; keep its release"
+
+
+def behind(version: str, steps: int, management: str) -> str:
+    """A warning: allowed, but the next upgrade of the management cluster waits for this cluster."""
+    minors = "one minor version" if steps == 1 else f"{steps} minor versions"
+    return f"spec.eksaVersion: {version} is {minors} behind the management cluster {management}; plan an upgrade"
+
+
+# Kubernetes.
+def kubernetes_downgrade(old: str) -> str:
+    """A Kubernetes version before that in force."""
+    return f"Kubernetes can't be downgraded from {old}; keep it"
+
+
+def kubernetes_step(next_minor: str) -> str:
+    """More than one Kubernetes minor at once."""
+    return f"Kubernetes is upgraded one minor version at a time; go to {next_minor} first"
+
+
+def not_in_release(release: str) -> str:
+    """The Bundles lack a Kubernetes version."""
+    return f"release {release} does not have this Kubernetes version"
+
+
+WORKER_LAG = "workers may not be ahead of the control plane, nor far behind"

@@ -1,0 +1,145 @@
+"""Rules about the release of a Cluster: `spec.eksaVersion`, and `spec.bundlesRef`, which it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import semver
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.schema import Violation
+from espalier.clusters import names
+from espalier.clusters.rules import messages
+
+MAXIMUM_SKEW = 2
+"""How many minor versions a workload cluster may be behind its management cluster."""
+
+MOST_NAMED = 5
+"""Clusters that are named in a sentence."""
+
+_VERSION, _BUNDLES = "spec.eksaVersion", "spec.bundlesRef"
+
+
+def fields(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[Violation]:
+    """How the two fields may be set, exchanged and cleared; `old` is None for a new cluster."""
+    if old is None:
+        yield from _new(new.spec, management)
+        return
+    before, after = old.spec, new.spec
+    both = before.bundles_ref is None and after.eksa_version  # said of the Cluster by itself
+    if after.bundles_ref is not None and after.bundles_ref != before.bundles_ref and not both:
+        allowed = before.bundles_ref.name if before.bundles_ref else "nothing"
+        yield Violation(_BUNDLES, after.bundles_ref.name, allowed, messages.BUNDLES_CHANGED)
+    if before.eksa_version and not after.eksa_version:
+        yield Violation(_VERSION, "nothing", before.eksa_version, messages.VERSION_UNSET)
+    elif before.bundles_ref is not None and after.bundles_ref is None and not after.eksa_version:
+        yield Violation(_BUNDLES, "nothing", before.bundles_ref.name, messages.BUNDLES_CLEARED_ALONE)
+
+
+def _new(spec: eksa.ClusterSpec, management: eksa.Cluster | None) -> Iterator[Violation]:
+    if spec.bundles_ref is not None and not spec.eksa_version:
+        yield Violation(_BUNDLES, spec.bundles_ref.name, "nothing", messages.NEW_WITH_BUNDLES)
+    elif not spec.eksa_version and management is not None and not management.spec.eksa_version:
+        yield Violation(_VERSION, "nothing", "", messages.NO_VERSION)
+
+
+def version(
+    old: eksa.Cluster | None, new: eksa.Cluster, *, known: Sequence[str], management: eksa.Cluster | None
+) -> Iterator[Violation]:
+    """Whether a version that was not there before can be had. `known` are the versions of the EKSAReleases there are;
+    `management` is None for a cluster that manages itself.
+
+    A version that stays is not judged again: what was accepted goes on whatever became of others.
+    """
+    text = new.spec.eksa_version
+    before = old.spec.eksa_version if old is not None else None
+    if not text or text == before:
+        return
+    wanted = parsed(text)
+    if wanted is None:
+        yield Violation(_VERSION, text, "a version like v0.26.0", messages.NOT_SEMVER)
+        return
+    if text not in known:
+        yield Violation(_VERSION, text, ", ".join(known) or "none", messages.UNKNOWN_RELEASE)
+    if old is not None:
+        yield from _step(old, new, wanted)
+    manager = parsed(management.spec.eksa_version) if management is not None else None
+    if management is not None and manager is not None:
+        yield from _skew(text, wanted, management, manager)
+
+
+def managed(old: eksa.Cluster | None, new: eksa.Cluster, workloads: Sequence[eksa.Cluster]) -> Iterator[Violation]:
+    """Whether a management cluster can have another release, for the sake of those that it manages.
+
+    Clusters that name no release themselves (they have `spec.bundlesRef`) are not counted.
+    """
+    text = new.spec.eksa_version
+    wanted = parsed(text)
+    if not text or wanted is None or old is None or old.spec.eksa_version == text:
+        return
+    versions = [(one, parsed(one.spec.eksa_version)) for one in workloads]
+    late = [one for one, at in versions if at is not None and distance(at, wanted) > MAXIMUM_SKEW]
+    early = [one for one, at in versions if at is not None and at > wanted]
+    if late:
+        yield Violation(_VERSION, text, "", messages.left_behind(_listed(late), MAXIMUM_SKEW))
+    if early:
+        yield Violation(_VERSION, text, "", messages.overtaken(_listed(early)))
+
+
+def warnings(new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[str]:
+    """What is allowed and will not be for ever."""
+    wanted = parsed(new.spec.eksa_version)
+    manager = parsed(management.spec.eksa_version) if management is not None else None
+    if management is None or wanted is None or manager is None:
+        return
+    steps = distance(wanted, manager)
+    if 0 < steps <= MAXIMUM_SKEW:
+        yield messages.behind(f"v{wanted}", steps, _of(management))
+
+
+def parsed(text: str | None) -> semver.Version | None:
+    """An eksaVersion as a semantic version; None when it is not one."""
+    if not text or not text.startswith("v") or not semver.Version.is_valid(text[1:]):
+        return None
+    return semver.Version.parse(text[1:])
+
+
+def distance(low: semver.Version, high: semver.Version) -> int:
+    """How many minor versions `high` is after `low`; another major version is very far away."""
+    return (high.major - low.major) * 1000 + high.minor - low.minor
+
+
+def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version) -> Iterator[Violation]:
+    """EKS Anywhere's rule, with its two ways out: the annotation, and back from a release that can't be used."""
+    before = parsed(old.spec.eksa_version)
+    if before is None or SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION in new.metadata.annotations:
+        return
+    steps = distance(before, wanted)
+    here, following = f"v{before.major}.{before.minor}", f"v{before.major}.{before.minor + 1}"
+    allowed = f"releases of {here} and {following}"
+    if wanted.major != before.major:
+        yield Violation(_VERSION, f"v{wanted}", allowed, messages.MAJOR)
+    elif steps > 1:
+        yield Violation(_VERSION, f"v{wanted}", allowed, messages.one_minor_at_a_time(following))
+    elif steps < 0 and old.status.failure_reason != names.EKSA_VERSION_INVALID:
+        yield Violation(_VERSION, f"v{wanted}", allowed, messages.release_downgrade(f"v{before}"))
+
+
+def _skew(text: str, wanted: semver.Version, management: eksa.Cluster, manager: semver.Version) -> Iterator[Violation]:
+    lowest = f"v{manager.major}.{max(manager.minor - MAXIMUM_SKEW, 0)}"
+    allowed = f"releases of {lowest} up to {management.spec.eksa_version}"
+    if wanted > manager:
+        yield Violation(_VERSION, text, allowed, messages.ahead(_of(management)))
+    elif distance(wanted, manager) > MAXIMUM_SKEW:
+        yield Violation(_VERSION, text, allowed, messages.too_far_behind(_of(management), MAXIMUM_SKEW))
+
+
+def _of(cluster: eksa.Cluster) -> str:
+    return f"{cluster.metadata.name} ({cluster.spec.eksa_version})"
+
+
+def _listed(clusters: Sequence[eksa.Cluster]) -> str:
+    named = sorted(f"{one.metadata.namespace}/{_of(one)}" for one in clusters)
+    more = [f"and {len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
+    return ", ".join([*named[:MOST_NAMED], *more])

@@ -1,0 +1,47 @@
+"""How far an upgrade of Kubernetes that was asked for has gone, and so whether it can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from espalier.clusterapi import contract
+from espalier.clusters import names
+from espalier.clusters.scope import Machinery
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """Kubernetes minor versions to which a step down is none, because no machine was given the newer one."""
+
+    control_plane: frozenset[str] = frozenset()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """By name of the MachineDeployment."""
+
+
+def way_back(machinery: Machinery) -> WayBack:
+    """What machines have, by what Cluster API was told and reports; nothing while it has not reported."""
+    control_plane = machinery.control_plane
+    if control_plane is None:
+        return WayBack()
+    versions = {minor_of(control_plane.spec.version)}
+    status = control_plane.status
+    running = {count.version for count in status.versions}
+    if contract.is_observed(control_plane) and status.up_to_date_replicas == 0 and len(running) == 1:
+        versions |= {minor_of(version) for version in running}
+    groups = {
+        name: minor_of(deployment.spec.template.spec.version or "")
+        for name, deployment in machinery.typed_deployments.items()
+    }
+    return WayBack(frozenset(versions), groups)
+
+
+def minor_of(version: str) -> str:
+    """`1.35` for `v1.35.4-eks-1-35-1`."""
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:
+    """The versions of a group of workers."""
+    found = way.groups.get(names.machine_deployment(cluster, group))
+    return frozenset({found} if found else ())

@@ -1,0 +1,35 @@
+"""docs/proposals.md names tests that are there, and each demand once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROWS = re.findall(r"^\| ([A-Z][0-9]+) \| .* \| (.*) \|$", (ROOT / "docs" / "proposals.md").read_text(), re.MULTILINE)
+
+WITHOUT_A_TEST = ("not yet", "not built", "out of scope", "nothing to show", "`docs/", "`CHANGELOG.md`")
+
+
+@cache
+def functions_of(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_demand_stands_once_with_tests_that_there_are_or_not_yet() -> None:
+    assert ROWS
+    demands = [demand for demand, _ in ROWS]
+    assert len(set(demands)) == len(demands)
+    for demand, shown in ROWS:
+        named = re.findall(r"`(tests/[^`:]+)::(test_[^`]+)`", shown)
+        assert named or any(reason in shown for reason in WITHOUT_A_TEST), demand
+        for path, name in named:
+            assert name in functions_of(path), f"{demand}: {path}::{name}"
+
+
+def test_the_demands_on_releases_and_on_isolation_are_all_there() -> None:
+    demanded = {f"V{number}" for number in range(1, 33)} | {f"I{number}" for number in range(1, 38)}
+    assert demanded <= {demand for demand, _ in ROWS}

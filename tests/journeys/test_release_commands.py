@@ -1,0 +1,121 @@
+"""`espalier releases`, folders of releases, and which release the command line gives to clusters."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import espalier.releases
+from tests.support.world import LaptopWorld, laptop_world
+
+pytestmark = pytest.mark.embedded
+
+DATA = Path(espalier.releases.__file__).parent / "data"
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+MANIFEST = """apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: Release
+metadata:
+  name: eks-a-release
+spec:
+  latestVersion: VERSION
+  releases:
+  - {date: '2026-09-01T00:00:00Z', version: VERSION, number: 1, gitCommit: COMMIT, bundleManifestUrl: embed:///FILE}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+        yield running
+
+
+def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bundles-1.yaml") -> str:
+    """A folder that offers one release."""
+    shutil.copytree(DATA, folder, dirs_exist_ok=True)
+    text = MANIFEST.replace("VERSION", version).replace("COMMIT", commit).replace("FILE", bundles)
+    (folder / "releases.yaml").write_text(text)
+    return str(folder)
+
+
+def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWorld, tmp_path: Path) -> None:
+    first = mirror(tmp_path / "first", "v0.25.7", bundles="bundles-2.yaml")
+    told = world.espalier("releases", "import", first)
+    assert (told.code, told.out.splitlines()) == (
+        0,
+        [
+            "bundles.anywhere.eks.amazonaws.com/bundles-2 is there",
+            "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-25-7 created",
+        ],
+    )
+    assert world.espalier("releases", "import", first).out.count(" is there") == 2
+
+    other = world.espalier("releases", "import", mirror(tmp_path / "other", "v0.25.7", commit="d"))
+    assert other.code == 1
+    assert "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-25-7 differs, left as it is" in other.out
+    assert "give the release another version" in other.err
+
+    shown = world.espalier("releases", "show", "v0.25.7")
+    assert "bundles-2" in shown.out
+    assert "2026-12-02" in shown.out
+    missing = world.espalier("releases", "show", "v0.99.0")
+    assert (missing.code, "there is no release v0.99.0" in missing.err) == (1, True)
+
+
+def test_the_list_says_what_is_installed_and_what_this_build_brings(world: LaptopWorld) -> None:
+    rows = json.loads(world.espalier("releases", "list", "-o", "json").out)["releases"]
+    by_version = {row["version"]: (row["offered"], row["installed"]) for row in rows}
+    embedded = ("v0.26.0", "v0.25.1", "v0.25.0", "v0.24.2")
+    assert {version: by_version[version] for version in embedded} == dict.fromkeys(embedded, (True, True))
+    assert by_version.get("v0.25.7", (False, True)) == (False, True)
+    assert "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-24-2" in world.names("releases", "list")
+
+
+def test_without_a_cluster_the_releases_of_the_build_are_listed(tmp_path: Path) -> None:
+    told = LaptopWorld(tmp_path).espalier("releases", "list")
+    assert told.code == 0
+    assert " ".join(told.out.splitlines()[1].split()) == "v0.26.0 2026-08-14 1.34, 1.35, 1.36 bundles-1 yes unknown"
+    assert "Not known which are installed" in told.err
+
+
+def test_a_manifest_of_another_release_is_refused_before_anything_is_written(world: LaptopWorld) -> None:
+    told = world.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
+    assert told.code == 1
+    assert "standard input:7: spec.eksaVersion: this espalier is of release v0.26.0" in told.err
+    assert "use the espalier of v0.25.1" in told.err
+    assert world.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+
+
+def test_the_command_line_gives_clusters_its_own_release(world: LaptopWorld) -> None:
+    plot = EXAMPLE.replace("name: garden", "name: plot")
+    release = ("get", "clusters", "plot", "-o", "jsonpath={.spec.eksaVersion}")
+    assert world.apply(plot, "create", "--timeout", "60s").code == 0
+    assert world.espalier(*release).out == "v0.26.0"
+    assert world.apply(plot, "upgrade", "--timeout", "60s").code == 0
+    assert world.espalier(*release).out == "v0.26.0"
+    assert world.espalier("delete", "cluster", "plot").code == 0
+
+
+def test_a_world_lives_on_the_releases_of_a_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    release = ("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}")
+    with laptop_world(home, "--releases", mirror(tmp_path / "old", "v0.25.1", bundles="bundles-2.yaml")) as world:
+        assert world.espalier(*release).out == "v0.25.1"
+        assert "v0.26.0" not in world.espalier("get", "clusters", "-o", "yaml").out
+    with laptop_world(home) as world:  # the releases of this build: the management cluster is upgraded to them
+        assert world.espalier(*release).out == "v0.26.0"
+    with laptop_world(home, "--releases", mirror(tmp_path / "far", "v0.28.0")) as world:
+        assert world.espalier(*release).out == "v0.26.0"  # two minors at once are not taken
+        assert "go to a release of v0.27 first" in (home / "world.log").read_text()
+
+
+def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: Path) -> None:
+    world = LaptopWorld(tmp_path)
+    told = world.espalier("up", "--releases", mirror(tmp_path / "bad", "next"))
+    assert told.code == 1
+    assert "Release eks-a-release: spec.releases[0].version" in told.err
+    away = world.espalier("manager", "--releases", str(tmp_path / "nowhere"))
+    assert (away.code, "releases.yaml: the file is missing" in away.err) == (1, True)

@@ -1,0 +1,247 @@
+"""Stories of releases: upgraded one by one, shared Bundles, one's own, old clusters without any, and ways back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.catalog import resource_of
+from espalier.api.core import DAEMON_SET, SECRET, VALIDATING_WEBHOOK_CONFIGURATION, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli import chosen_release, documents
+from espalier.clusters import rights
+from espalier.kube.client import PatchType
+from espalier.kube.errors import ApiError
+from espalier.releases import Releases, release_name
+from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop
+from tests.journeys.test_clusters import KUBERNETES, groups, journey
+
+pytestmark = pytest.mark.embedded
+
+LAPTOP = Key("default", "laptop")
+BUNDLES_1 = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": SYSTEM_NAMESPACE}
+
+
+async def refusal(world: ManagedLaptop, key: Key = GARDEN, **spec: object) -> str:
+    with pytest.raises(ApiError) as error:
+        await world.change(key, **spec)
+    return str(error.value)
+
+
+async def spec_of(world: ManagedLaptop, key: Key = GARDEN) -> Tree:
+    spec: Tree = (await world.client.get(Cluster.resource, key.name, key.namespace)).tree["spec"]
+    return spec
+
+
+def machines(world: ManagedLaptop) -> set[str]:
+    return {found.metadata.uid for found in world.machinery.of(Machine.resource).list()}
+
+
+async def pod_network_image(world: ManagedLaptop, cluster: str = "garden") -> str:
+    secret = await world.client.get(SECRET, f"{cluster}-kubeconfig", NAMESPACE)
+    workload = world.workloads.connect(secret.decode(Secret).data["value"])
+    found = await workload.get(DAEMON_SET, "kindnet", "kube-system")
+    image: str = found.tree["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image
+
+
+async def bring(world: ManagedLaptop, version: str, bundles: Tree | None = None) -> None:
+    """Create a release of one's own; with Bundles of one's own, or those of the newest release."""
+    newest = Releases.load().newest()
+    tree = msgspec.to_builtins(newest.eksa_release)
+    tree["metadata"] = {"name": release_name(version)}
+    tree["spec"]["version"] = version
+    if bundles is not None:
+        await world.client.create(Bundles.resource, bundles)
+        tree["spec"]["bundlesRef"]["name"] = bundles["metadata"]["name"]
+    await world.client.create(EKSARelease.resource, tree)
+    await asyncio.sleep(1)
+
+
+async def born_before_releases(world: ManagedLaptop) -> None:
+    """A cluster of the time when Bundles were named: made while nobody checked."""
+    webhooks = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await world.apply(bundlesRef=BUNDLES_1)
+    tree = webhooks.tree
+    tree["metadata"] = {"name": rights.VALIDATING_WEBHOOKS}
+    await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, tree)
+    await world.until_ready()
+
+
+def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_cluster() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion="v0.24.2")
+        await world.until_ready()
+        assert (await pod_network_image(world)).endswith(":v0.29.0-eks-a-1")
+        assert "go to a release of v0.25 first" in await refusal(world, eksaVersion="v0.26.0")
+
+        for version, network in (("v0.25.0", "v0.30.0-eks-a-1"), ("v0.26.0", "v0.31.0-eks-a-1")):
+            await world.change(eksaVersion=version)
+            await world.until_ready()
+            assert (await pod_network_image(world)).endswith(network)
+        assert "can't go back from v0.26.0" in await refusal(world, eksaVersion="v0.25.1")
+        assert (await spec_of(world, LAPTOP))["eksaVersion"] == "v0.26.0"
+
+    journey(story)
+
+
+def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion="v0.25.1")
+        other = [document.tree for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="other")]
+        for tree in other:
+            tree["metadata"] = {"name": "orchard", "namespace": NAMESPACE}
+        cluster = next(tree for tree in other if tree["kind"] == "Cluster")
+        cluster["spec"] |= {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "orchard"}}
+        for tree in other:
+            await world.client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await world.until_ready()
+        await world.until_ready(Key(NAMESPACE, "orchard"))
+        assert (await pod_network_image(world)).endswith(":v0.30.0-eks-a-1")
+        assert (await pod_network_image(world, "orchard")).endswith(":v0.31.0-eks-a-1")
+
+    journey(story)
+
+
+def test_releases_that_share_bundles_have_the_same_machines() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion="v0.25.0")
+        await world.until_ready()
+        before = machines(world)
+        await world.change(eksaVersion="v0.25.1")
+        await world.until_ready()
+        assert machines(world) == before
+
+    journey(story)
+
+
+def test_a_release_of_ones_own_brings_its_own_bundles() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        bundles = msgspec.to_builtins(Releases.load().newest().bundles)
+        bundles["metadata"] = {"name": "bundles-debug", "namespace": SYSTEM_NAMESPACE}
+        for entry in bundles["spec"]["versionsBundles"]:
+            entry["kindnetd"]["image"]["uri"] = "registry.example.com/kindnetd:debug"
+        assert "no EKSARelease of this version" in await _creation_refused(world, eksaVersion="v0.26.0+debug.1")
+        await bring(world, "v0.26.0+debug.1", bundles)
+        await world.apply(eksaVersion="v0.26.0+debug.1")
+        await world.until_ready()
+        assert await pod_network_image(world) == "registry.example.com/kindnetd:debug"
+
+    journey(story)
+
+
+async def _creation_refused(world: ManagedLaptop, **spec: Any) -> str:
+    with pytest.raises(ApiError) as error:
+        await world.apply(**spec)
+    return str(error.value)
+
+
+def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_write() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await born_before_releases(world)
+        await world.change(workerNodeGroupConfigurations=groups(3))
+        await world.until_ready()
+        await bring(world, "v0.26.1")
+        await world.change(LAPTOP, eksaVersion="v0.26.1")
+        await asyncio.sleep(60)
+        assert "eksaVersion" not in await spec_of(world)
+
+        before = machines(world)
+        assert "already says which Bundles" in await refusal(world, eksaVersion="v0.26.0")
+        assert "same write" in await refusal(world, bundlesRef=None)
+        assert "can't be exchanged" in await refusal(world, bundlesRef={**BUNDLES_1, "name": "bundles-2"})
+        await world.change(bundlesRef=None, eksaVersion="v0.26.0")
+        await world.until_ready()
+        assert machines(world) == before
+
+    journey(story)
+
+
+def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await born_before_releases(world)
+        before = await world.client.get(Cluster.resource, "garden", NAMESPACE)
+        documents_ = documents.read([str(EXAMPLES / "docker.yaml")])
+        cluster = documents.cluster_of(documents_).tree
+        cluster["spec"] |= {"bundlesRef": BUNDLES_1, "workerNodeGroupConfigurations": groups(4)}
+        prepared = documents.in_namespace(documents_, NAMESPACE)
+
+        assert chosen_release.choose(cluster, before, "v0.26.0")
+        *_, after = await documents.apply_all(world.client, prepared, dry_run=False)
+        assert after.metadata.generation == before.metadata.generation + 1
+        assert "bundlesRef" not in after.tree["spec"]
+        assert after.tree["spec"]["eksaVersion"] == "v0.26.0"
+        await world.until_ready()
+        assert len(await world.nodes()) == 5
+
+    journey(story)
+
+
+def test_a_new_cluster_can_not_name_bundles() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        assert "Bundles of a new cluster are those of its release" in await _creation_refused(
+            world, bundlesRef=BUNDLES_1
+        )
+
+    journey(story)
+
+
+def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await bring(world, "v0.27.0")
+        await world.apply(eksaVersion="v0.24.2")
+        await world.until_ready()
+        assert "default/garden (v0.24.2); upgrade them first" in await refusal(world, LAPTOP, eksaVersion="v0.27.0")
+        await world.change(eksaVersion="v0.25.1")
+        await asyncio.sleep(1)
+        await world.change(LAPTOP, eksaVersion="v0.27.0")
+        assert "go to a release of v0.26 first" in await refusal(world, eksaVersion="v0.27.0")
+
+    journey(story)
+
+
+def test_gitops_that_forgets_the_release_is_told_so() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion="v0.26.0")
+        with pytest.raises(ApiError, match="put it into the manifest in Git"):
+            await world.apply()
+        await world.apply("docker.yaml", eksaVersion="v0.26.0")
+        assert (await spec_of(world))["eksaVersion"] == "v0.26.0"
+
+    journey(story)
+
+
+def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        before = machines(world)
+        await _pause(world, "true")
+        await world.change(kubernetesVersion="1.36")
+        await asyncio.sleep(60)
+        await world.change(kubernetesVersion="1.35")
+        await _pause(world, None)
+        await world.until_ready()
+        assert machines(world) == before
+        assert await world.versions() == [KUBERNETES["1.35"]] * 3
+
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert "can't be downgraded from 1.36" in await refusal(world, kubernetesVersion="1.35")
+
+    journey(story)
+
+
+async def _pause(world: ManagedLaptop, value: str | None) -> None:
+    patch: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
+    await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)

@@ -1,0 +1,69 @@
+"""What the API says of releases: the schema holds for those that users make themselves as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.release import EKSARelease
+from espalier.api.meta import Tree
+from espalier.api.schema import violations
+
+
+def spec_schema(kind: type[Cluster] | type[EKSARelease]) -> Tree:
+    version = msgspec.to_builtins(crd_of(kind))["spec"]["versions"][0]
+    properties: Tree = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return properties
+
+
+def release(**edits: Any) -> Tree:
+    reference = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}
+    facts = {"version": "v0.26.0", "date": "2026-01-01T00:00:00Z", "gitCommit": "c", "bundleManifestUrl": "u"}
+    spec = {key: value for key, value in (facts | {"bundlesRef": reference} | edits).items() if value is not None}
+    return {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "EKSARelease",
+        "metadata": {"name": "eksa-v0-26-0"},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("field", ["date", "version", "gitCommit", "bundleManifestUrl", "bundlesRef"])
+@pytest.mark.parametrize("value", [None, 15])
+def test_a_release_has_all_its_facts(field: str, value: int | None) -> None:
+    assert violations(EKSARelease, release()) == []
+    assert [one.field for one in violations(EKSARelease, release(**{field: value}))] == [f"spec.{field}"]
+
+
+def test_the_date_of_a_release_is_a_moment() -> None:
+    date = spec_schema(EKSARelease)["properties"]["date"]
+    assert (date["type"], date["format"]) == ("string", "date-time")
+
+
+def test_the_release_of_a_cluster_is_optional_text_that_replaces_the_bundles() -> None:
+    spec = spec_schema(Cluster)
+    assert spec["properties"]["eksaVersion"]["type"] == "string"
+    assert not {"eksaVersion", "bundlesRef"} & set(spec.get("required", []))
+    assert "Deprecated: use eksaVersion" in spec["properties"]["bundlesRef"]["description"]
+
+
+def test_the_other_fields_of_a_cluster_have_the_names_of_the_proposal() -> None:
+    assert set(spec_schema(Cluster)["properties"]) >= {
+        "kubernetesVersion",
+        "controlPlaneConfiguration",
+        "workerNodeGroupConfigurations",
+        "datacenterRef",
+        "identityProviderRefs",
+        "gitOpsRef",
+        "clusterNetwork",
+        "externalEtcdConfiguration",
+        "proxyConfiguration",
+        "registryMirrorConfiguration",
+        "managementCluster",
+        "podIamConfig",
+        "packages",
+    }

@@ -1,0 +1,312 @@
+"""A manifest goes in, a sentence comes out: releases and Kubernetes versions of Clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission, validate_release
+from espalier.clusters.observe import Observer
+from espalier.kube.client import Client
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from espalier.runtime.cache import Caches
+from tests.unit.clusters import made
+from tests.unit.clusters.seen import RELEASES, NoServer, as_object, laptop, observer
+from tests.unit.clusters.test_admission import GROUP, SPEC, ask, edited, garden, paused
+
+VERSION, BUNDLES, KUBERNETES = SPEC + "eksaVersion", SPEC + "bundlesRef", SPEC + "kubernetesVersion"
+REFERENCE = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}
+
+
+def hub(version: str | None = "v0.26.0", **metadata: Any) -> Tree:
+    """Another management cluster."""
+    tree = edited({VERSION: version, SPEC + "managementCluster": {"name": "hub"}, "metadata.name": "hub"}, laptop())
+    tree["metadata"] |= {"uid": "hub"} | metadata
+    return tree
+
+
+def under_hub(version: str | None, name: str = "garden", **edits: Any) -> Tree:
+    tree = edited({VERSION: version, SPEC + "managementCluster": {"name": "hub"}} | edits, garden(name))
+    tree["metadata"]["uid"] = name
+    return tree
+
+
+def release(version: str, name: str = "", **spec: Any) -> Tree:
+    """An EKSARelease of one's own."""
+    name = name or "eksa-" + version.lower().replace("+", "-plus-").replace(".", "-")
+    facts = {"version": version, "date": "2026-01-01T00:00:00Z", "gitCommit": "c", "bundleManifestUrl": "u"}
+    return {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "EKSARelease",
+        "metadata": {"name": name, "uid": name, "resourceVersion": "3"},
+        "spec": facts | {"bundlesRef": REFERENCE} | spec,
+    }
+
+
+def refused(response: AdmissionResponse) -> dict[str, str]:
+    """All that is said of each field."""
+    blamed: dict[str, str] = {}
+    for cause in response.causes:
+        blamed[cause.field] = " & ".join(filter(None, [blamed.get(cause.field, ""), cause.message]))
+    return blamed
+
+
+def test_a_new_cluster_names_a_release_and_no_bundles() -> None:
+    old_way = edited({VERSION: None, BUNDLES: REFERENCE})
+    assert refused(ask(old_way)) == {
+        "spec.bundlesRef": "Bundles of a new cluster are those of its release; remove spec.bundlesRef, which is "
+        "deprecated, and name the release in spec.eksaVersion, or leave both out to get that of the management "
+        "cluster; found bundles-1; allowed: nothing"
+    }
+    assert "remove spec.bundlesRef" in refused(ask(edited({BUNDLES: REFERENCE})))["spec.bundlesRef"]
+
+
+def test_an_existing_cluster_goes_on_with_the_bundles_that_it_has() -> None:
+    old = edited({VERSION: None, BUNDLES: REFERENCE})
+    response = ask(edited({GROUP + "count": 5}, old), old)
+    assert response.allowed, response.message
+    assert response.warnings == ("spec.bundlesRef: deprecated; name a release in spec.eksaVersion",)
+
+
+@pytest.mark.parametrize(
+    ("before", "edits", "field", "sentence"),
+    [
+        ("bundles", {BUNDLES: None}, "spec.bundlesRef", "set spec.eksaVersion in the same write"),
+        ("bundles", {BUNDLES + ".name": "bundles-2"}, "spec.bundlesRef", "found bundles-2; allowed: bundles-1"),
+        ("bundles", {BUNDLES + ".namespace": "other"}, "spec.bundlesRef", "can't be exchanged"),
+        ("bundles", {BUNDLES + ".apiVersion": "v2"}, "spec.bundlesRef", "can't be exchanged"),
+        ("bundles", {VERSION: "v0.26.0"}, "spec.bundlesRef", "already says which Bundles are used"),
+        ("version", {BUNDLES: REFERENCE}, "spec.bundlesRef", "already says"),
+        ("version", {VERSION: None, BUNDLES: REFERENCE}, "spec.eksaVersion", "put it into the manifest in Git"),
+        ("version", {VERSION: None}, "spec.eksaVersion", "if GitOps (Flux, Argo CD) applies a manifest without"),
+        ("version", {VERSION: ""}, "spec.eksaVersion", "found nothing; allowed: v0.26.0"),
+    ],
+)
+def test_fields_of_the_release_change_in_one_way_only(
+    before: str, edits: dict[str, Any], field: str, sentence: str
+) -> None:
+    old = edited({VERSION: None, BUNDLES: REFERENCE}) if before == "bundles" else garden()
+    blamed = refused(ask(edited(edits, old), old))
+    assert sentence in blamed.get(field, ""), blamed
+
+
+def test_bundles_are_exchanged_for_a_release_in_one_write() -> None:
+    old = edited({VERSION: None, BUNDLES: REFERENCE})
+    response = ask(edited({VERSION: "v0.26.0", BUNDLES: None}, old), old)
+    assert response.allowed, response.message
+    assert response.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        ("v0.26.0", ""),
+        ("v0.26.1", "found v0.26.1; allowed: v0.24.2, v0.25.0, v0.25.1, v0.26.0"),
+        ("0.26.0", "no semantic version; found 0.26.0; allowed: a version like v0.26.0"),
+        ("latest", "no semantic version"),
+        ("v0.26", "no semantic version"),
+    ],
+)
+def test_the_version_of_a_new_cluster_exists(version: str, sentence: str) -> None:
+    blamed = refused(ask(edited({VERSION: version})))
+    assert sentence in blamed["spec.eksaVersion"] if sentence else blamed == {}
+
+
+def test_a_release_of_ones_own_can_be_used() -> None:
+    own = "v0.26.0+custom.1"
+    assert ask(edited({VERSION: own}), None, release(own)).allowed
+
+
+@pytest.mark.parametrize(
+    ("management", "version", "refusal", "warning"),
+    [
+        ("v0.26.0", "v0.26.0", "", ""),
+        ("v0.26.0", "v0.25.1", "", "v0.25.1 is one minor version behind the management cluster hub (v0.26.0)"),
+        ("v0.26.0", "v0.24.2", "", "v0.24.2 is 2 minor versions behind"),
+        ("v0.27.0", "v0.24.2", "more than 2 minor versions behind the management cluster hub (v0.27.0)", ""),
+        ("v1.0.0", "v0.26.0", "more than 2 minor versions behind", ""),
+        ("v0.25.1", "v0.26.0", "can't be ahead of its management cluster hub (v0.25.1)", ""),
+        ("v0.25.0", "v0.25.1", "allowed: releases of v0.23 up to v0.25.0", ""),
+        (None, "v0.24.2", "", ""),
+    ],
+)
+def test_a_cluster_is_at_most_two_minors_behind_its_management_cluster_and_never_ahead(
+    management: str | None, version: str, refusal: str, warning: str
+) -> None:
+    response = ask(under_hub(version), None, hub(management))
+    assert response.allowed == (not refusal)
+    assert refusal in response.message
+    assert any(warning in text for text in response.warnings) if warning else not response.warnings
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("v0.24.2", "v0.25.1", ""),
+        ("v0.25.0", "v0.25.1", ""),
+        ("v0.25.1", "v0.25.0", ""),
+        ("v0.24.2", "v0.26.0", "one minor version at a time; go to a release of v0.25 first"),
+        ("v0.26.0", "v0.25.1", "can't go back from v0.26.0 to a release of an earlier minor version"),
+        ("v0.26.0", "v1.26.0", "another major version"),
+        ("local", "v0.26.0", ""),
+    ],
+)
+def test_releases_are_upgraded_one_minor_at_a_time(before: str, after: str, sentence: str) -> None:
+    old = edited({VERSION: before})
+    blamed = refused(ask(edited({VERSION: after}, old), old)).get("spec.eksaVersion", "")
+    assert sentence in blamed
+    assert bool(blamed) == bool(sentence), blamed
+
+
+def test_a_cluster_can_go_back_from_a_release_that_can_not_be_used() -> None:
+    old = edited({VERSION: "v0.26.0", "status": {"failureReason": "EksaVersionInvalid"}})
+    assert ask(edited({VERSION: "v0.25.1"}, old), old).allowed
+
+
+def test_who_asks_for_it_may_skip_a_minor() -> None:
+    old = edited({VERSION: "v0.24.2", "metadata.annotations": {SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION: "true"}})
+    assert ask(edited({VERSION: "v0.26.0"}, old), old).allowed
+
+
+def test_versions_are_judged_in_paused_clusters_too() -> None:
+    old = paused(edited({VERSION: "v0.24.2"}))
+    assert not ask(edited({VERSION: "v0.26.0"}, old), old).allowed
+
+
+def test_a_version_that_stays_is_not_judged_again() -> None:
+    old = under_hub("v0.23.9")
+    assert ask(edited({GROUP + "count": 4, KUBERNETES: "1.35"}, old), old, hub()).allowed
+
+
+def test_a_management_cluster_does_not_leave_those_behind_that_it_manages() -> None:
+    others = (
+        hub(),
+        under_hub("v0.24.2", "late"),
+        under_hub("v0.25.1", "soon"),
+        under_hub(None, "silent", **{BUNDLES: REFERENCE}),
+        release("v0.27.0"),
+        release("v0.26.3"),
+    )
+    blamed = refused(ask(hub("v0.27.0"), hub(), *others))
+    assert blamed == {
+        "spec.eksaVersion": "this would leave clusters more than 2 minor versions behind: team-a/late (v0.24.2); "
+        "upgrade them first; found v0.27.0"
+    }
+    assert ask(hub("v0.26.3"), hub(), *others).allowed
+    back = refused(ask(hub("v0.25.0"), hub("v0.25.1"), *others))
+    assert "ahead of their management cluster: team-a/soon (v0.25.1)" in back["spec.eksaVersion"]
+
+
+def test_many_clusters_left_behind_are_counted() -> None:
+    late = [under_hub("v0.24.2", f"late-{number}") for number in range(8)]
+    sentence = ask(hub("v0.27.0"), hub(), hub(), *late, release("v0.27.0")).message
+    assert "team-a/late-4 (v0.24.2), and 3 more; upgrade" in sentence
+
+
+def default(new: Tree, *others: Tree, operation: Any = "CREATE") -> str | None:
+    request = AdmissionRequest(operation, "Cluster", "team-a", "garden", ADMIN, as_object(new), as_object(new))
+    changed = Admission(observer(*others)).default(request).changed
+    assert changed is not None
+    version: str | None = changed["spec"].get("eksaVersion")
+    return version
+
+
+def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None:
+    bare = under_hub(None)
+    assert default(bare, hub("v0.25.1")) == "v0.25.1"
+    assert default(bare, hub("v0.25.1"), operation="UPDATE") is None
+    assert default(edited({BUNDLES: REFERENCE}, bare), hub("v0.25.1")) is None
+
+
+def test_a_management_cluster_without_a_release_has_none_to_give() -> None:
+    assert "name one" in refused(ask(under_hub(None), None, hub(None)))["spec.eksaVersion"]
+    assert ask(under_hub(None)).allowed  # it waits for its management cluster
+
+
+def test_a_release_brings_its_own_kubernetes_versions() -> None:
+    blamed = refused(ask(edited({VERSION: "v0.25.1", KUBERNETES: "1.36"})))
+    assert blamed == {
+        "spec.kubernetesVersion": "release v0.25.1 does not have this Kubernetes version; found 1.36; "
+        "allowed: 1.34, 1.35"
+    }
+
+
+def upgrading(**control_plane: Any) -> tuple[Tree, Tree, list[Tree]]:
+    """A cluster on its way from 1.35 to 1.36, the one it was before, and what was made for it."""
+    old = edited({KUBERNETES: "1.36", GROUP + "kubernetesVersion": "1.36"})
+    new = edited({KUBERNETES: "1.35", GROUP + "kubernetesVersion": "1.35"}, old)
+    told = control_plane.pop("told", "1.36")
+    status = {"version": "v1.35.4-eks-1-35-1", "upToDateReplicas": 0} | control_plane
+    status.setdefault("versions", [{"version": "v1.35.4-eks-1-35-1", "replicas": 1}])
+    workers = [tree for tree in made.objects(version="1.35") if tree["kind"] == "MachineDeployment"]
+    planes = [
+        tree for tree in made.objects(version=told, control_plane=status) if tree["kind"] == "KubeadmControlPlane"
+    ]
+    return old, new, [*workers, *planes]
+
+
+@pytest.mark.parametrize(
+    ("control_plane", "allowed"),
+    [
+        ({}, True),
+        ({"told": "1.35", "upToDateReplicas": 1}, True),
+        ({"upToDateReplicas": 1}, False),
+        ({"observedGeneration": 0}, False),
+        ({"versions": []}, False),
+        (
+            {
+                "versions": [
+                    {"version": "v1.35.4-eks-1-35-1", "replicas": 1},
+                    {"version": "v1.36.3-eks-1-36-1", "replicas": 1},
+                ]
+            },
+            False,
+        ),
+    ],
+)
+def test_an_upgrade_of_kubernetes_can_be_taken_back_until_a_machine_has_it(
+    control_plane: dict[str, Any], allowed: bool
+) -> None:
+    old, new, objects = upgrading(**control_plane)
+    response = ask(new, old, *objects)
+    assert response.allowed == allowed, response.message
+    if not allowed:
+        assert refused(response)["spec.kubernetesVersion"].startswith("Kubernetes can't be downgraded from 1.36")
+    further = edited({KUBERNETES: "1.34", GROUP + "kubernetesVersion": "1.34"}, old)
+    assert not ask(further, old, *objects).allowed
+
+
+def admit(new: Tree, old: Tree | None = None) -> AdmissionResponse:
+    before = as_object(old) if old else None
+    request = AdmissionRequest("UPDATE" if old else "CREATE", "EKSARelease", "", "x", ADMIN, as_object(new), before)
+    return validate_release(request)
+
+
+def test_a_release_has_the_name_of_its_version() -> None:
+    assert admit(release("v0.27.0-dev+build.1", "eksa-v0-27-0-dev-plus-build-1")).allowed
+    assert refused(admit(release("v0.27.0", "mine"))) == {
+        "metadata.name": "the name of an EKSARelease follows from its version, so that there is one of each; give it "
+        "this name; found mine; allowed: eksa-v0-27-0"
+    }
+    assert "no semantic version" in refused(admit(release("next", "eksa-next")))["spec.version"]
+
+
+def test_an_edited_release_is_refused_field_by_field() -> None:
+    old = release("v0.26.0")
+    new = edited({"spec.gitCommit": "other", "spec.bundlesRef.name": "bundles-2"}, old)
+    blamed = refused(admit(new, old))
+    assert set(blamed) == {"spec.gitCommit", "spec.bundlesRef"}
+    assert blamed["spec.gitCommit"].endswith('found "other"; allowed: "c"')
+    assert admit(edited({"metadata.labels": {"a": "b"}}, old), old).allowed
+
+
+def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> None:
+    unread = Observer(Caches(Client(NoServer())), RELEASES)
+    request = AdmissionRequest("CREATE", "Cluster", "team-a", "garden", ADMIN, as_object(garden()))
+    response = Admission(unread).validate(request)
+    assert (response.allowed, response.code) == (False, 503)
+    assert "try again" in response.message
