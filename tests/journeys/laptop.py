@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.core import DAEMON_SET, SECRET
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -24,6 +23,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.local.build import Timing, build
+from espalier.local.capi.contract import DOCKER, InfrastructureKinds
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
@@ -55,9 +55,17 @@ class Laptop:
         """Wait until an object of the management cluster is as described; None stands for its absence."""
         await until(self.cache(resource), Key(SYSTEM_NAMESPACE, name), is_so)
 
-    async def create(self, name: str, *, control_planes: int = 1, workers: int = 2, max_surge: int = 1) -> Client:
+    async def create(
+        self,
+        name: str,
+        *,
+        control_planes: int = 1,
+        workers: int = 2,
+        max_surge: int = 1,
+        provider: InfrastructureKinds = DOCKER,
+    ) -> Client:
         """Create a cluster with a pod network, and wait until it is available. Returns a client for it."""
-        for resource, body in manifest(name, control_planes, workers, max_surge):
+        for resource, body in manifest(name, control_planes, workers, max_surge, provider):
             await self.client.create(resource, body)
         await self.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
         workload = await self.connect(name)
@@ -101,6 +109,7 @@ async def laptop(
     store: Store | None = None,
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
+    provider: InfrastructureKinds = DOCKER,
 ) -> AsyncIterator[Laptop]:
     """A world on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
@@ -111,7 +120,9 @@ async def laptop(
     await server.start()
     own = wrap(InProcessTransport(server))
     try:
-        async with controlled(clock, InProcessTransport(server), own, entropy, stores=stores) as world:
+        async with controlled(
+            clock, InProcessTransport(server), own, entropy, stores=stores, provider=provider
+        ) as world:
             yield world
     finally:
         await server.close()
@@ -126,10 +137,14 @@ async def controlled(
     *,
     stores: Stores | None = None,
     boot_seconds: float = 1.0,
+    provider: InfrastructureKinds = DOCKER,
 ) -> AsyncIterator[Laptop]:
     """The controllers of the laptop, which reach their API server through `own`; `users` is the users' way there."""
     client = Client(users, user_agent="journey")
     await prepare(client, Releases.load())
+    if provider is not DOCKER:
+        for resource in (provider.cluster, provider.machine, provider.machine_template):
+            await client.create(CUSTOM_RESOURCE_DEFINITION, definition(resource))
     manager = Client(own, field_manager="espalier-laptop", user_agent="espalier-laptop")
     caches = Caches(manager, entropy=random.Random(entropy.getrandbits(64)))
     workloads = Workloads(
@@ -142,6 +157,7 @@ async def controlled(
         clock=clock,
         entropy=random.Random(entropy.getrandbits(64)),
         keys=random.Random(entropy.getrandbits(64)),
+        kinds=[provider],
         timing=Timing(boot=boot_seconds),
     )
     tasks = [asyncio.create_task(caches.run(), name="caches")]
@@ -156,6 +172,32 @@ async def controlled(
         await workloads.close()
         await manager.close()
         await client.close()
+
+
+def definition(resource: Resource) -> Tree:
+    """The CRD of an infrastructure kind that keeps whatever it is given."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}},
+    }
+    return {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITION.kind,
+        "metadata": {
+            "name": resource.group_resource,
+            "labels": {f"cluster.x-k8s.io/{resource.version}": resource.version},
+        },
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"kind": resource.kind, "plural": resource.plural},
+            "versions": [served],
+        },
+    }
 
 
 async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = 600) -> None:
@@ -206,8 +248,10 @@ def machines(world: Laptop, name: str) -> list[Machine]:
     return [machine.decode(Machine) for machine in found]
 
 
-def manifest(name: str, control_planes: int, workers: int, max_surge: int = 1) -> Iterator[tuple[Resource, Tree]]:
-    """The Cluster API objects of a cluster on Docker."""
+def manifest(
+    name: str, control_planes: int, workers: int, max_surge: int = 1, provider: InfrastructureKinds = DOCKER
+) -> Iterator[tuple[Resource, Tree]]:
+    """The Cluster API objects of a cluster, on Docker unless another provider is given."""
 
     def body(resource: Resource, name: str, spec: Tree) -> tuple[Resource, Tree]:
         metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels}
@@ -217,10 +261,10 @@ def manifest(name: str, control_planes: int, workers: int, max_surge: int = 1) -
         return {"apiGroup": resource.group, "kind": resource.kind, "name": name}
 
     labels = {CLUSTER_LABEL: name}
-    machine_template, config_template = DockerMachineTemplate.resource, KubeadmConfigTemplate.resource
+    machine_template, config_template = provider.machine_template, KubeadmConfigTemplate.resource
     for template in (f"{name}-control-plane-1", f"{name}-md-0-1"):
         yield body(machine_template, template, {"template": {"spec": {"customImage": "node:1"}}})
-    yield body(DockerCluster.resource, name, {})
+    yield body(provider.cluster, name, {})
     yield body(
         Cluster.resource,
         name,
@@ -230,7 +274,7 @@ def manifest(name: str, control_planes: int, workers: int, max_surge: int = 1) -
                 "services": {"cidrBlocks": ["10.96.0.0/12"]},
             },
             "controlPlaneRef": reference(KubeadmControlPlane.resource, name),
-            "infrastructureRef": reference(DockerCluster.resource, name),
+            "infrastructureRef": reference(provider.cluster, name),
         },
     )
     configuration = {

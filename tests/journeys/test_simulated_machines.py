@@ -18,13 +18,14 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, NODE, POD, SERVICE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.capi.contract import InfrastructureKinds
 from espalier.local.stores import MemoryStores
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
@@ -412,6 +413,31 @@ def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> No
             await settled(world)
             assert sick.metadata.name not in {m.metadata.name for m in machines(world, "garden")}
             await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 3))
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
+    def kind(name: str) -> Resource:
+        return Resource("infrastructure.cluster.x-k8s.io", "v1beta2", f"{name.lower()}s", name)
+
+    orchard = InfrastructureKinds(
+        kind("OrchardCluster"), kind("OrchardMachine"), kind("OrchardMachineTemplate"), "orchard://{cluster}/{name}"
+    )
+
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock, provider=orchard) as world:
+            workload = await world.create("garden", provider=orchard)
+            nodes = await workload.list(NODE)
+            assert {node.tree["spec"]["providerID"] for node in nodes.items} == {
+                f"orchard://garden/{machine.metadata.name}" for machine in machines(world, "garden")
+            }
+            await world.upgrade("garden", control_planes=1, workers=2)
+            assert set((await versions(workload)).values()) == {NEW}
+            await world.delete("garden")
+            assert not (await world.client.list(orchard.machine)).items
+            assert not (await world.client.list(orchard.cluster)).items
 
     simulate(story)
 
