@@ -12,7 +12,10 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
 from tests.journeys import kubectl_story as story
+from tests.support.control_plane_fixture import control_plane
 from tests.support.management import Management, laptop, production
+
+__all__ = ["control_plane"]
 
 
 @pytest.fixture(
