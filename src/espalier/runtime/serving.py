@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 
 from aiohttp import web
@@ -36,5 +37,11 @@ class HttpServer:
             raise
 
     async def stop(self) -> None:
-        """Stop listening; requests that run may end."""
+        """Stop listening; requests that run may end. Nobody waits for the other side to say goodbye, as TLS has it."""
+        server = self._runner.server
+        transports = [handler.transport for handler in server.connections] if server is not None else []
         await self._runner.cleanup()
+        for transport in transports:
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()
+        await asyncio.sleep(0)  # connections are lost in the next turn of the loop
