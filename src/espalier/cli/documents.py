@@ -16,8 +16,8 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 
 
-def read(files: Sequence[str]) -> list[Document]:
-    """All documents of the files; `-` is standard input.
+def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
+    """All documents of the files, of one cluster or of `several`; `-` is standard input.
 
     Raises `ManifestError` (every problem with file, line and field) and `Failure` for a file that can't be read.
     """
@@ -33,7 +33,7 @@ def read(files: Sequence[str]) -> list[Document]:
             raise Failure(f"{name}: there is no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
-    manifests.check(documents)
+    manifests.check(documents, several=several)
     return documents
 
 
