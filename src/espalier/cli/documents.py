@@ -57,6 +57,13 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
     return sorted(prepared, key=lambda item: item[0] == Cluster.resource)
 
 
+def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a Cluster refers to another object of its manifest; both have their namespace."""
+    reference = cluster["spec"].get("datacenterRef") or {}
+    same = other["metadata"].get("namespace") == cluster["metadata"]["namespace"]
+    return same and (other["kind"], other["metadata"]["name"]) == (reference.get("kind"), reference.get("name"))
+
+
 async def apply_all(
     client: Client, prepared: Sequence[tuple[Resource, dict[str, Any]]], *, dry_run: bool
 ) -> list[Object]:
