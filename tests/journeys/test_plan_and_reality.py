@@ -122,7 +122,7 @@ def tell_the_api_server(spec: Tree, number: int) -> None:
 
 
 def set_the_pod_network(spec: Tree, number: int) -> None:
-    policies = ({"policyEnforcementMode": "always"}, {}, {"policyEnforcementMode": "default"})
+    policies: tuple[Tree, ...] = ({"policyEnforcementMode": "always"}, {}, {"policyEnforcementMode": "default"})
     spec["clusterNetwork"]["cniConfig"] = {"cilium": one_of(policies, number)}
 
 
