@@ -1,7 +1,6 @@
 """What a real node starts from, and where it lies.
 
-A base is one folder per Kubernetes version, `node-base-<version>-<recipe>/`, beside the folder `node-root-.../` that all
-versions share:
+A base is one folder per Kubernetes version, `node-base-<version>-<recipe>/`, beside a folder that all of them share:
 
     node-root-bookworm-<recipe>/rootfs/   Debian, systemd, runc, containerd, CNI plugins, cloud-init, units
     node-base-1.35.4-<recipe>/

@@ -49,11 +49,11 @@ def seal(home: Path) -> None:
 def sums(home: Path) -> bytes:
     """The checksums of all files below a folder, as sha256sum writes and reads them. Links have no content."""
     lines = []
-    for path in _files(home):
+    for path in sorted(_files(home)):
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         lines.append(os.fsencode(f"{digest}  {path.relative_to(home)}\n"))
-    return b"".join(sorted(lines, key=lambda line: line[66:]))
+    return b"".join(lines)
 
 
 def size_of(home: Path) -> int:

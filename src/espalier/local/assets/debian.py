@@ -9,7 +9,14 @@ from pathlib import Path
 
 SUITE = "bookworm"
 MIRROR = "ESPALIER_DEBIAN_MIRROR"
-UNREAD = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/lintian/", "usr/share/bash-completion/", "usr/lib/x86_64-linux-gnu/gconv/")
+UNREAD = (
+    "usr/share/doc/",
+    "usr/share/man/",
+    "usr/share/locale/",
+    "usr/share/lintian/",
+    "usr/share/bash-completion/",
+    "usr/lib/x86_64-linux-gnu/gconv/",
+)
 """What no program reads."""
 
 
@@ -90,7 +97,9 @@ def _closure(installed: Mapping[str, Mapping[str, str]], packages: Sequence[str]
         if package not in installed:
             raise ValueError(f"the Debian package {package} is not installed in the node's file system")
         found.add(package)
-        for dependency in f"{installed[package].get('Depends', '')},{installed[package].get('Pre-Depends', '')}".split(","):
+        for dependency in f"{installed[package].get('Depends', '')},{installed[package].get('Pre-Depends', '')}".split(
+            ","
+        ):
             names = [re.split(r"[\s:(]", choice.strip())[0] for choice in dependency.split("|")]
             names = [name if name in installed else provided.get(name, "") for name in names]
             open_ += [name for name in names if name][:1]

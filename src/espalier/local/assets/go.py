@@ -31,6 +31,8 @@ class GoModule(Component):
     """Program -> Go package; without, all programs are one binary of the folder's own main.go."""
     modfile: str = "go.mod"
     """Another one than go.mod, for another version of the same program; its sums lie beside it."""
+    folders: tuple[str, ...] = ()
+    """What else is taken out of `module`: folders that are copied beside the programs, by the same path."""
     stamps: Mapping[str, str] = field(default_factory=dict)
     """Variables to be set by the linker; `{version}`, `{major}` and `{minor}` are filled in."""
 
@@ -54,9 +56,8 @@ class GoModule(Component):
     @property
     def ingredients(self) -> Iterable[bytes]:
         """Settings, flags, the machine and the sources."""
-        yield repr((sorted(BUILD_ENVIRONMENT.items()), self.flags, platform())).encode()
-        if self.packages:
-            yield repr(sorted(self.packages.items())).encode()
+        of_others = (sorted(self.packages.items()), self.folders) if self.packages else ()
+        yield repr((sorted(BUILD_ENVIRONMENT.items()), self.flags, platform(), *of_others)).encode()
         for name in ("main.go", self.modfile, f"{self.modfile.removesuffix('.mod')}.sum"):
             if (self.folder / name).exists():
                 yield (self.folder / name).read_bytes()
@@ -81,6 +82,7 @@ class GoModule(Component):
             self._compile(".", workshop / binary, progress)
             for program in self.programs:
                 (workshop / program).symlink_to(binary)
+        self._copy_folders(workshop)
         self._try(workshop)
 
     def _compile(self, package: str, target: Path, progress: Progress) -> None:
@@ -101,6 +103,20 @@ class GoModule(Component):
 
         command += ["-o", str(target), package]
         follow(command, self.folder, environment=go_environment(), label=self.label, tell=tell)
+
+    def _copy_folders(self, target: Path) -> None:
+        """Take what is wanted besides programs out of Go's module cache."""
+        if not self.folders:
+            return
+        command = ["go", "list", "-m", "-f", "{{.Dir}}", self.module]
+        listed = subprocess.run(
+            command, cwd=self.folder, env=go_environment(), check=True, capture_output=True, text=True
+        )
+        module = Path(listed.stdout.strip())
+        for source in (path for name in self.folders for path in (module / name).rglob("*") if path.is_file()):
+            copy = target / source.relative_to(module)  # contents only: the module cache is read-only, also its folders
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(source.read_bytes())
 
     def _try(self, folder: Path) -> None:
         for program, arguments in self.programs.items():

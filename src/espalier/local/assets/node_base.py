@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,7 @@ NODE_PROGRAMS = ("kubelet", "kubeadm", "kubectl")
 PROXY_PACKAGES = ("iptables", "nftables", "conntrack", "kmod")
 """What kube-proxy calls, in each of its modes."""
 PROBE_IMAGE = "espalier.local/probe:1"
-START_SECONDS = 60.0
+START_SECONDS = 60
 CONTAINERD = """\
 version = 3
 root = "{folder}/containerd"
@@ -139,7 +139,9 @@ class NodeBase(Component):
         return [
             *(Image((names[p],), (kubernetes,), (f"/usr/local/bin/{p}",)) for p in CONTROL_PLANE),
             Image((names["kube-proxy"],), (helpers, kubernetes), ("/usr/local/bin/kube-proxy",)),
-            _image(names["etcd"], _programs(self.etcd, assets, self.etcd.contents, "usr/local/bin"), "usr/local/bin/etcd"),
+            _image(
+                names["etcd"], _programs(self.etcd, assets, self.etcd.contents, "usr/local/bin"), "usr/local/bin/etcd"
+            ),
             _image(names["coredns"], _programs(self.coredns, assets, ("coredns",), ""), "coredns"),
             _image(names["pause"], _programs(self.pause, assets, ("pause",), ""), "pause", user="65535:65535"),
             _image(PROBE_IMAGE, _programs(self.probe, assets, ("probe",), ""), "probe"),
@@ -149,8 +151,11 @@ class NodeBase(Component):
         """Have containerd unpack the archive into an image store, and compare what it has with what was asked."""
         programs = self.containerd.home(assets)
         # Paths of sockets must be short, and the store must lie where hard links to it can be made: two folders.
-        with tempfile.TemporaryDirectory(prefix="espalier-") as scratch, _containerd(programs, Path(scratch), store) as socket:
-            ctr = [programs / "ctr", "--address", socket, "--namespace", "k8s.io"]
+        with (
+            tempfile.TemporaryDirectory(prefix="espalier-") as scratch,
+            _containerd(programs, Path(scratch), store) as address,
+        ):
+            ctr: list[str | Path] = [programs / "ctr", "--address", address, "--namespace", "k8s.io"]
             run([*ctr, "images", "import", "--snapshotter=overlayfs", archive], self.label)
             there = set(run([*ctr, "images", "list", "--quiet"], self.label).split())
             if lost := {*self.image_names.values(), PROBE_IMAGE} - there:
@@ -165,22 +170,31 @@ def _containerd(programs: Path, scratch: Path, store: Path) -> Iterator[Path]:
     """A containerd of our own while the block runs, with its image store in `store`. Yields its socket."""
     store.mkdir()
     (scratch / "containerd").symlink_to(store)
-    settings = scratch / "config.toml"
+    settings, log, ready = scratch / "config.toml", scratch / "log", scratch / "n"
     settings.write_text(CONTAINERD.format(folder=scratch))
-    log = scratch / "log"
-    with log.open("wb") as words:
-        command = [programs / "containerd", "--config", settings]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, process_group=0)
-    try:
-        overdue = time.monotonic() + START_SECONDS
-        while subprocess.run([programs / "ctr", "--address", scratch / "s", "version"], capture_output=True, check=False).returncode:
-            if process.poll() is not None or time.monotonic() > overdue:
-                raise BuildFailed(f"containerd does not start:\n  {log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.1)
-        yield scratch / "s"
-    finally:
-        process.terminate()
-        process.wait()
+    # It ends with us, also when we are killed; it tells when it serves as it would tell systemd.
+    command: list[str | Path] = ["setpriv", "--pdeathsig=TERM", programs / "containerd", "--config", settings]
+    with log.open("wb") as words, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        notices.bind(str(ready))
+        environment = {**os.environ, "NOTIFY_SOCKET": str(ready)}
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=words, stderr=words)
+        try:
+            _await_ready(notices, process, log)
+            yield scratch / "s"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _await_ready(notices: socket.socket, process: subprocess.Popen[bytes], log: Path) -> None:
+    notices.settimeout(1)
+    for _ in range(START_SECONDS):
+        with contextlib.suppress(TimeoutError):
+            if b"READY=1" in notices.recv(4096):
+                return
+        if process.poll() is not None:
+            break
+    raise BuildFailed(f"containerd does not start:\n  {log.read_text(errors='replace')[-2000:]}")
 
 
 def _programs(component: Component, assets: Path, programs: Sequence[str], folder: str) -> Layer:

@@ -19,9 +19,19 @@ FILES = HERE / "node"
 """Our own files, laid over what Debian brings."""
 
 PACKAGES = (
-    *("systemd", "systemd-sysv", "systemd-timesyncd", "dbus", "kmod", "procps", "util-linux", "sudo", "ca-certificates"),
+    *(
+        "systemd",
+        "systemd-sysv",
+        "systemd-timesyncd",
+        "dbus",
+        "kmod",
+        "procps",
+        "util-linux",
+        "sudo",
+        "ca-certificates",
+    ),
     *("iproute2", "iputils-ping", "ifupdown", "ethtool", "socat", "conntrack", "iptables", "nftables", "ebtables"),
-    *("runc", "cloud-init"),
+    *("runc", "cloud-init", "python3-cffi-backend"),  # the last by name: debootstrap can't resolve what is virtual
 )
 ENABLED = ("containerd", "kubelet")
 MASKED = (

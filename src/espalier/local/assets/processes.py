@@ -109,7 +109,7 @@ class Progress:
     label: str
     started: float = field(default_factory=time.monotonic)
     shown: float = 0.0
-    terminal: bool = field(default_factory=lambda: sys.stdout.isatty())
+    terminal: bool = field(default_factory=sys.stdout.isatty)
 
     def show(self, text: str) -> None:
         """Show `text`, unless something was shown just before."""

@@ -13,17 +13,14 @@ from espalier.local.assets.go import GoModule
 from espalier.local.assets.node_base import NodeBase
 from espalier.local.assets.node_root import NodeRoot
 
-# kubeadm and Cluster API refuse an API server that does not know its version.
+VERSION = {"gitVersion": "v{version}", "gitMajor": "{major}", "gitMinor": "{minor}", "gitTreeState": "clean"}
+"""kubeadm and Cluster API refuse an API server that does not know its version."""
 KUBERNETES_STAMPS = {
     f"{package}.{name}": value
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    for name, value in (
-        ("gitVersion", "v{version}"),
-        ("gitMajor", "{major}"),
-        ("gitMinor", "{minor}"),
-        ("gitTreeState", "clean"),
-    )
+    for name, value in VERSION.items()
 }
+CLUSTER_API_MODULE = "sigs.k8s.io/cluster-api"
 
 
 def _etcd(modfile: str = "go.mod") -> GoModule:
@@ -60,7 +57,7 @@ def _kubernetes_node(modfile: str) -> GoModule:
         modfile=modfile,
         module="k8s.io/kubernetes",
         programs={
-            **{server: ("--version",) for server in servers},
+            **dict.fromkeys(servers, ("--version",)),
             "kubeadm": ("version", "--output=short"),
             "kubectl": ("version", "--client"),
         },
@@ -92,6 +89,29 @@ KUBERNETES = GoModule(
     minutes=5,
     stamps=KUBERNETES_STAMPS,
 )
+CLUSTER_API = GoModule(
+    "cluster-api",
+    folder=HERE / "cluster-api",
+    module=CLUSTER_API_MODULE,
+    # Their only way to tell the version is to start and log it.
+    programs=dict.fromkeys(
+        ("cluster-api-core", "cluster-api-kubeadm-bootstrap", "cluster-api-kubeadm-control-plane"), ()
+    ),
+    packages={
+        "cluster-api-core": CLUSTER_API_MODULE,
+        "cluster-api-kubeadm-bootstrap": f"{CLUSTER_API_MODULE}/bootstrap/kubeadm",
+        "cluster-api-kubeadm-control-plane": f"{CLUSTER_API_MODULE}/controlplane/kubeadm",
+    },
+    folders=tuple(
+        f"{config}/{part}"
+        for config in ("config", "bootstrap/kubeadm/config", "controlplane/kubeadm/config")
+        for part in ("crd/bases", "rbac", "webhook")
+    ),
+    size=190 * MIB,
+    workspace=2500 * MIB,
+    minutes=4,
+    stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
+)
 CONTAINERD = GoModule(
     "containerd",
     folder=HERE / "containerd",
@@ -109,7 +129,7 @@ CNI_PLUGINS = GoModule(
     "cni-plugins",
     folder=HERE / "cni-plugins",
     module="github.com/containernetworking/plugins",
-    programs={name: () for name in ("bridge", "host-local", "loopback", "portmap", "ptp")},
+    programs=dict.fromkeys(("bridge", "host-local", "loopback", "portmap", "ptp"), ()),
     packages={
         path.rpartition("/")[2]: f"github.com/containernetworking/plugins/plugins/{path}"
         for path in ("main/bridge", "ipam/host-local", "main/loopback", "meta/portmap", "main/ptp")
@@ -131,6 +151,8 @@ NODE_ROOT = NodeRoot(
 
 ENVTEST = (ETCD, KUBERNETES)
 """What a control plane for tests is made of."""
+TESTED = (*ENVTEST, CLUSTER_API)
+"""What tests run against when it is there, and what a management cluster of real nodes runs."""
 
 NODES = (
     # sources of Kubernetes, of etcd and CoreDNS, tags of etcd and pause: as kubeadm of that version asks for
@@ -173,7 +195,7 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[C
     Raises `ValueError` for a name that none has, saying which there are.
     """
     nodes = node_bases(repository)
-    groups = {"tests": ENVTEST, "nodes": nodes, "all": (*ENVTEST, *nodes)}
+    groups = {"tests": TESTED, "nodes": nodes, "all": (*TESTED, *nodes)}
     everything = with_needs(groups["all"])
     found: list[Component] = []
     unknown = []
