@@ -45,7 +45,7 @@ class Running:
 
 def find(folder: NodeFolder) -> Running | None:
     """The node's processes, None while it is off or only just being switched on."""
-    supervisor = _supervisor(folder)
+    supervisor = supervisor_of(folder)
     if supervisor is None:
         return None
     inside = [found for pid in processes.children(supervisor.pid) if (found := processes.identify(pid))]
@@ -140,7 +140,8 @@ def inside(running: Running, *command: str) -> Sequence[str]:
     return ("nsenter", "--target", str(running.init.pid), "--all", "--wdns=/", *command)
 
 
-def _supervisor(folder: NodeFolder) -> Process | None:
+def supervisor_of(folder: NodeFolder) -> Process | None:
+    """The systemd-nspawn of a node, None when it does not run."""
     try:
         pid = int(folder.pid.read_text())
     except (FileNotFoundError, ValueError):

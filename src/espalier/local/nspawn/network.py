@@ -6,6 +6,7 @@ touched, so pods have no way to other networks.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
@@ -41,6 +42,7 @@ class Bridge:
 
     def __init__(self, state: State, range_: AddressRange, name: str = DEFAULT_BRIDGE) -> None:
         self._state = state
+        self._alone = asyncio.Lock()
         self.range = range_
         self.name = name
 
@@ -63,7 +65,11 @@ class Bridge:
             raise RangeInUse(f"there is an interface {self.name} already: another world runs real nodes here")
 
     async def ensure(self) -> None:
-        """Have the bridge and every address of a control plane on it."""
+        """Have the bridge and every address of a control plane on it. Raises `RangeInUse`."""
+        async with self._alone:
+            await self._ensure()
+
+    async def _ensure(self) -> None:
         record = self._state.network()
         if record is None:
             await self.check()
