@@ -29,7 +29,7 @@ check: .venv/.installed ## Style, types, layers
 bench: .venv/.installed ## Every figure that the README claims, measured here
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
-real-assets: ## kube-apiserver, kube-controller-manager, kubectl and etcd, into a cache outside the tree (needs Go)
+real-assets: ## kube-apiserver, kube-controller-manager, kubectl, etcd and Cluster API, into a cache outside the tree (needs Go)
 	@$(PYTHON) assets/build.py
 
 look: .venv/.installed ## Sizes that stick out

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Build the real programs that tests and benchmarks can run against, from Go modules pinned in this folder.
 
-    python3 assets/build.py                   the real control plane: kube-apiserver, kubectl, etcd, ...
+    python3 assets/build.py                   the real control plane (kube-apiserver, etcd, ...) and Cluster API
     python3 assets/build.py client-go-peer    one component only
 
 Results go to `${ESPALIER_CACHE:-${XDG_CACHE_HOME:-~/.cache}/espalier}/assets/<component>-<version>-<recipe hash>/`,
@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recipes import BUILD_ENVIRONMENT, BY_NAME, ENVTEST, MIB, Component, numbers
+from recipes import BUILD_ENVIRONMENT, BY_NAME, ENVTEST, MIB, TESTED, Component, numbers
 
 SUMS = "SHA256SUMS"
 UNFINISHED = ".unfinished-"
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     names = parser.parse_args(arguments).component
     if unknown := [name for name in names if name not in BY_NAME]:
         parser.error(f"no component is called {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
-    components = [BY_NAME[name] for name in dict.fromkeys(names)] or list(ENVTEST)
+    components = [BY_NAME[name] for name in dict.fromkeys(names)] or list(TESTED)
     assets = cache_folder() / "assets"
     try:
         return provide(components, assets)
@@ -80,7 +80,8 @@ def provide(components: Sequence[Component], assets: Path) -> int:
         print(f"KUBEBUILDER_ASSETS={shlex.quote(str(link_envtest(assets)))}")
     for component in components:
         if component not in ENVTEST:
-            print(component.home(assets) / component.name)
+            home = component.home(assets)
+            print(home / component.name if component.name in component.programs else home)
     return 0
 
 
@@ -105,14 +106,16 @@ def intact(component: Component, assets: Path) -> bool:
 
 
 def sums(folder: Path, component: Component) -> str:
-    """The checksum of the component's binary, as sha256sum writes and reads it."""
-    with (folder / binary_name(component)).open("rb") as binary:
-        return f"{hashlib.file_digest(binary, 'sha256').hexdigest()}  {binary_name(component)}\n"
+    """The checksums of all that was made and copied, as sha256sum writes and reads them."""
+    files = [folder / name for name in component.binaries]
+    files += sorted(file for name in component.folders for file in (folder / name).rglob("*") if file.is_file())
+    return "".join(f"{checksum(file)}  {file.relative_to(folder)}\n" for file in files)
 
 
-def binary_name(component: Component) -> str:
-    """The file that the component's programs link to; named apart, as a program may be called as the component."""
-    return f"{component.name}.bin"
+def checksum(file: Path) -> str:
+    """The SHA-256 of a file. Raises `FileNotFoundError`."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def missing_tools(components: Sequence[Component], assets: Path) -> list[str]:
@@ -190,9 +193,11 @@ def build(component: Component, assets: Path) -> None:
     started = time.monotonic()
     workshop = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{component.name}-", dir=assets))
     try:
-        compile_binary(component, workshop / binary_name(component))
-        for program in component.programs:
-            (workshop / program).symlink_to(binary_name(component))
+        for binary, package in component.binaries.items():
+            compile_binary(component, package, workshop / binary)
+        for program in component.programs.keys() - component.binaries.keys():
+            (workshop / program).symlink_to(next(iter(component.binaries)))
+        copy_folders(component, workshop)
         try_programs(component, workshop)
         (workshop / SUMS).write_text(sums(workshop, component))
         workshop.chmod(0o755)
@@ -202,13 +207,13 @@ def build(component: Component, assets: Path) -> None:
         workshop.rename(home)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
-    size = (home / binary_name(component)).stat().st_size
+    size = sum((home / binary).stat().st_size for binary in component.binaries)
     print(f"{component.label}: built, {size / MIB:.0f} MiB in {elapsed(started)}", flush=True)
 
 
-def compile_binary(component: Component, target: Path) -> None:
+def compile_binary(component: Component, package: str, target: Path) -> None:
     """Run `go build`, showing how far it is. Raises `BuildFailed` with the compiler's last lines."""
-    command = ["go", "build", "-v", *component.flags, "-o", str(target), "."]
+    command = ["go", "build", "-v", *component.flags, "-o", str(target), package]
     other_words: deque[str] = deque(maxlen=30)
     packages = 0
     progress = Progress(component.label)
@@ -270,6 +275,22 @@ def lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:
         if line is None:
             return
         yield line
+
+
+def copy_folders(component: Component, target: Path) -> None:
+    """Take what the component wants besides programs out of Go's module cache."""
+    if not component.folders:
+        return
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", component.module]
+    listed = subprocess.run(
+        command, cwd=component.folder, env=environment(), check=True, capture_output=True, text=True
+    )
+    for name in component.folders:
+        for source in Path(listed.stdout.strip(), name).rglob("*"):
+            if source.is_file():  # contents only: the module cache is read-only, also its folders
+                copy = target / name / source.relative_to(Path(listed.stdout.strip(), name))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(source.read_bytes())
 
 
 def try_programs(component: Component, folder: Path) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -21,11 +21,15 @@ BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "
 """What makes a build the same everywhere. Where modules come from is left to the machine's own Go settings."""
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
 KUBERNETES_VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+CLUSTER_API = "sigs.k8s.io/cluster-api"
 
 
 @dataclass(frozen=True)
 class Component:
-    """One Go module that becomes one binary, which is several programs by the name it is called by."""
+    """One Go module. Its main.go becomes one binary, which is several programs by the name it is called by.
+
+    With `packages` there is no main.go, and each program is a binary of its own.
+    """
 
     name: str
     folder: Path
@@ -39,8 +43,12 @@ class Component:
     """Bytes that Go's module and build caches grow by, about, when they hold nothing of it yet."""
     minutes: float
     """With cold caches, on two cores, about."""
-    stamped: bool = False
-    """Whether the version is a variable to be set by the linker, as Kubernetes has it."""
+    version_packages: tuple[str, ...] = ()
+    """Go packages whose variables the linker sets to the version, as Kubernetes has it."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Program -> the main package of a required module that it is made from."""
+    folders: tuple[str, ...] = ()
+    """What else is taken out of `module`: folders that are copied beside the programs, by the same path."""
 
     @cached_property
     def version(self) -> str:
@@ -55,8 +63,15 @@ class Component:
     @cached_property
     def recipe(self) -> str:
         """A hash of everything that decides what is built."""
-        digest = hashlib.sha256(repr((sorted(BUILD_ENVIRONMENT.items()), self.flags, platform())).encode())
-        for name in ("main.go", "go.mod", "go.sum"):
+        made_from = (
+            sorted(BUILD_ENVIRONMENT.items()),
+            self.flags,
+            platform(),
+            sorted(self.packages.items()),
+            self.folders,
+        )
+        digest = hashlib.sha256(repr(made_from).encode())
+        for name in ("go.mod", "go.sum") if self.packages else ("main.go", "go.mod", "go.sum"):
             digest.update((self.folder / name).read_bytes())
         return digest.hexdigest()[:12]
 
@@ -64,12 +79,17 @@ class Component:
     def flags(self) -> tuple[str, ...]:
         """What `go build` is told: without symbol tables, which only a debugger reads."""
         linker = ["-s", "-w"]
-        if self.stamped:
+        if self.version_packages:
             # kubeadm and Cluster API refuse an API server that does not know its version.
             major, minor, _ = self.version.split(".")
             values = {"gitVersion": f"v{self.version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-            linker += [f"-X {p}.{key}={value}" for p in KUBERNETES_VERSION_PACKAGES for key, value in values.items()]
+            linker += [f"-X {p}.{key}={value}" for p in self.version_packages for key, value in values.items()]
         return (*BUILD_FLAGS, f"-ldflags={' '.join(linker)}")
+
+    @property
+    def binaries(self) -> Mapping[str, str]:
+        """File -> the package that it is compiled from. A file that is several programs is named apart from them."""
+        return self.packages or {f"{self.name}.bin": "."}
 
     @property
     def label(self) -> str:
@@ -109,7 +129,30 @@ COMPONENTS = (
         size=125 * MIB,
         workspace=4000 * MIB,
         minutes=5,
-        stamped=True,
+        version_packages=KUBERNETES_VERSION_PACKAGES,
+    ),
+    Component(
+        "cluster-api",
+        HERE / "cluster-api",
+        module=CLUSTER_API,
+        # Their only way to tell the version is to start and log it.
+        programs=dict.fromkeys(
+            ("cluster-api-core", "cluster-api-kubeadm-bootstrap", "cluster-api-kubeadm-control-plane"), ()
+        ),
+        size=190 * MIB,
+        workspace=2500 * MIB,
+        minutes=4,
+        version_packages=(f"{CLUSTER_API}/version",),
+        packages={
+            "cluster-api-core": CLUSTER_API,
+            "cluster-api-kubeadm-bootstrap": f"{CLUSTER_API}/bootstrap/kubeadm",
+            "cluster-api-kubeadm-control-plane": f"{CLUSTER_API}/controlplane/kubeadm",
+        },
+        folders=tuple(
+            f"{config}/{part}"
+            for config in ("config", "bootstrap/kubeadm/config", "controlplane/kubeadm/config")
+            for part in ("crd/bases", "rbac", "webhook")
+        ),
     ),
     Component(
         "client-go-peer",
@@ -124,6 +167,8 @@ COMPONENTS = (
 BY_NAME = {component.name: component for component in COMPONENTS}
 ENVTEST = (BY_NAME["etcd"], BY_NAME["kubernetes"])
 """What a control plane for tests is made of."""
+TESTED = (*ENVTEST, BY_NAME["cluster-api"])
+"""What tests run against when it is there."""
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -30,8 +30,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class Isolation(StrEnum):
     """What keeps a manager from changing clusters of which nothing new was asked: `--isolation`."""
 
+    LAYERS = "layers"
+    """The gate, and each cluster is rendered as its own release does it; so drift can be seen."""
     GATE = "gate"
+    """A cluster is left alone until something is asked of it; then it is rendered as the newest release does it."""
     OFF = "off"
+    """Every cluster follows this manager."""
 
 
 class Gate(Enum):

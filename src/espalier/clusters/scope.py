@@ -96,7 +96,7 @@ class Scope:
     """None while the components are not known."""
     problem: str = ""
     """Why there is no design, as far as Bundles and releases tell."""
-    isolation: Isolation = Isolation.GATE
+    isolation: Isolation = Isolation.LAYERS
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""
@@ -167,7 +167,7 @@ class Scope:
     @property
     def is_settled(self) -> bool:
         """Whether the cluster is to be left alone, whatever this manager would render for it."""
-        return self.isolation is Isolation.GATE and self.gate is not Gate.OPEN
+        return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
 
     @property
     def is_bereft(self) -> bool:

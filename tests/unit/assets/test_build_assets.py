@@ -21,6 +21,7 @@ GO = """\
 #!/bin/sh
 case "$1" in
 env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; exit ;;
+list) echo "$HOME/module"; exit ;;
 esac
 while [ "$1" != -o ]; do shift; done
 echo some.where/a/package
@@ -90,6 +91,9 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine) -> None:
     machine.install_go(COMPILES)
+    definition = Path("config", "crd", "bases", "clusters.yaml")
+    (machine.home / "module" / definition).parent.mkdir(parents=True)
+    (machine.home / "module" / definition).write_text("kind: CustomResourceDefinition")
     code, output = machine.run()
     assert code == 0, output
     for announced in ("etcd, etcdctl", "kube-apiserver, kube-controller-manager, kubectl", "MiB", "min"):
@@ -99,14 +103,17 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
     programs = {path.name for path in envtest.iterdir() if os.access(path, os.X_OK)}
     assert programs == {"etcd", "etcdctl", "kube-apiserver", "kube-controller-manager", "kubectl"}
     assert machine.unfinished() == []
-    (etcd,) = machine.assets.glob("etcd-*")
-    checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=etcd, capture_output=True, check=False)
-    assert checked.returncode == 0
+    (etcd,), (cluster_api,) = machine.assets.glob("etcd-*"), machine.assets.glob("cluster-api-*")
+    for home in (etcd, cluster_api):
+        checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=home, capture_output=True, check=False)
+        assert checked.returncode == 0
+    assert (cluster_api / definition).read_text() == "kind: CustomResourceDefinition"
+    assert all(os.access(cluster_api / f"cluster-api-{name}", os.X_OK) for name in ("core", "kubeadm-bootstrap"))
 
     (machine.home / "bin" / "go").unlink()  # what is there needs no compiler
     code, output = machine.run()
     assert code == 0
-    assert output.count("up to date") == 2
+    assert output.count("up to date") == 3
     assert ": built" not in output
 
 
@@ -162,7 +169,7 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "no component is called kubernetse; there are etcd, kubernetes, client-go-peer" in output
+    assert "no component is called kubernetse; there are etcd, kubernetes, cluster-api, client-go-peer" in output
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

@@ -7,7 +7,7 @@ from espalier.api.eksa.network import CiliumConfig
 from espalier.api.eksa.release import CiliumBundle, Image
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.cni.workloads import EVERYWHERE, NAMESPACE, account, from_field, host_path, rule
+from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, from_field, host_path, rule
 
 AGENT = "cilium"
 OPERATOR = "cilium-operator"

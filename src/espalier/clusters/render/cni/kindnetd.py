@@ -8,7 +8,7 @@ from espalier.api.core import DAEMON_SET
 from espalier.api.eksa.release import KindnetdBundle
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.cni.workloads import EVERYWHERE, NAMESPACE, account, from_field, host_path, rule
+from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, from_field, host_path, rule
 
 NAME = "kindnet"
 

@@ -1,0 +1,11 @@
+"""The layers of this build, oldest first. A new one comes last, with the release that it is released in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.clusters.layers.layer import BASE, Layer
+
+LAYERS: Sequence[Layer] = (
+    Layer("base", BASE, "What all supported releases have in common: the rendering code, and layers folded into it."),
+)
