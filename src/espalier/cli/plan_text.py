@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from espalier.api.meta import Tree
+from espalier.clusters.names import PATCHES_ANNOTATION
 from espalier.clusters.preview.differing import FieldChange, ObjectChange, Verb
 from espalier.clusters.preview.duration import Duration
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Group
@@ -84,11 +85,18 @@ class _Paper:
             else:
                 yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; what is there differs")
         if preview.groups:
-            yield "  Machines"
+            both = not preview.groups[0].name and len(preview.groups) > 1
+            order = " (workers once all of the control plane has its version)" if both and preview.workers_wait else ""
+            yield from self._sentence(f"Machines{order}")
             for group in preview.groups:
                 yield from self._group(group)
         if preview.duration is not None and preview.duration.seconds:
             yield from self._sentence(_estimate(preview.duration))
+        for layer in preview.offered:
+            yield from self._sentence(f"Patch {layer.name} is offered: {layer.why}")
+            yield from self._wrapped(
+                f"To see what it changes, add {PATCHES_ANNOTATION}: {layer.name} and plan that.", 4
+            )
         for warning in preview.warnings:
             yield from self._marked("!", f"warning: {warning}")
         if preview.is_empty and not preview.stops:
@@ -238,7 +246,11 @@ def _facts(preview: Preview) -> Tree:
             "exact": preview.cni.is_exact,
             "objects": [_object(change) for change in preview.cni.objects],
         },
+        "offeredPatches": [
+            {"name": one.name, "why": one.why, "annotation": PATCHES_ANNOTATION} for one in preview.offered
+        ],
         "machines": [_machines(group) for group in preview.groups],
+        "workersWaitForControlPlane": preview.workers_wait,
         "estimate": None
         if preview.duration is None
         else {
