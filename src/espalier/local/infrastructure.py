@@ -172,7 +172,8 @@ class InfrastructureMachines:
         remaining = self._still_boots(found)
         if remaining > 0:
             return Wait("Booting", "the machine boots", after=remaining)
-        kubeadm = bootstrap_data.read(secret.decode(Secret).data.get("value", b""))
+        data = secret.decode(Secret).data.get("value", b"")
+        kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
         cluster = Key(found.namespace, machine.spec.cluster_name)
         try:
             workload = await self._reach(cluster, kubeadm)
