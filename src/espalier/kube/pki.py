@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CLOCK_SKEW = timedelta(minutes=5)
@@ -48,7 +50,9 @@ class KeyPair:
     @cached_property
     def x509(self) -> x509.Certificate:
         """The parsed certificate."""
-        return x509.load_pem_x509_certificate(self.certificate)
+        with warnings.catch_warnings():  # Cluster API numbers its authorities 0, which RFC 5280 disallows
+            warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+            return x509.load_pem_x509_certificate(self.certificate)
 
     @property
     def not_after(self) -> datetime:
