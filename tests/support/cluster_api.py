@@ -32,7 +32,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build_machines
 from espalier.local.management import prepare
-from espalier.local.real import assets, cluster_api, control_plane, processes
+from espalier.local.real import cluster_api, control_plane, processes, programs
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
@@ -107,22 +107,22 @@ EXTERNAL_ETCD: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: E
 
 def why_no_cluster_api() -> str:
     """What a person can do when something is not there that `real_cluster_api` needs; empty when all is."""
-    if assets.find_control_plane() is None:
+    if programs.find_control_plane() is None:
         return why_no_assets()
-    return "" if assets.find_cluster_api() else "Cluster API's managers are not built: run make real-assets"
+    return "" if programs.find_cluster_api() else "Cluster API's managers are not built: run make real-assets"
 
 
 @asynccontextmanager
 async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
     """The world, in a folder of its own. Ready when clusters can be applied."""
-    programs, managers = assets.find_control_plane(), assets.find_cluster_api()
-    assert programs is not None
+    binaries, managers = programs.find_control_plane(), programs.find_cluster_api()
+    assert binaries is not None
     assert managers is not None
     clock, entropy = SystemClock(), random.SystemRandom()
     async with AsyncExitStack() as stack:
         supervisor = await stack.enter_async_context(processes.supervised(folder, clock))
         made = await stack.enter_async_context(
-            control_plane.control_plane(supervisor, programs, folder / "control-plane", clock, durable=False)
+            control_plane.control_plane(supervisor, binaries, folder / "control-plane", clock, durable=False)
         )
 
         def connected(agent: str) -> Client:
