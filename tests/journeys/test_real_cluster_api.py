@@ -34,9 +34,12 @@ async def left(world: RealClusterApi, name: str) -> list[str]:
 
 async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(real: RealClusterApi) -> None:
     import time
-    t=time.time()
-    def lap(what):
-        print("LAP", what, time.time()-t, flush=True)
+
+    t = time.time()
+
+    def lap(what: str) -> None:
+        print("LAP", what, time.time() - t, flush=True)
+
     await real.provide_etcd("garden")
     await real.apply()
     cluster = await real.until_ready()
