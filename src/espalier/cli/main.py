@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import uvloop
 from cyclopts import App, CycloptsError
 
-from espalier.cli import completion, demo, get, kubeconfig, lifecycle, manager, manifests, releases, up, version
+from espalier.cli import assets, completion, demo, get, kubeconfig, lifecycle, manager, manifests, releases, up, version
 from espalier.cli.failures import Exit, explain
 
 EPILOGUE = """
@@ -30,7 +30,7 @@ app = App(
     help_epilogue=EPILOGUE,
     version=version.text,
 )
-for room in (up, demo, lifecycle, get, kubeconfig, releases, manager, manifests, version, completion):
+for room in (up, demo, lifecycle, get, kubeconfig, releases, manager, manifests, assets, version, completion):
     room.register(app)
 
 
