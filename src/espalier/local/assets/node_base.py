@@ -15,10 +15,20 @@ from pathlib import Path
 
 from espalier.local.assets import base, debian
 from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.component import Component
-from espalier.local.assets.node_root import NodeRoot
+from espalier.local.assets.component import HERE, Component
+from espalier.local.assets.node_root import OWN_MOUNTS, NodeRoot
 from espalier.local.assets.processes import BuildFailed, Progress, run
 
+FILES = HERE / "node"
+"""Our own files: units, settings of containerd, of the kubelet's unit and of cloud-init."""
+ENABLED = ("containerd", "kubelet")
+FOLDERS = (
+    "etc/cni/net.d",
+    "etc/kubernetes/manifests",
+    "etc/containerd/conf.d",
+    "var/lib/containerd",
+    "var/lib/kubelet",
+)
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NODE_PROGRAMS = ("kubelet", "kubeadm", "kubectl")
 PROXY_PACKAGES = ("iptables", "nftables", "conntrack", "kmod")
@@ -49,6 +59,7 @@ class NodeBase(Component):
     pause: Component
     probe: Component
     containerd: Component
+    cni_plugins: Component
     etcd_tag: str
     pause_tag: str
     repository: str = base.DEFAULT_REPOSITORY
@@ -67,7 +78,8 @@ class NodeBase(Component):
     @property
     def needs(self) -> Sequence[Component]:
         """All that it is made of."""
-        return (self.root, self.containerd, self.kubernetes, self.etcd, self.coredns, self.pause, self.probe)
+        programs = (self.kubernetes, self.etcd, self.coredns, self.pause, self.probe)
+        return (self.containerd, self.cni_plugins, self.root, *programs)
 
     @property
     def as_root(self) -> bool:
@@ -77,6 +89,7 @@ class NodeBase(Component):
     @property
     def ingredients(self) -> Iterable[bytes]:
         """Names, and what writes the images."""
+        yield from _described(FILES)
         yield repr((self.etcd_tag, self.pause_tag, self.repository, PROXY_PACKAGES, PROBE_IMAGE, CONTAINERD)).encode()
         for module in ("archive.py", "debian.py", "node_base.py"):
             yield Path(__file__).with_name(module).read_bytes()
@@ -113,16 +126,28 @@ class NodeBase(Component):
         (workshop / base.FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
     def _system(self, system: Path, assets: Path) -> None:
+        """What lies over Debian. Programs are the files of the components themselves, by another name."""
+        _lay_over(FILES, system)
+        for folder in FOLDERS:
+            (system / folder).mkdir(parents=True, exist_ok=True)
+        wanted = system / "etc/systemd/system/multi-user.target.wants"
+        wanted.mkdir(parents=True)
+        for unit in ENABLED:
+            (wanted / f"{unit}.service").symlink_to(f"../{unit}.service")
+        for component, folder in ((self.containerd, "usr/local/bin"), (self.cni_plugins, "opt/cni/bin")):
+            (system / folder).mkdir(parents=True)
+            for program in component.contents:
+                os.link(component.home(assets) / program, system / folder / program)
         programs = system / "usr/local/bin"
-        programs.mkdir(parents=True)
-        binary = self.kubernetes.home(assets) / f"{self.kubernetes.name}.bin"
-        os.link(binary.resolve(), programs / "kubernetes")
+        os.link(self.kubernetes.home(assets) / f"{self.kubernetes.name}.bin", programs / "kubernetes")
         for program in NODE_PROGRAMS:
             (programs / program).symlink_to("kubernetes")
-        settings = system / "etc/containerd/conf.d"
-        settings.mkdir(parents=True)
         sandbox = "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n"
-        (settings / "sandbox.toml").write_text(f"version = 3\n{sandbox}  sandbox = '{self.image_names['pause']}'\n")
+        settings = system / "etc/containerd/conf.d/sandbox.toml"
+        settings.write_text(f"version = 3\n{sandbox}  sandbox = '{self.image_names['pause']}'\n")
+        for path in (system, *system.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o755)  # whatever the umask is: they cover Debian's own
 
     def _asked_for(self, kubeadm: Path) -> None:
         """Ask kubeadm which images it wants. Raises `BuildFailed` when ours have other names."""
@@ -173,7 +198,7 @@ def _containerd(programs: Path, scratch: Path, store: Path) -> Iterator[Path]:
     settings, log, ready = scratch / "config.toml", scratch / "log", scratch / "n"
     settings.write_text(CONTAINERD.format(folder=scratch))
     # It ends with us, also when we are killed; it tells when it serves as it would tell systemd.
-    command: list[str | Path] = ["setpriv", "--pdeathsig=TERM", programs / "containerd", "--config", settings]
+    command: list[str | Path] = [*OWN_MOUNTS, "setpriv", "--pdeathsig=TERM", programs / "containerd", "-c", settings]
     with log.open("wb") as words, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind(str(ready))
         environment = {**os.environ, "NOTIFY_SOCKET": str(ready)}
@@ -208,3 +233,19 @@ def _programs(component: Component, assets: Path, programs: Sequence[str], folde
 
 def _image(name: str, layer: Layer, program: str, user: str = "") -> Image:
     return Image((name,), (layer,), (f"/{program}",), user)
+
+
+def _described(folder: Path) -> Iterable[bytes]:
+    """Names and contents of all files of a folder, sorted."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        yield f"{path.relative_to(folder)}\n".encode()
+        yield path.read_bytes()
+
+
+def _lay_over(files: Path, root: Path) -> None:
+    """Copy a tree of files over another; modes are ours, not those of a checkout."""
+    for path in sorted(path for path in files.rglob("*") if path.is_file()):
+        target = root / path.relative_to(files)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        target.chmod(0o644)
