@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
-import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from espalier.local.assets import base, debian
+from espalier.local.assets import base, debian, image_store
 from espalier.local.assets.archive import Image, Layer, write_archive
 from espalier.local.assets.component import HERE, Component
-from espalier.local.assets.node_root import OWN_MOUNTS, NodeRoot
+from espalier.local.assets.node_root import NodeRoot
 from espalier.local.assets.processes import BuildFailed, Progress, run
 
 FILES = HERE / "node"
@@ -34,18 +30,6 @@ NODE_PROGRAMS = ("kubelet", "kubeadm", "kubectl")
 PROXY_PACKAGES = ("iptables", "nftables", "conntrack", "kmod")
 """What kube-proxy calls, in each of its modes."""
 PROBE_IMAGE = "espalier.local/probe:1"
-START_SECONDS = 60
-CONTAINERD = """\
-version = 3
-root = "{folder}/containerd"
-state = "{folder}/run"
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", \
-"io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
-[grpc]
-  address = "{folder}/s"
-[ttrpc]
-  address = "{folder}/t"
-"""
 
 
 @dataclass(frozen=True)
@@ -90,8 +74,8 @@ class NodeBase(Component):
     def ingredients(self) -> Iterable[bytes]:
         """Names, and what writes the images."""
         yield from _described(FILES)
-        yield repr((self.etcd_tag, self.pause_tag, self.repository, PROXY_PACKAGES, PROBE_IMAGE, CONTAINERD)).encode()
-        for module in ("archive.py", "debian.py", "node_base.py"):
+        yield repr((self.etcd_tag, self.pause_tag, self.repository, PROXY_PACKAGES, PROBE_IMAGE)).encode()
+        for module in ("archive.py", "debian.py", "image_store.py", "node_base.py"):
             yield Path(__file__).with_name(module).read_bytes()
 
     @cached_property
@@ -115,7 +99,9 @@ class NodeBase(Component):
         root = self.root.home(assets) / "rootfs"
         digests = write_archive(self._images(root, assets), archive)
         progress.show("unpacking images")
-        self._import(archive, workshop / "containerd", assets)
+        store, programs = workshop / "containerd", self.containerd.home(assets)
+        store.mkdir()
+        image_store.fill(store, archive, programs, pinned=[self.image_names["pause"]], label=self.label)
         archive.unlink()
         facts = {
             "version": self.version,
@@ -171,55 +157,6 @@ class NodeBase(Component):
             _image(names["pause"], _programs(self.pause, assets, ("pause",), ""), "pause", user="65535:65535"),
             _image(PROBE_IMAGE, _programs(self.probe, assets, ("probe",), ""), "probe"),
         ]
-
-    def _import(self, archive: Path, store: Path, assets: Path) -> None:
-        """Have containerd unpack the archive into an image store, and compare what it has with what was asked."""
-        programs = self.containerd.home(assets)
-        # Paths of sockets must be short, and the store must lie where hard links to it can be made: two folders.
-        with (
-            tempfile.TemporaryDirectory(prefix="espalier-") as scratch,
-            _containerd(programs, Path(scratch), store) as address,
-        ):
-            ctr: list[str | Path] = [programs / "ctr", "--address", address, "--namespace", "k8s.io"]
-            run([*ctr, "images", "import", "--snapshotter=overlayfs", archive], self.label)
-            there = set(run([*ctr, "images", "list", "--quiet"], self.label).split())
-            if lost := {*self.image_names.values(), PROBE_IMAGE} - there:
-                raise BuildFailed(f"{self.label}: containerd did not import {', '.join(sorted(lost))}")
-            for name in self.image_names.values():
-                run([*ctr, "images", "label", name, "io.cri-containerd.image=managed"], self.label)
-            run([*ctr, "images", "label", self.image_names["pause"], "io.cri-containerd.pinned=pinned"], self.label)
-
-
-@contextlib.contextmanager
-def _containerd(programs: Path, scratch: Path, store: Path) -> Iterator[Path]:
-    """A containerd of our own while the block runs, with its image store in `store`. Yields its socket."""
-    store.mkdir()
-    (scratch / "containerd").symlink_to(store)
-    settings, log, ready = scratch / "config.toml", scratch / "log", scratch / "n"
-    settings.write_text(CONTAINERD.format(folder=scratch))
-    # It ends with us, also when we are killed; it tells when it serves as it would tell systemd.
-    command: list[str | Path] = [*OWN_MOUNTS, "setpriv", "--pdeathsig=TERM", programs / "containerd", "-c", settings]
-    with log.open("wb") as words, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
-        notices.bind(str(ready))
-        environment = {**os.environ, "NOTIFY_SOCKET": str(ready)}
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=words, stderr=words)
-        try:
-            _await_ready(notices, process, log)
-            yield scratch / "s"
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _await_ready(notices: socket.socket, process: subprocess.Popen[bytes], log: Path) -> None:
-    notices.settimeout(1)
-    for _ in range(START_SECONDS):
-        with contextlib.suppress(TimeoutError):
-            if b"READY=1" in notices.recv(4096):
-                return
-        if process.poll() is not None:
-            break
-    raise BuildFailed(f"containerd does not start:\n  {log.read_text(errors='replace')[-2000:]}")
 
 
 def _programs(component: Component, assets: Path, programs: Sequence[str], folder: str) -> Layer:
