@@ -35,6 +35,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "releases": ("releases",),
     "manager": ("manager",),
     "manifests": ("manifests",),
+    "assets": ("assets",),
     "version": ("version",),
     "completion": ("completion",),
 }
