@@ -21,6 +21,7 @@ from espalier.cli import (
     lifecycle,
     manager,
     manifests,
+    nodes,
     releases,
     up,
     version,
@@ -42,7 +43,7 @@ app = App(
     help_epilogue=EPILOGUE,
     version=version.text,
 )
-for room in (up, demo, lifecycle, get, describe, kubeconfig, releases, manager, manifests, version, completion):
+for room in (up, demo, lifecycle, get, describe, kubeconfig, releases, manager, manifests, nodes, version, completion):
     room.register(app)
 
 

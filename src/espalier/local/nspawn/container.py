@@ -9,7 +9,7 @@ import asyncio
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ exec "$@" < /dev/null > "$console" 2>&1
 
 _PROPAGATE = Path("/run/systemd/nspawn/propagate")
 """Where systemd-nspawn leaves a folder for each machine."""
+
+Command = tuple[str, ...]
 
 SYSTEM_CALLS = "@keyring bpf perf_event_open @mount @privileged"
 
@@ -135,7 +137,7 @@ async def take_away(folder: NodeFolder) -> None:
         propagate.rmdir()
 
 
-def inside(running: Running, *command: str) -> Sequence[str]:
+def inside(running: Running, *command: str) -> Command:
     """A command line that runs a command in a node."""
     return ("nsenter", "--target", str(running.init.pid), "--all", "--wdns=/", *command)
 
