@@ -11,7 +11,6 @@ from espalier.local.capi import names
 from espalier.local.capi.contract import InfrastructureCluster, InfrastructureClusterStatus, Initialization
 from espalier.local.capi.objects import is_paused
 from espalier.local.capi.statements import condition, stated
-from espalier.local.infrastructure import finalizer_of
 from espalier.local.nspawn import container, inside, network
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front
@@ -45,12 +44,12 @@ class InfrastructureClusters:
             if nodes:
                 return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone", after=1.0)
             await self._release(found)
-            await site.writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
             return Done()
         owner = site.owner_of(found, Cluster.resource.kind, site.clusters)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        found = await site.writer.finalizer(resource, found, finalizer_of(resource), present=True)
+        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
         try:
             endpoint = self._reserve(found, owner.decode(Cluster))
             await site.bridge.ensure()
