@@ -13,6 +13,7 @@ import uvloop
 from cyclopts import App, CycloptsError
 
 from espalier.cli import (
+    assets,
     completion,
     demo,
     describe,
@@ -43,7 +44,21 @@ app = App(
     help_epilogue=EPILOGUE,
     version=version.text,
 )
-for room in (up, demo, lifecycle, get, describe, kubeconfig, releases, manager, manifests, nodes, version, completion):
+for room in (
+    up,
+    demo,
+    lifecycle,
+    get,
+    describe,
+    kubeconfig,
+    releases,
+    manager,
+    manifests,
+    assets,
+    nodes,
+    version,
+    completion,
+):
     room.register(app)
 
 
