@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api import capi
+from espalier.api import capi, eksa
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.machine import Machine
@@ -198,7 +198,7 @@ async def provider(folder: Path, store: Store) -> AsyncIterator[Provider]:
     server = Server(store, now=clock.now, random=random.Random(1))
     await server.start()
     client = Client(InProcessTransport(server))
-    await install_definitions(capi.KINDS, client)
+    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
     manager = Manager(client, clock=clock)
     state = State(folder)
     controllers = build(

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from enum import StrEnum
 from typing import Annotated, Protocol
 
+import msgspec
 from cyclopts import App, Parameter
 
 from espalier.api.eksa.cluster import Cluster
@@ -25,6 +26,7 @@ from espalier.cli.tables import Selection
 from espalier.kube.errors import KubeError
 from espalier.local.nspawn.addresses import DEFAULT_RANGE
 from espalier.local.nspawn.build import remove_everything
+from espalier.local.real.processes import read_states
 from espalier.releases import Releases
 from espalier.runtime import logs
 
@@ -248,11 +250,19 @@ async def status(
     if running is None:
         raise Away(f"no world runs in {home.root}; start it with `espalier up`")
     facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
+    programs = read_states(home.management)
     if output_format:
-        output.write_facts(facts, output_format)
+        more = {"programs": msgspec.to_builtins(programs)} if programs else {}
+        output.write_facts({**facts, **more}, output_format)
         return
     output.write_table(("world", ""), list(facts.items()))
     sys.stdout.write("\n")
+    if programs:
+        rows = [
+            (report.name, report.state, str(report.restarts), str(report.pid or ""), report.log) for report in programs
+        ]
+        output.write_table(("program", "state", "restarts", "pid", "log"), rows)
+        sys.stdout.write("\n")
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
             await tables.write(connected.client, Selection(Cluster.resource, None))

@@ -24,6 +24,16 @@ PORT = 6443
 CARRIED = "PodNetworkCarried"
 """Condition: who carries the packets of pods."""
 
+CARRIED_HERE = (
+    "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; "
+    "the image of kindnetd stands for a program that only waits"
+)
+CILIUM_MISSING = (
+    "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
+    "policies are not enforced, while plugins ptp and host-local and routes between nodes carry the pods' packets; "
+    "ask for kindnetd in spec.clusterNetwork.cniConfig instead"
+)
+
 
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
@@ -122,13 +132,9 @@ class InfrastructureClusters:
     async def _report(self, found: Object, reason: str, problem: str) -> None:
         typed = found.decode(InfrastructureCluster)
         ready = condition("Ready", not problem, reason or "Ready", problem)
-        carried = condition(
-            CARRIED,
-            True,
-            "CarriedByProvider",
-            "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; the image of "
-            "kindnetd stands for a program that only waits",
-        )
+        carried = condition(CARRIED, True, "CarriedByProvider", CARRIED_HERE)
+        if self._site.asks_for_cilium(found):
+            carried = condition(CARRIED, False, "CiliumMissing", CILIUM_MISSING)
         conditions = stated(
             typed.status.conditions,
             [ready, carried],

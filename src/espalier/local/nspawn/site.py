@@ -9,6 +9,8 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -35,6 +37,8 @@ class Site:
     control_planes: Cache
     machines: Cache
     secrets: Cache
+    manifests: Cache
+    """The Clusters of users, which say what pod network they ask for."""
     infrastructure_clusters: Cache
     infrastructure_machines: Cache
     kinds: InfrastructureKinds
@@ -68,6 +72,7 @@ class Site:
             control_planes=caches.of(KubeadmControlPlane.resource, indexes={BY_CLUSTER: _by_cluster}),
             machines=caches.of(Machine.resource),
             secrets=caches.of(SECRET, labels=names.CLUSTER),
+            manifests=caches.of(eksa.Cluster.resource),
             infrastructure_clusters=infrastructure_clusters,
             infrastructure_machines=infrastructure_machines,
             kinds=kinds,
@@ -88,6 +93,16 @@ class Site:
     def finalizer(resource: Resource) -> str:
         """What holds an infrastructure object until its node, or its address, is gone."""
         return f"{resource.group}/espalier-{resource.kind.lower()}"
+
+    def asks_for_cilium(self, found: Object) -> bool:
+        """Whether the manifest that an infrastructure object was made for names Cilium as the pod network."""
+        labels = found.metadata.labels
+        key = Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_NAME_LABEL, ""))
+        manifest = self.manifests.get(key)
+        network = manifest.decode(eksa.Cluster).spec.cluster_network if manifest else None
+        if network is None:
+            return False
+        return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
 
     def control_plane_of(self, cluster: Key) -> KubeadmControlPlane | None:
         """The control plane of a cluster."""
