@@ -116,7 +116,7 @@ async def test_nothing_is_left_when_it_stops(tmp_path: Path) -> None:
     if assets is None:
         pytest.skip(why_no_assets())
     async with real_control_plane(tmp_path, assets) as running:
-        numbers = [process.pid for process in running.processes]
+        numbers = [report.pid for report in running.supervisor.reports if report.pid]
         port = int(running.url.rpartition(":")[2])
     assert len(numbers) == 3
     for number in numbers:

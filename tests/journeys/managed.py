@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
 from espalier.clusters import Isolation, rights
 from espalier.clusters.design import Provider
+from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
@@ -131,13 +132,14 @@ async def managed_laptop(
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
     providers: Mapping[str, Provider] = PROVIDERS,
-    isolation: Isolation = Isolation.GATE,
+    isolation: Isolation = Isolation.LAYERS,
+    layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
-    `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation` and
-    `resync` are the manager's.
+    `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
+    `layers` and `resync` are the manager's.
     """
     entropy = random.Random(seed)
 
@@ -174,6 +176,7 @@ async def managed_laptop(
             webhooks=webhooks,
             providers=providers,
             isolation=isolation,
+            layers=layers,
             resync=resync,
         )
         # Cluster API and the machines have rights of their own, as if they were other programs.

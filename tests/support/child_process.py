@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG; it survives exec
-if os.getppid() == int(sys.argv[1]):  # else the parent died before we could say so
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
+from espalier.local.real.processes import dying_with_parent
 
 
 class ChildFailed(Exception):
@@ -35,11 +27,9 @@ class ChildProcess:
         program, *rest = map(str, arguments)
         self.name = Path(program).name
         self.output = folder / f"{self.name}.log"
-        # An exec'ing launcher, because code between fork and exec (preexec_fn) may deadlock where threads run.
-        launcher = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), program]
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                [*launcher, *rest],
+                dying_with_parent([program, *rest]),
                 cwd=folder,
                 env=None if environment is None else dict(environment),
                 stdin=subprocess.DEVNULL,

@@ -20,11 +20,12 @@ from espalier.api import capi
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, follow, get, output
+from espalier.cli import documents, follow, output, tables
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
+from espalier.cli.tables import Selection
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -163,7 +164,7 @@ async def _show(story: Story) -> None:
     story.progress.settle()
     async with _workload(story) as workload:
         story.progress.out.print("  [dim]kubectl --kubeconfig " + story.key.name + ".kubeconfig get nodes[/]")
-        await get.write_table(workload, NODE, None)
+        await tables.write(workload, Selection(NODE, None))
 
 
 async def _tell_machines(workload: Client, progress: Progress) -> None:

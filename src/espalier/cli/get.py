@@ -1,21 +1,16 @@
-"""`espalier get clusters`: the table that the API server prints, or the objects."""
+"""`espalier get clusters`: the table that the API server prints, or the objects; once, or as they change."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.meta import Tree
-from espalier.api.resource import Resource
-from espalier.cli import connection, flags, output
-from espalier.kube.client import Client
-from espalier.kube.errors import error_of
-from espalier.kube.wire import Request
-
-_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+from espalier.cli import connection, flags, output, tables
+from espalier.cli.failures import Usage
+from espalier.cli.tables import Selection
 
 
 def register(app: App) -> None:
@@ -33,53 +28,38 @@ async def clusters(
         bool, Parameter(name=["--all-namespaces", "-A"], negative="", help="Of all namespaces.")
     ] = False,
     selector: Annotated[str, Parameter(name=["--selector", "-l"], help="Label selector.")] = "",
+    watch: Annotated[
+        bool, Parameter(name=["--watch", "-w"], negative="", help="Go on with a line for each change, until Ctrl-C.")
+    ] = False,
     output_format: Annotated[
         str, Parameter(name=["--output", "-o"], help="wide, name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
     ] = "",
 ) -> None:
     """Show clusters.
 
-    Example: `espalier get clusters -A -o wide`
+    Example: `espalier get clusters -A -w`
     """
     output.check_format(output_format)
+    if name and all_namespaces:
+        raise Usage(f"found the name {name!r} and --all-namespaces; one object is of one namespace: use --namespace")
     async with connection.connect(connect) as connected:
-        namespace = None if all_namespaces else connected.namespace
-        if output_format in ("", "wide"):
-            await write_table(
-                connected.client, Cluster.resource, namespace, name, selector, wide=output_format == "wide"
-            )
-        elif name:
-            found = await connected.client.get(Cluster.resource, name, connected.namespace)
-            output.write_objects([found.tree], output_format, single=True)
+        client = connected.client
+        selection = Selection(Cluster.resource, None if all_namespaces else connected.namespace, name, selector)
+        if name:
+            found = await client.get(Cluster.resource, name, connected.namespace)  # it is there, or says that it is not
+            if not watch and output_format not in ("", "wide"):
+                output.write_objects([found.tree], output_format, single=True)
+                return
+        if watch and output_format in ("", "wide"):
+            await tables.watch(client, selection, wide=output_format == "wide")
+        elif watch:
+            async for state in tables.watch_objects(client, selection):
+                if output_format == "yaml":
+                    sys.stdout.write("---\n")
+                output.write_objects([state.tree], output_format, single=True)
+                sys.stdout.flush()
+        elif output_format in ("", "wide"):
+            await tables.write(client, selection, wide=output_format == "wide")
         else:
-            listed = await connected.client.list(Cluster.resource, namespace, labels=selector)
+            listed = await client.list(Cluster.resource, selection.namespace, labels=selector)
             output.write_objects([item.tree for item in listed.items], output_format, single=False)
-
-
-async def write_table(
-    client: Client,
-    resource: Resource,
-    namespace: str | None,
-    name: str | None = None,
-    selector: str = "",
-    *,
-    wide: bool = False,
-) -> None:
-    """Print objects in the columns that the API server gives them, as kubectl does."""
-    query = {"labelSelector": selector} if selector else {}
-    response = await client.raw(Request("GET", resource.path(namespace, name), query, {"accept": _TABLE}))
-    if response.status != 200:
-        raise error_of(response.status, response.body)
-    table: Tree = msgspec.json.decode(response.body)
-    shown = [index for index, column in enumerate(table["columnDefinitions"]) if wide or not column.get("priority")]
-    columns = [table["columnDefinitions"][index]["name"] for index in shown]
-    rows = [[row["cells"][index] for index in shown] for row in table["rows"]]
-    if namespace is None and resource.namespaced:
-        columns.insert(0, "Namespace")
-        for cells, row in zip(rows, table["rows"], strict=True):
-            cells.insert(0, row["object"]["metadata"]["namespace"])
-    if not rows:
-        where = f"in namespace {namespace}" if namespace else "in any namespace"
-        output.console(stderr=True).print(f"No {resource.plural} found {where}.")
-        return
-    output.write_table(columns, rows)

@@ -55,8 +55,11 @@ async def manager(
     watch_filter: Annotated[str, Parameter(help="Only objects with this value of cluster.x-k8s.io/watch-filter.")] = "",
     isolation: Annotated[
         Isolation,
-        Parameter(help="gate: a cluster of which nothing new is asked is left alone; off: it follows this manager."),
-    ] = Isolation.GATE,
+        Parameter(
+            help="layers: a cluster of which nothing new is asked is left alone, and each has the ways of its own "
+            "eksaVersion; gate: those of this manager from its next change on; off: always those of this manager."
+        ),
+    ] = Isolation.LAYERS,
     sync_period: Annotated[
         str, Parameter(help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.")
     ] = "10h",

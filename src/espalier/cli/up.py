@@ -15,10 +15,11 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.cli import connection, flags, get, lock, output
+from espalier.cli import connection, flags, lock, output, tables
 from espalier.cli.failures import Away, Failure, Overdue
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
+from espalier.cli.tables import Selection
 from espalier.kube.errors import KubeError
 from espalier.releases import Releases
 from espalier.runtime import logs
@@ -174,6 +175,6 @@ async def status(
     sys.stdout.write("\n")
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
-            await get.write_table(connected.client, Cluster.resource, None)
+            await tables.write(connected.client, Selection(Cluster.resource, None))
     except KubeError as error:
         raise Away(f"the world's process runs, but its API server does not answer: {error}") from error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters import controller
 from espalier.clusters.admission import Admission
 from espalier.clusters.design import Provider
 from espalier.clusters.gate import Isolation
+from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
 from espalier.clusters.render import PROVIDERS
@@ -29,16 +30,19 @@ def build(
     copies_kubeconfigs: bool = True,
     workers: int = 10,
     providers: Mapping[str, Provider] = PROVIDERS,
-    isolation: Isolation = Isolation.GATE,
+    isolation: Isolation = Isolation.LAYERS,
+    layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
 ) -> None:
     """Have `manager` run the Cluster controller; with `webhooks`, its admission handlers are served there.
 
     `remotes` reaches workload clusters. `copies_kubeconfigs` has each kubeconfig copied beside its Cluster.
-    `providers` render what is made for clusters; `isolation` says what keeps clusters as they are while nothing new is
-    asked of them. Every `resync` seconds each Cluster is looked at, whether or not anything happened.
+    `providers` and `layers` render what is made for clusters; `isolation` says what keeps clusters as they are while
+    nothing new is asked of them. Every `resync` seconds each Cluster is looked at, whether or not anything happened.
     """
-    observer = Observer(manager.caches, releases, manager.options, providers=providers, isolation=isolation)
+    observer = Observer(
+        manager.caches, releases, manager.options, providers=providers, isolation=isolation, layers=layers
+    )
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, copies_kubeconfigs)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))

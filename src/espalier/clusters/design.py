@@ -13,6 +13,7 @@ from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.clusters import names
+from espalier.clusters.layers.layer import Layer
 from espalier.releases import Distro, Releases, resolve
 
 
@@ -39,6 +40,8 @@ class Design:
     """By Kubernetes minor version: those of the control plane and of all groups."""
     provider: Provider
     watch_filter: str = ""
+    layers: tuple[Layer, ...] = ()
+    """What the cluster's release does otherwise than the base; their defaults are in `spec` already."""
 
     @property
     def name(self) -> str:
@@ -100,13 +103,20 @@ def design(
     provider: Provider,
     *,
     watch_filter: str = "",
+    layers: tuple[Layer, ...] = (),
 ) -> Design:
-    """The design of a cluster. Raises `LookupError` when Bundles or this build lack one of its versions."""
+    """The design of a cluster that has these layers.
+
+    Raises `LookupError` when Bundles or this build lack one of its versions.
+    """
+    for layer in reversed(layers):  # what the newest fills in is given for those before it
+        for default in reversed(layer.defaults):
+            spec = default(spec)
     components = {}
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
         components[version] = Components(bundle, releases.distro(bundle))
-    return Design(key, spec, components, provider, watch_filter)
+    return Design(key, spec, components, provider, watch_filter, layers)
 
 
 def group_name(group: eksa.WorkerNodeGroupConfiguration) -> str:

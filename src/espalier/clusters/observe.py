@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+import semver
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
@@ -20,6 +21,7 @@ from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.layers import LAYERS, Layer, chosen, offered, release
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
@@ -78,11 +80,13 @@ class Observer:
         options: Options | None = None,
         *,
         providers: Mapping[str, Provider] = PROVIDERS,
-        isolation: Isolation = Isolation.GATE,
+        isolation: Isolation = Isolation.LAYERS,
+        layers: Sequence[Layer] = LAYERS,
     ) -> None:
         self._releases = releases
         self._providers = providers
         self._isolation = isolation
+        self._layers = layers
         self._options = options or Options()
         # Names are unique in all namespaces, whatever share of them this process has.
         everywhere = "" if self._options.namespace else None
@@ -129,7 +133,7 @@ class Observer:
             return None
         cluster = read(found)
         bundles = self._bundles_of(cluster.spec)
-        made, problem = self._design(key, cluster.spec, bundles)
+        made, problem = self._design(cluster, bundles)
         children, missing = self._children(cluster)
         return Scope(
             object=found,
@@ -144,18 +148,43 @@ class Observer:
             design=made,
             problem=problem,
             isolation=self._isolation,
+            offered=self.offered_to(cluster),
         )
 
-    def _design(self, key: Key, spec: eksa.ClusterSpec, bundles: Bundles | None) -> tuple[Design | None, str]:
+    def _design(self, cluster: eksa.Cluster, bundles: Bundles | None) -> tuple[Design | None, str]:
         """The design, or why there is none."""
+        key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None:
             return None, ""
         try:
-            watch_filter = self._options.watch_filter
-            return design(key, spec, bundles, self._releases, provider, watch_filter=watch_filter), ""
+            watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
+            return design(key, spec, bundles, self._releases, provider, watch_filter=watch_filter, layers=layers), ""
         except LookupError as unknown:
             return None, str(unknown)
+
+    def layers_of(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
+        """What a cluster is rendered with: the layers of its release, or without `Isolation.LAYERS` all there are."""
+        if self._isolation is not Isolation.LAYERS:
+            return tuple(self._layers)
+        consents = names.consents(cluster.metadata.annotations)
+        return chosen(self._layers, self._release_of(cluster.spec), consents)
+
+    def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
+        """The patches that a cluster could have and does not consent to."""
+        if self._isolation is not Isolation.LAYERS:
+            return ()
+        consents = names.consents(cluster.metadata.annotations)
+        return offered(self._layers, self._release_of(cluster.spec), consents)
+
+    def _release_of(self, spec: eksa.ClusterSpec) -> semver.Version | None:
+        """The release that `eksaVersion` names; else the first to which the Bundles of `bundlesRef` belong."""
+        if spec.bundles_ref is None:
+            return release(spec.eksa_version)
+        key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
+        specs = (found.decode(EKSARelease).spec for found in self.eksa_releases.list())
+        theirs = (release(one.version) for one in specs if Key(one.bundles_ref.namespace, one.bundles_ref.name) == key)
+        return min((version for version in theirs if version is not None), default=None)
 
     def machinery(self, key: Key) -> Machinery:
         """The Cluster API objects of a cluster, as they are now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -16,7 +16,7 @@ from espalier.api.resource import Resource
 from espalier.clusterapi import templates
 from espalier.clusters import names, ownership
 from espalier.clusters.design import Design, group_name
-from espalier.clusters.render import cluster, health_checks, workers
+from espalier.clusters.render.layered import rendered
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
 
@@ -48,55 +48,29 @@ class Removal(NamedTuple):
 
 def control_plane(design: Design, machinery: Machinery) -> list[KubeObject]:
     """Everything that the cluster has once; the objects to which others refer come first."""
+    wanted = rendered(design)
     live = machinery.control_plane
-    template = _template(
-        machinery,
-        templates.control_plane_template(design.name),
-        live.spec.machine_template.spec.infrastructure_ref.name if live else None,
-        lambda name: design.provider.machine_template(design, design.of_control_plane, name),
-    )
-    config = design.provider.control_plane_config(design)
-    infrastructure = design.provider.infrastructure_cluster(design)
-    return [
-        template,
-        infrastructure,
-        cluster.control_plane(design, config, template.resource, template.metadata.name),
-        cluster.cluster(design, infrastructure.resource),
-        health_checks.control_plane_health_check(design),
-    ]
+    referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
+    template = _template(machinery, wanted.machine_template, referenced)
+    of_machines = wanted.control_plane.spec.machine_template.spec
+    of_machines.infrastructure_ref.name = template.metadata.name
+    return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
 def worker_groups(design: Design, machinery: Machinery) -> list[KubeObject]:
     """Everything of the groups of workers; the objects to which others refer come first."""
     wanted: list[KubeObject] = []
-    for group in design.groups:
-        name = group_name(group)
-        live = machinery.typed_deployments.get(names.machine_deployment(design.name, name))
+    for group in rendered(design).groups:
+        live = machinery.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
-        first = templates.worker_template(design.name, name)
-        machines = _template(
-            machinery,
-            first,
-            spec.infrastructure_ref.name if spec else None,
-            lambda name, group=group: design.provider.machine_template(  # type: ignore[misc]
-                design, design.of_group(group), name
-            ),
-        )
-        config = design.provider.worker_config(design, group)
-        bootstrap = _template(
-            machinery,
-            first,
-            spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None,
-            lambda name, config=config: workers.config_template(design, config, name),  # type: ignore[misc]
-        )
-        deployment = workers.machine_deployment(
-            design,
-            group,
-            machines.resource,
-            machine_template_name=machines.metadata.name,
-            config_template_name=bootstrap.metadata.name,
-        )
-        wanted += [machines, bootstrap, deployment, health_checks.worker_health_check(design, group)]
+        machines = _template(machinery, group.machine_template, spec.infrastructure_ref.name if spec else None)
+        referenced = spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None
+        bootstrap = _template(machinery, group.config_template, referenced)
+        of_machines = group.deployment.spec.template.spec
+        of_machines.infrastructure_ref.name = machines.metadata.name
+        if of_machines.bootstrap.config_ref is not None:
+            of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
+        wanted += [machines, bootstrap, group.deployment, group.health_check]
     return wanted
 
 
@@ -158,13 +132,13 @@ def leftovers(machinery: Machinery) -> list[Removal]:
     ]
 
 
-def _template(machinery: Machinery, first: str, referenced: str | None, render: Callable[[str], K]) -> K:
-    """The template with the wanted content: that in use, or the next name."""
-    wanted = render(first)
+def _template(machinery: Machinery, wanted: K, referenced: str | None) -> K:
+    """The template with the wanted content under the name of that in use, or the next name."""
     body = msgspec.to_builtins(wanted)
     live: Mapping[str, Object] = machinery.of(wanted.resource)
     existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
-    return render(templates.choose_name(first, referenced, existing))
+    wanted.metadata.name = templates.choose_name(wanted.metadata.name, referenced, existing)
+    return wanted
 
 
 def _others(resource: Resource, machinery: Machinery, wanted: set[str]) -> list[Removal]:

@@ -19,6 +19,7 @@ from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, names
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
+from espalier.clusters.layers import Layer
 from espalier.kube.objects import Object
 
 
@@ -96,7 +97,9 @@ class Scope:
     """None while the components are not known."""
     problem: str = ""
     """Why there is no design, as far as Bundles and releases tell."""
-    isolation: Isolation = Isolation.GATE
+    isolation: Isolation = Isolation.LAYERS
+    offered: tuple[Layer, ...] = ()
+    """The patches that the cluster could have and does not consent to."""
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""
@@ -167,7 +170,7 @@ class Scope:
     @property
     def is_settled(self) -> bool:
         """Whether the cluster is to be left alone, whatever this manager would render for it."""
-        return self.isolation is Isolation.GATE and self.gate is not Gate.OPEN
+        return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
 
     @property
     def is_bereft(self) -> bool:

@@ -112,8 +112,11 @@ class Client:
         labels: str = "",
         fields: str = "",
         timeout_seconds: int | None = None,
+        accept: str = "application/json",
     ) -> AsyncGenerator[WatchEvent, None]:
         """What happened to a collection after `resource_version`: one connection, ended by the server.
+
+        `accept` may ask for another representation of the objects, as `as=Table`.
 
         Whoever wants more watches again from the last resource version seen; bookmarks keep it young. Raises
         `Expired` when it is too old (list anew), `Unreachable` when the connection breaks.
@@ -122,7 +125,7 @@ class Client:
         query["resourceVersion"] = resource_version
         if timeout_seconds is not None:
             query["timeoutSeconds"] = str(timeout_seconds)
-        request = Request("GET", _path(resource, namespace), query, self._headers)
+        request = Request("GET", _path(resource, namespace), query, {**self._headers, "accept": accept})
         stream = await self._attempt(self.transport.stream, request)
         if isinstance(stream, Response):
             raise error_of(stream.status, stream.body)

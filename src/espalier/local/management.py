@@ -5,7 +5,7 @@ Objects only, written through a client by server-side apply, so that it may run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import aclosing
 
 import structlog
@@ -43,13 +43,13 @@ class _Served(Observed, frozen=True):
     status: _ServedStatus = _ServedStatus()
 
 
-async def prepare(client: Client, releases: Releases) -> None:
-    """Namespace, CRDs (of EKS Anywhere, Cluster API and its Docker provider), releases, and the management Cluster.
+async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]] = capi.KINDS) -> None:
+    """Namespace, CRDs (of EKS Anywhere and the `kinds` of Cluster API), releases, and the management Cluster.
 
     Returns once all of it is served. Releases and management Cluster that are there stay as they are.
     """
     await _namespace(client)
-    await _install([*eksa.KINDS, *capi.KINDS], client)
+    await _install([*eksa.KINDS, *kinds], client)
     await install(client, releases.objects())
     for object_ in management_cluster(releases):
         try:
@@ -109,7 +109,12 @@ async def _install(kinds: Sequence[type[KubeObject]], client: Client) -> None:
     """Apply CRDs and wait until the server serves them all."""
     for kind in kinds:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), field_manager=FIELD_MANAGER)
-    missing = {kind.resource.group_resource for kind in kinds}
+    await until_established(client, {kind.resource.group_resource for kind in kinds})
+
+
+async def until_established(client: Client, definitions: Set[str]) -> None:
+    """Returns when the server serves all CustomResourceDefinitions of these names."""
+    missing = set(definitions)
     listed = await client.list(CUSTOM_RESOURCE_DEFINITION)
     missing -= {found.name for found in listed.items if _is_established(found)}
     while missing:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+SOURCES = Path(__file__).resolve().parents[3] / "src"
 
 # A "binary" that prints the go.mod of its source says every version that could be asked for.
 GO = """\
 #!/bin/sh
 case "$1" in
 env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; exit ;;
+list) echo "$HOME/module"; exit ;;
 esac
 while [ "$1" != -o ]; do shift; done
 echo some.where/a/package
@@ -45,13 +46,13 @@ class Machine:
 
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
         story = (
-            f"import runpy, sys; sys.path.insert(0, 'assets'); sys.argv = ['build.py', *{arguments!r}]; {prelude};"
-            "runpy.run_path('assets/build.py', run_name='__main__')"
+            f"import runpy, sys; sys.argv = ['assets', *{arguments!r}]; {prelude};"
+            "runpy.run_module('espalier.local.assets', run_name='__main__')"
         )
         return subprocess.Popen(
-            [sys.executable, "-c", story],
-            cwd=ROOT,
-            env={"PATH": f"{self.home}/bin:/usr/bin:/bin", "HOME": str(self.home)}
+            [sys.executable, "-S", "-c", story],  # without what is installed: it runs before anything is
+            cwd=self.home,
+            env={"PATH": f"{self.home}/bin:/usr/bin:/bin", "HOME": str(self.home), "PYTHONPATH": str(SOURCES)}
             | {"ESPALIER_CACHE": str(self.home / "cache")}
             | environment,
             stdout=subprocess.PIPE,
@@ -90,6 +91,9 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine) -> None:
     machine.install_go(COMPILES)
+    definition = Path("config", "crd", "bases", "clusters.yaml")
+    (machine.home / "module" / definition).parent.mkdir(parents=True)
+    (machine.home / "module" / definition).write_text("kind: CustomResourceDefinition")
     code, output = machine.run()
     assert code == 0, output
     for announced in ("etcd, etcdctl", "kube-apiserver, kube-controller-manager, kubectl", "MiB", "min"):
@@ -99,29 +103,31 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
     programs = {path.name for path in envtest.iterdir() if os.access(path, os.X_OK)}
     assert programs == {"etcd", "etcdctl", "kube-apiserver", "kube-controller-manager", "kubectl"}
     assert machine.unfinished() == []
-    (etcd,) = machine.assets.glob("etcd-*")
-    checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=etcd, capture_output=True, check=False)
-    assert checked.returncode == 0
+    (etcd,), (cluster_api,) = machine.assets.glob("etcd-*"), machine.assets.glob("cluster-api-*")
+    for home in (etcd, cluster_api):
+        checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=home, capture_output=True, check=False)
+        assert checked.returncode == 0
+    assert (cluster_api / definition).read_text() == "kind: CustomResourceDefinition"
+    assert all(os.access(cluster_api / f"cluster-api-{name}", os.X_OK) for name in ("core", "kubeadm-bootstrap"))
 
     (machine.home / "bin" / "go").unlink()  # what is there needs no compiler
     code, output = machine.run()
     assert code == 0
-    assert output.count("up to date") == 2
+    assert output.count("up to date") == 3
     assert ": built" not in output
 
 
 def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:
     machine.install_go(COMPILES)
-    machine.run("client-go-peer")
-    (home,) = machine.assets.glob("client-go-peer-*")
-    binary = home / "client-go-peer.bin"
+    machine.run("coredns-1.14.2")
+    (home,) = machine.assets.glob("coredns-*")
+    binary = home / "coredns.bin"
     good = binary.read_bytes()
     binary.write_bytes(good[:-1])
-    code, output = machine.run("client-go-peer")
+    code, output = machine.run("coredns-1.14.2")
     assert code == 0
     assert ": built" in output
     assert binary.read_bytes() == good
-    assert output.splitlines()[-1] == str(home / "client-go-peer")
 
 
 def test_a_failed_build_shows_the_compilers_words_and_leaves_nothing(machine: Machine) -> None:
@@ -146,7 +152,7 @@ def test_all_that_lacks_is_named_at_once(machine: Machine) -> None:
     full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(10**12, 10**12, 3 * 2**20)"
     code, output = machine.run(prelude=full)
     assert code == 2
-    assert "Go 1.26 or newer: no program 'go' on PATH; install it" in output
+    assert "Go 1.26.0 or newer: no program 'go' on PATH; install it" in output
     assert "MiB of free disk space" in output
     assert "3 MiB are free" in output
     assert not machine.assets.exists()
@@ -156,13 +162,14 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
     machine.install_go(COMPILES)
     code, output = machine.run(GO_VERSION="go1.25.4")
     assert code == 2
-    assert "Go 1.26 or newer: 'go' on PATH is go1.25.4; install it" in output
+    assert "Go 1.26.0 or newer: 'go' on PATH is go1.25.4; install it" in output
 
 
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "no component is called kubernetse; there are etcd, kubernetes, client-go-peer" in output
+    assert "no component is called kubernetse; there are tests, nodes, all, etcd, kubernetes, cluster-api" in output
+    assert "of one version node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

@@ -1,0 +1,174 @@
+"""One manager process alone with ten thousand steady clusters: start, memory, idling, and rounds of looking at all.
+
+    python -m benchmarks.bench_manager [--clusters 10000] [--isolation gate] [--idle 60]
+
+The API server is the embedded one, in another process; what is measured is the manager.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+
+from benchmarks.measure import PROGRAM, cpu_seconds, peak_memory, report, start_world
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.manifests import read_manifests
+from espalier.cli import follow
+from espalier.cli.progress import Progress
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
+METRICS = "http://127.0.0.1:18480/metrics"
+LOOK = 0.1
+"""Seconds between two looks at the manager's figures."""
+
+
+async def one_steady_cluster(home: Path) -> None:
+    """A world that made one cluster and stopped."""
+    process = start_world(home)
+    try:
+        client = await until_serving(home / "kubeconfig")
+        for document in read_manifests(EXAMPLE.read_bytes(), source=EXAMPLE.name):
+            resource = Cluster.resource if document.kind == "Cluster" else DockerDatacenterConfig.resource
+            tree = document.tree
+            tree["metadata"]["namespace"] = "default"
+            await client.apply(resource, tree, field_manager="kubectl")
+        key = (await client.get(Cluster.resource, "garden", "default")).key
+        await follow.until_ready(client, key, generation=1, timeout=60, progress=Progress())
+        await client.close()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def until_serving(kubeconfig: Path) -> Client:
+    while True:
+        await asyncio.sleep(LOOK)
+        if kubeconfig.exists():
+            client = Client(HttpTransport(Kubeconfig.load([kubeconfig]).context()))
+            try:
+                await client.list(Cluster.resource)
+                return client
+            except KubeError:
+                await client.close()
+
+
+@contextmanager
+def fleet(home: Path, count: int) -> Iterator[tuple[int, str]]:
+    """The API server with so many clusters: objects of one cluster, by what they are."""
+    command = [sys.executable, "-m", "benchmarks.fleet", str(home), str(count)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        _, objects, what = process.stdout.readline().split(maxsplit=2)
+        yield int(objects), what.strip()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def managing(home: Path, isolation: str, sync_period: str) -> Iterator[int]:
+    """The manager's process."""
+    flags = ["--webhook-address", "0", "--health-address", "0", "--metrics-address", METRICS[7:].partition("/")[0]]
+    settings = ["--isolation", isolation, "--sync-period", sync_period, "--log-level", "error"]
+    command = [*PROGRAM, "manager", "--kubeconfig", str(home / "fleet.kubeconfig"), *flags, *settings]
+    process = subprocess.Popen(command, env={**os.environ, "ESPALIER_HOME": str(home)})
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def figures(session: aiohttp.ClientSession) -> tuple[int, int, int]:
+    """Objects in caches, passes so far, keys that wait."""
+    try:
+        async with session.get(METRICS) as answer:
+            text = await answer.text()
+    except aiohttp.ClientError:
+        return 0, 0, 0
+
+    def total(pattern: str) -> int:
+        return round(sum(float(value) for value in re.findall(rf"^{pattern}\{{[^}}]*\}} (\S+)$", text, re.MULTILINE)))
+
+    passes = total("controller_runtime_reconcile_total")
+    return total("espalier_cache_objects"), passes, total("workqueue_depth")
+
+
+async def until(session: aiohttp.ClientSession, *, passes: int) -> float:
+    """Seconds of the clock when so many passes were made."""
+    while True:
+        if (await figures(session))[1] >= passes:
+            return time.monotonic()
+        await asyncio.sleep(LOOK)
+
+
+async def calm(session: aiohttp.ClientSession) -> int:
+    """Wait until no pass was made for three seconds. Returns how many there were."""
+    last, since = -1, time.monotonic()
+    while time.monotonic() - since < 3:
+        await asyncio.sleep(LOOK)
+        _, passes, waiting = await figures(session)
+        if passes != last or waiting:
+            last, since = passes, time.monotonic()
+    return last
+
+
+async def main(count: int, isolation: str, idle: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        await one_steady_cluster(home)
+        with fleet(home, count) as (objects, what):
+            async with aiohttp.ClientSession() as session:
+                began = time.monotonic()
+                with managing(home, isolation, "10h") as pid:
+                    done = await until(session, passes=count)
+                    start, start_cpu = done - began, cpu_seconds(pid)
+                    first = await calm(session)
+                    cached = (await figures(session))[0]
+                    before = cpu_seconds(pid)
+                    await asyncio.sleep(idle)
+                    used = cpu_seconds(pid) - before
+                    memory = peak_memory(pid)
+                with managing(home, isolation, "30s") as pid:
+                    await until(session, passes=count)
+                    passes = await calm(session)
+                    began_cpu = cpu_seconds(pid)
+                    await until(session, passes=passes + 1)
+                    began = time.monotonic()
+                    done = await until(session, passes=passes + count)
+                    round_seconds, round_cpu = done - began, cpu_seconds(pid) - began_cpu
+    report(
+        f"{count} steady clusters of {objects} objects each ({cached} objects in the manager's caches), "
+        f"--isolation {isolation}",
+        f"start until every cluster was looked at: {start:.1f} s, {start_cpu:.1f} CPU seconds   (aim: <= 60 s)",
+        f"peak memory: {memory} MiB   (aim: <= 3072 MiB)",
+        f"idle: {100 * used / idle:.2f} % of a core over {idle:g} s   (aim: <= 1 %)",
+        f"one further round over all: {round_seconds:.1f} s, {round_cpu:.1f} CPU seconds   (aim: <= 20 s)",
+        f"passes at the start: {first}; objects of one cluster: {what}",
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, default=10_000)
+    parser.add_argument("--isolation", default="gate")
+    parser.add_argument("--idle", type=float, default=60.0)
+    asked = parser.parse_args()
+    asyncio.run(main(asked.clusters, asked.isolation, asked.idle))

@@ -1,0 +1,141 @@
+"""An API server that holds thousands of steady clusters: one that was really made, copied under other names.
+
+    python -m benchmarks.fleet HOME COUNT      HOME is the folder of a world that has stopped, with the cluster `garden`
+
+Prints `serving` once it answers; `HOME/kubeconfig` is for its administrator. Of each cluster it holds what a manager
+reads; Machines, MachineSets and what belongs to them are left out, for no cache of the manager has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import random
+import re
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.machine import Machine, MachineSet
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.apiserver.http import HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.store import MemoryStore, Store
+from espalier.cli.home import Home
+from espalier.clusters import gate, names
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority
+
+CLUSTER = "garden"
+LEFT_OUT = {
+    *(cls.resource.group_resource for cls in (Machine, MachineSet, KubeadmConfig)),
+    "dockermachines.infrastructure.cluster.x-k8s.io",
+    "events.events.k8s.io",
+    "events",
+    "leases.coordination.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+}
+"""Tables that no cache of a manager reads, and those that would make its webhooks be asked."""
+
+_VERSION = re.compile(rb'"resourceVersion":"\d+"')
+
+
+def load(source: Store, count: int) -> tuple[MemoryStore, Counter[str]]:
+    """The objects of `source`, and those of the cluster so many times; how many of each table one cluster has."""
+    target = MemoryStore()
+    originals: list[tuple[str, Object]] = []
+    for name, table in source.tables():
+        if name in LEFT_OUT:
+            continue
+        for item in table.objects.values():
+            if CLUSTER in item.name:
+                originals.append((name, item))
+            else:
+                put(target, name, item.key, item.raw)
+    uids = [item.metadata.uid for _, item in originals]
+    for number in range(count):
+        renamed = {CLUSTER.encode(): f"{CLUSTER}-{number:05}".encode()} | {
+            uid.encode(): str(uuid.uuid5(uuid.UUID(uid), str(number))).encode() for uid in uids
+        }
+        for table_name, key, raw in with_marks(list(copies(originals, renamed))):
+            put(target, table_name, key, raw)
+    return target, Counter(name for name, _ in originals)
+
+
+def copies(originals: list[tuple[str, Object]], renamed: dict[bytes, bytes]) -> Iterator[tuple[str, Key, bytes]]:
+    for name, item in originals:
+        raw, object_name = item.raw, item.name.encode()
+        for old, new in renamed.items():
+            raw, object_name = raw.replace(old, new), object_name.replace(old, new)
+        yield name, Key(item.namespace, object_name.decode()), raw
+
+
+def with_marks(objects: list[tuple[str, Key, bytes]]) -> Iterator[tuple[str, Key, bytes]]:
+    """A steady cluster carries digests of its own content and of its own kubeconfig."""
+    by_table = {name: raw for name, _, raw in objects}
+    cluster = Object(by_table[Cluster.resource.group_resource])
+    children = [Object(by_table[DockerDatacenterConfig.resource.group_resource])]
+    secret = next(raw for name, key, raw in objects if name == "secrets" and key == kubeconfig_of(cluster))
+    kubeconfig = cluster.metadata.uid.encode() + base64.b64decode(Object(secret).tree["data"]["value"])
+    marks = cluster.metadata.annotations
+    renewed = {
+        marks[names.GATE_ANNOTATION].encode(): gate.mark(cluster, children).encode(),
+        marks[names.KUBECONFIG_ANNOTATION].encode(): hashlib.sha256(kubeconfig).hexdigest()[:16].encode(),
+    }
+    for name, key, raw in objects:
+        fresh = raw
+        for old, new in renewed.items():
+            fresh = fresh.replace(old, new)
+        yield name, key, fresh
+
+
+def kubeconfig_of(cluster: Object) -> Key:
+    return Key(SYSTEM_NAMESPACE, f"{cluster.name}-kubeconfig")
+
+
+def put(store: Store, table: str, key: Key, raw: bytes) -> None:
+    version = f'"resourceVersion":"{store.revision + 1}"'.encode()
+    store.put(table, key, Object(_VERSION.sub(version, raw, count=1)))
+
+
+async def serve(home: Home, count: int) -> None:
+    source = SqliteStore(home.database)
+    await source.start()
+    store, of_one = load(source, count)
+    await source.close()
+    now = datetime.now(UTC)
+    server = Server(store, now=lambda: datetime.now(UTC), random=random.Random(1))
+    await server.start()
+    authority = Authority.load((home.authority / "ca.crt").read_bytes(), (home.authority / "ca.key").read_bytes())
+    shell = HttpShell(
+        server,
+        host="127.0.0.1",
+        port=0,
+        serving=authority.issue_server("kube-apiserver", names=("127.0.0.1",), now=now),
+        client_ca=authority.certificate,
+    )
+    await shell.start()
+    Kubeconfig.of_cluster(
+        "fleet",
+        server=shell.url,
+        certificate_authority=authority.certificate,
+        user="admin",
+        credentials=authority.issue_client("admin", groups=["system:masters"], now=now),
+    ).merge_into(home.root / "fleet.kubeconfig")
+    print("serving", sum(of_one.values()), dict(of_one), flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Home(Path(sys.argv[1])), int(sys.argv[2])))

@@ -1,0 +1,215 @@
+"""`espalier describe cluster NAME`: the tree of its objects, and the one thing that blocks progress on top."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from espalier.api.core import CORE_EVENT
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.cli import connection, flags, output
+from espalier.cli.failures import Failure
+from espalier.cli.family import Member, family, obstacle
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.kube.client import Client
+from espalier.kube.discovery import Discovery
+from espalier.kube.errors import Forbidden, NotFound
+
+LAST_EVENTS = 8
+
+
+def register(app: App) -> None:
+    """Add the command to the program."""
+    group = App(name="describe", help="Show what an object is made of, and what it waits for.")
+    group.command(cluster)
+    app.command(group)
+
+
+async def cluster(
+    name: str,
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    show_all: Annotated[
+        bool, Parameter(name="--all", negative="", help="Each object: also templates, and machines that are well.")
+    ] = False,
+    output_format: Annotated[
+        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
+    ] = "",
+) -> None:
+    """Show the objects of a cluster as a tree, the one thing that blocks progress on top, and its last events.
+
+    Example: `espalier describe cluster garden`
+    """
+    output.check_format(output_format)
+    async with connection.connect(connect) as connected:
+        client = connected.client
+        try:
+            root = (await client.get(Cluster.resource, name, connected.namespace)).tree
+        except NotFound:
+            raise Failure(
+                f'cluster "{name}" does not exist in namespace {connected.namespace}; '
+                "`espalier get clusters -A` shows those that do"
+            ) from None
+        (objects, hidden), events = await asyncio.gather(_objects(client, root), _events(client, root))
+    whole = family(root, objects)
+    if output_format:
+        output.write_facts(_facts(whole, events), output_format)
+        return
+    now = datetime.now(UTC)
+    print("\n".join(_top(whole, now)), end="\n\n")
+    columns = ("object", "state", "since", "message")
+    output.write_table(columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
+    if hidden:
+        print(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", file=sys.stderr)
+    if events:
+        print()
+        rows = [(_age(_time_of(event), now), event["type"], event["reason"], event["message"]) for event in events]
+        output.write_table(("age", "type", "reason", "event"), rows)
+
+
+async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
+    """All objects of a cluster that may be read, of whatever provider, and the kinds that may not."""
+    name = root["metadata"]["name"]
+    served = await Discovery(client).resources()
+    wanted: dict[tuple[str, str], Resource] = {}
+    for item in served:
+        if "cluster-api" in item.categories and item.resource.namespaced and "list" in item.verbs:
+            wanted.setdefault((item.resource.group, item.resource.plural), item.resource)
+    hidden: list[str] = []
+
+    async def read(resource: Resource) -> list[Tree]:
+        try:
+            listed = await client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={name}")
+        except Forbidden:
+            hidden.append(resource.kind)
+            return []
+        return [{**item.tree, "apiVersion": resource.api_version, "kind": resource.kind} for item in listed.items]
+
+    found = await asyncio.gather(*(read(resource) for resource in wanted.values()), _datacenter(client, root))
+    return [tree for trees in found for tree in trees], hidden
+
+
+async def _datacenter(client: Client, root: Tree) -> list[Tree]:
+    reference = root["spec"].get("datacenterRef") or {}
+    if reference.get("kind") != DockerDatacenterConfig.resource.kind:
+        return []
+    try:
+        found = await client.get(DockerDatacenterConfig.resource, reference["name"], root["metadata"]["namespace"])
+    except (NotFound, Forbidden):
+        return []
+    return [found.tree]
+
+
+async def _events(client: Client, root: Tree) -> list[Tree]:
+    """The last events of the Cluster, oldest first."""
+    metadata = root["metadata"]
+    fields = f"involvedObject.name={metadata['name']},involvedObject.kind=Cluster"
+    try:
+        listed = await client.list(CORE_EVENT, metadata["namespace"], fields=fields)
+    except Forbidden:
+        return []
+    trees = [item.tree for item in listed.items]
+    ours = [tree for tree in trees if tree["involvedObject"].get("uid") == metadata["uid"]]
+    return sorted(ours, key=_time_of)[-LAST_EVENTS:]
+
+
+def _top(whole: Member, now: datetime) -> Iterator[str]:
+    """What matters most, one fact for each line."""
+    metadata, spec, state = whole.tree["metadata"], whole.tree["spec"], whole.state
+    release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
+    yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
+    yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}"
+    since = f" for {_age(state.since, now)}" if state.since else ""
+    said = state.sentence or state.message
+    yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
+    blocking = obstacle(whole)
+    if blocking is not None and blocking is not whole:
+        why = blocking.state.sentence or f"is {blocking.state.text}"
+        yield f"Blocked   by {blocking.kind} {blocking.name}: {why}"
+
+
+def _lines(
+    whole: Member, *, show_all: bool, before: str = "", below: str = ""
+) -> Iterator[tuple[str, Sequence[Member]]]:
+    """Each line of the tree with the members it stands for. Equal ones that are well share a line."""
+    yield f"{before}{whole.kind} {whole.name}", [whole]
+    folded = not show_all and whole.kind == "Machine" and whole.is_calm
+    groups = [] if folded else list(_groups(whole.children, show_all=show_all))
+    for at, group in enumerate(groups):
+        last = at == len(groups) - 1
+        branch, further = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        if len(group) > 1:
+            names = ", ".join(member.name for member in group)
+            yield f"{below}{branch}{len(group)} {group[0].kind}s {names}", group
+        else:
+            yield from _lines(group[0], show_all=show_all, before=below + branch, below=below + further)
+
+
+def _groups(children: Sequence[Member], *, show_all: bool) -> Iterator[list[Member]]:
+    well: dict[str, list[Member]] = {}
+    for child in children:
+        if not show_all and child.kind.endswith("Template"):
+            continue
+        if show_all or not child.is_calm or child.kind != "Machine":
+            yield [child]
+        elif child.kind in well:
+            well[child.kind].append(child)
+        else:
+            well[child.kind] = [child]
+            yield well[child.kind]
+
+
+def _row(line: str, members: Sequence[Member], now: datetime) -> tuple[str, str, str, str]:
+    states = [member.state for member in members]
+    since = max((state.since for state in states if state.since), default="")
+    return line, states[0].text or "-", _age(since, now) or "-", states[0].sentence or "-"
+
+
+def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
+    def facts(member: Member) -> Tree:
+        metadata, state = member.tree["metadata"], member.state
+        found: Tree = {
+            "apiVersion": member.tree["apiVersion"],
+            "kind": member.tree["kind"],
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata["name"],
+            "status": state.status,
+            "busy": list(state.busy),
+            "reason": state.reason,
+            "message": state.message,
+            "since": state.since,
+        }
+        return found | ({"children": [facts(child) for child in member.children]} if member.children else {})
+
+    blocking = obstacle(whole)
+    top = {name: value for name, value in facts(blocking).items() if name != "children"} if blocking else None
+    told = [{name: event.get(name) for name in ("type", "reason", "message")} for event in events]
+    for fact, event in zip(told, events, strict=True):
+        fact["time"] = _time_of(event)
+    return {"obstacle": top, "tree": facts(whole), "events": told}
+
+
+def _time_of(event: Tree) -> str:
+    series: Any = event.get("series") or {}
+    found = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(found or event["metadata"].get("creationTimestamp", ""))
+
+
+def _age(moment: str, now: datetime) -> str:
+    """`12s`, `5m`, `3h`, `2d` since a moment; empty without one."""
+    if not moment:
+        return ""
+    seconds = max(0, int((now - datetime.fromisoformat(moment)).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

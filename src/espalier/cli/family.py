@@ -1,0 +1,176 @@
+"""The objects of a cluster as a tree, each with its state in a word, and the one thing that blocks progress. Pure.
+
+Who belongs below whom, `metadata.ownerReferences` say. How an object is, its conditions say, in the words of Cluster
+API: `Ready`, `Available`, `MachinesReady` or `RemediationAllowed` (the first it has), and the conditions that are True
+while something is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from espalier.api.meta import Tree
+
+STATES = ("Ready", "Available", "MachinesReady", "RemediationAllowed")
+"""Conditions that sum an object up; the first that an object has counts."""
+
+BUSY = ("Deleting", "Paused", "Remediating", "RollingOut", "ScalingUp", "ScalingDown", "Updating")
+"""Conditions that are True while something is under way."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """An object of a cluster and those that it owns."""
+
+    tree: Tree
+    children: tuple[Member, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Kind, with its group where the kind alone would be taken for that of EKS Anywhere."""
+        kind: str = self.tree["kind"]
+        group = self.tree["apiVersion"].partition("/")[0]
+        return f"{kind}.{group}" if (kind, group) == ("Cluster", "cluster.x-k8s.io") else kind
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        name: str = self.tree["metadata"]["name"]
+        return name
+
+    @property
+    def state(self) -> State:
+        """How the object is."""
+        return state_of(self.tree)
+
+    def whole(self) -> Iterator[Member]:
+        """This member and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.whole()
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing here or below is in trouble or under way."""
+        return all(member.state.is_calm for member in self.whole())
+
+
+@dataclass(frozen=True)
+class State:
+    """A condition that sums an object up. `status` is empty for an object that reports nothing."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    """When it became so, RFC 3339."""
+    busy: tuple[str, ...] = field(default=())
+    """What is under way, as names of conditions."""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether there is neither trouble nor work under way."""
+        return self.status in ("True", "") and not self.busy
+
+    @property
+    def text(self) -> str:
+        """The state in a few words: `True`, `False`, `True, RollingOut`."""
+        return ", ".join(filter(None, (self.status, *self.busy)))
+
+    @property
+    def sentence(self) -> str:
+        """Why it is not as it should be; empty when it is."""
+        if self.is_calm:
+            return ""
+        lines = "; ".join(line.lstrip("* ").strip() for line in self.message.splitlines() if line.strip())
+        reason = "" if self.reason in (self.status, "") or self.status == "True" else self.reason
+        return ": ".join(filter(None, (reason, lines)))
+
+
+def state_of(tree: Tree) -> State:
+    """How an object says that it is."""
+    conditions = _conditions(tree)
+    busy = tuple(type_ for type_ in BUSY if conditions.get(type_, {}).get("status") == "True")
+    if tree["metadata"].get("deletionTimestamp") and "Deleting" not in busy:
+        busy = ("Deleting", *busy)
+    found = next((conditions[type_] for type_ in STATES if type_ in conditions), None)
+    if found is None:
+        return State(busy=busy)
+    message = found.get("message", "")
+    if found["status"] == "True" and busy:
+        message = next((text for type_ in busy if (text := conditions.get(type_, {}).get("message"))), message)
+    return State(found["status"], found.get("reason", ""), message, found.get("lastTransitionTime", ""), busy)
+
+
+def family(root: Tree, objects: Iterable[Tree]) -> Member:
+    """The tree of a cluster: `root`, and each of `objects` once, below its owner.
+
+    An object whose owner is not among them stands directly below the Cluster of Cluster API, or below the root.
+    """
+    top: str = root["metadata"]["uid"]
+    trees = {tree["metadata"]["uid"]: tree for tree in objects if tree["metadata"]["uid"] != top}
+    head = next((uid for uid, tree in trees.items() if _is_cluster_of_cluster_api(tree)), top)
+    parents = {uid: _owner(tree, {top, *trees}) or head for uid, tree in trees.items()}
+    if head != top:
+        parents[head] = top
+    for uid in trees:
+        if not _leads_to(top, uid, parents):
+            parents[uid] = head
+    below: dict[str, list[Tree]] = {}
+    for uid, parent in parents.items():
+        below.setdefault(parent, []).append(trees[uid])
+
+    def member(tree: Tree) -> Member:
+        children = sorted(below.get(tree["metadata"]["uid"], ()), key=_rank)
+        return Member(tree, tuple(map(member, children)))
+
+    return member(root)
+
+
+def _leads_to(top: str, uid: str, parents: dict[str, str]) -> bool:
+    """Whether an object has the root above it: two that own each other have not."""
+    passed = set()
+    while uid != top and uid not in passed:
+        passed.add(uid)
+        uid = parents[uid]
+    return uid == top
+
+
+def obstacle(root: Member) -> Member | None:
+    """The one member that blocks progress: the deepest that is not as it should be, on the first path that isn't.
+
+    A False state weighs more than work that is under way: on each level the first False one leads on.
+    """
+    troubled = [child for child in root.children if not child.is_calm]
+    for child in sorted(troubled, key=lambda child: all(member.state.status != "False" for member in child.whole())):
+        return obstacle(child)
+    return None if root.state.is_calm else root
+
+
+def _is_cluster_of_cluster_api(tree: Tree) -> bool:
+    return tree["kind"] == "Cluster" and bool(tree["apiVersion"].startswith("cluster.x-k8s.io/"))
+
+
+def _owner(tree: Tree, known: Set[str]) -> str | None:
+    """The uid of the owner that is among the known ones: the controller, else the first."""
+    references: Sequence[Any] = tree["metadata"].get("ownerReferences", ())
+    for reference in sorted(references, key=lambda reference: not reference.get("controller")):
+        if reference["uid"] in known and reference["uid"] != tree["metadata"]["uid"]:
+            uid: str = reference["uid"]
+            return uid
+    return None
+
+
+_ORDER = ("Cluster", "ControlPlane", "Deployment", "Set", "Machine", "Config", "HealthCheck", "Template")
+"""Ends of kinds, in the order in which they are shown: infrastructure of the cluster, control plane, workers, rest."""
+
+
+def _rank(tree: Tree) -> tuple[int, str, str]:
+    kind: str = tree["kind"]
+    return (next((at for at, end in enumerate(_ORDER) if kind.endswith(end)), -1), kind, tree["metadata"]["name"])
+
+
+def _conditions(tree: Tree) -> dict[str, Tree]:
+    return {condition["type"]: condition for condition in tree.get("status", {}).get("conditions", ())}

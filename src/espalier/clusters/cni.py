@@ -1,0 +1,29 @@
+"""The CNI of a workload cluster: its objects, and a mark that says which were installed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from espalier.api.core import DAEMON_SET
+from espalier.clusters.design import Design
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Manifest
+
+__all__ = ["Manifest", "mark", "objects"]
+
+
+def objects(design: Design) -> list[Manifest]:
+    """What the workload cluster gets, in the order in which it is applied; nothing when no CNI is asked for."""
+    return list(rendered(design).cni)
+
+
+def mark(manifests: Sequence[Manifest]) -> str:
+    """A short text that differs when the objects do: `kindnet-1a2b3c4d5e6f`."""
+    if not manifests:
+        return ""
+    name = next((manifest.body["metadata"]["name"] for manifest in manifests if manifest.resource == DAEMON_SET), "cni")
+    digest = hashlib.sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
+    return f"{name}-{digest[:12]}"

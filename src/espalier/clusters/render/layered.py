@@ -1,0 +1,51 @@
+"""From a design to everything that is rendered for it: the base, then the layers of the cluster, in order."""
+
+from __future__ import annotations
+
+from espalier.api.eksa import cluster as eksa
+from espalier.clusterapi import templates
+from espalier.clusters.design import Design, group_name
+from espalier.clusters.render import cluster, cni, health_checks, workers
+from espalier.clusters.rendered import Rendered, RenderedGroup
+
+
+def rendered(design: Design) -> Rendered:
+    """All objects of a cluster, made anew at each call. Equal designs give equal objects."""
+    found = base(design)
+    for layer in design.layers:
+        for function in layer.functions:
+            found = function(found)
+    return found
+
+
+def base(design: Design) -> Rendered:
+    """What every cluster has, of whatever release."""
+    template = design.provider.machine_template(
+        design, design.of_control_plane, templates.control_plane_template(design.name)
+    )
+    config = design.provider.control_plane_config(design)
+    infrastructure = design.provider.infrastructure_cluster(design)
+    return Rendered(
+        infrastructure=infrastructure,
+        machine_template=template,
+        control_plane=cluster.control_plane(design, config, template.resource, template.metadata.name),
+        cluster=cluster.cluster(design, infrastructure.resource),
+        health_check=health_checks.control_plane_health_check(design),
+        groups=tuple(_group(design, group) for group in design.groups),
+        cni=tuple(cni.manifests(design)),
+    )
+
+
+def _group(design: Design, group: eksa.WorkerNodeGroupConfiguration) -> RenderedGroup:
+    name = group_name(group)
+    template = templates.worker_template(design.name, name)
+    machines = design.provider.machine_template(design, design.of_group(group), template)
+    return RenderedGroup(
+        name=name,
+        machine_template=machines,
+        config_template=workers.config_template(design, design.provider.worker_config(design, group), template),
+        deployment=workers.machine_deployment(
+            design, group, machines.resource, machine_template_name=template, config_template_name=template
+        ),
+        health_check=health_checks.worker_health_check(design, group),
+    )
