@@ -47,7 +47,7 @@ def write(planned: Sequence[Planned]) -> None:
     if not planned:
         sys.stdout.write("There are no clusters.\n")
         return
-    sys.stdout.write(f"{paper.summary([one.now for one in planned])}\n")
+    sys.stdout.write("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
 
 
 def _width() -> int:
@@ -132,8 +132,8 @@ class _Paper:
             if why not in ((SCALED_IN,), (GROUP_REMOVED,)):
                 yield from self._wrapped(f"because of {', '.join(why)}", 10)
 
-    def summary(self, previews: Sequence[Preview]) -> str:
-        """One line over all clusters."""
+    def summary(self, previews: Sequence[Preview]) -> list[str]:
+        """One line over all clusters, if it fits."""
         refused = sum(bool(preview.refusals) for preview in previews)
         objects = Counter(change.verb for preview in previews for change in (*preview.asked, *preview.objects))
         groups = [group for preview in previews for group in preview.groups]
@@ -147,7 +147,7 @@ class _Paper:
         counted = [f"{number} {word}" for word, number in machines.items() if number]
         text = f"objects: {', '.join(parts) or 'none'}; machines: {', '.join(counted) or 'none'}"
         clusters = f"{len(previews)} cluster{'s' if len(previews) != 1 else ''}"
-        return f"{clusters}; {text}" + (f"; {refused} refused" if refused else "")
+        return self._wrapped(f"{clusters}; {text}" + (f"; {refused} refused" if refused else ""), 0)
 
     def _marked(self, sign: str, text: str) -> Lines:
         first, *rest = self._wrapped(text, 6) if text else [""]

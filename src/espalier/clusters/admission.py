@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +23,9 @@ from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import kubernetes_versions, release_name
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from espalier.runtime.webhooks import Webhooks
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
