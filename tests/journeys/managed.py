@@ -98,10 +98,14 @@ class ManagedLaptop:
         """Wait until there is no such Cluster."""
         await self._until(key, lambda found: found is None, 900)
 
-    async def nodes(self, key: Key = GARDEN) -> list[Tree]:
-        """The nodes of a workload cluster, read with the kubeconfig that lies beside its Cluster."""
+    async def workload(self, key: Key = GARDEN) -> Client:
+        """A client of a workload cluster, with the kubeconfig that lies beside its Cluster."""
         secret = await self.client.get(SECRET, f"{key.name}-kubeconfig", key.namespace)
-        workload = self.workloads.connect(secret.decode(Secret).data["value"])
+        return self.workloads.connect(secret.decode(Secret).data["value"])
+
+    async def nodes(self, key: Key = GARDEN) -> list[Tree]:
+        """The nodes of a workload cluster."""
+        workload = await self.workload(key)
         return [node.tree for node in (await workload.list(NODE)).items]
 
     async def versions(self) -> list[str]:

@@ -155,7 +155,8 @@ async def steady_clusters(world: ManagedLaptop, count: int, **annotations: str) 
     """So many clusters, of two releases in turn."""
     for number, tree in enumerate(manifests(count)):
         if tree["kind"] == Cluster.resource.kind:
-            tree["spec"] |= {"eksaVersion": RELEASES[number % 2], "kubernetesVersion": "1.35"}
+            groups = [{"name": "md-0", "count": 1}]
+            tree["spec"] |= {"eksaVersion": RELEASES[number % 2], "workerNodeGroupConfigurations": groups}
             tree["metadata"]["annotations"] = annotations
         await world.client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
     await all_ready(world.clusters, count, seconds=900)

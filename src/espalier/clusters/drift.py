@@ -18,6 +18,7 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
+from espalier.clusterapi.templates import are_of_one_series
 from espalier.clusters import names, ownership, plan
 from espalier.clusters.design import Design
 from espalier.clusters.plan import Change, Removal
@@ -86,7 +87,7 @@ def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None
         found.append(
             Drift(
                 _what(capi.Cluster.resource, cluster.namespace, cluster.name),
-                f'metadata.annotations["{names.CNI_ANNOTATION}"]',
+                f"metadata.annotations[{names.CNI_ANNOTATION}]",
                 InstalledCNI(installed_cni),
             )
         )
@@ -102,11 +103,11 @@ def name_in_use(machinery: Machinery, wanted: KubeObject, referenced: str | None
 
     So a reference that was moved is told from a template whose content was changed.
     """
-    body = msgspec.to_builtins(wanted)
-    live = machinery.of(wanted.resource)
-    good = [name for name, object_ in sorted(live.items()) if ownership.has_content(body, object_)]
+    body, first = msgspec.to_builtins(wanted), wanted.metadata.name
+    series = {name: one for name, one in machinery.of(wanted.resource).items() if are_of_one_series(name, first)}
+    good = [name for name, object_ in sorted(series.items()) if ownership.has_content(body, object_)]
     if not good or referenced in good:
-        return referenced or wanted.metadata.name
+        return referenced or first
     return good[0]
 
 
