@@ -1,6 +1,7 @@
 # The door for people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+REAL ?= tests
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench real-assets look lock
 
@@ -29,8 +30,8 @@ check: .venv/.installed ## Style, types, layers
 bench: .venv/.installed ## Every figure that the README claims, measured here
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
-real-assets: ## kube-apiserver, kube-controller-manager, kubectl, etcd and Cluster API, into a cache outside the tree (needs Go)
-	@$(PYTHON) assets/build.py
+real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
+	@PYTHONPATH=src $(PYTHON) -m espalier.local.assets $(REAL)
 
 look: .venv/.installed ## Sizes that stick out
 	@$(BIN)/python tests/house/look.py

@@ -32,9 +32,23 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
+from espalier.local.assets.build import Lacking, provide
+from espalier.local.assets.cache import cache_folder
+from espalier.local.assets.component import MIB
+from espalier.local.assets.go import GoModule
+from espalier.local.assets.processes import BuildFailed
 from tests.support.control_plane import find_assets, real_control_plane, why_no_assets
 
 ROOT = Path(__file__).parents[1]
+PEER = GoModule(
+    "client-go-peer",
+    folder=Path(__file__).parent / "peers" / "client_go",
+    module="k8s.io/client-go",
+    programs={"client-go-peer": ()},
+    size=27 * MIB,
+    workspace=700 * MIB,
+    minutes=1.5,
+)
 RUNS = 5
 PATIENCE = 120.0
 
@@ -183,9 +197,13 @@ def show(watched: Watched, sides: tuple[Side, Side], traced: Run, *, wire: float
 
 def build_peer() -> Path | None:
     """The client-go program, built if it is not there yet; None when it cannot be, for which reasons are printed."""
-    build = [sys.executable, str(ROOT / "assets" / "build.py"), "client-go-peer"]
-    built = subprocess.run(build, stdout=subprocess.PIPE, text=True, check=False)
-    return Path(built.stdout.splitlines()[-1]) if built.returncode == 0 else None
+    folder = cache_folder() / "benchmarks"
+    try:
+        provide([PEER], folder, print)
+    except (BuildFailed, Lacking) as reason:
+        print(reason)
+        return None
+    return PEER.home(folder) / PEER.name
 
 
 async def main() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+SOURCES = Path(__file__).resolve().parents[3] / "src"
 
 # A "binary" that prints the go.mod of its source says every version that could be asked for.
 GO = """\
@@ -46,13 +46,13 @@ class Machine:
 
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
         story = (
-            f"import runpy, sys; sys.path.insert(0, 'assets'); sys.argv = ['build.py', *{arguments!r}]; {prelude};"
-            "runpy.run_path('assets/build.py', run_name='__main__')"
+            f"import runpy, sys; sys.argv = ['assets', *{arguments!r}]; {prelude};"
+            "runpy.run_module('espalier.local.assets', run_name='__main__')"
         )
         return subprocess.Popen(
-            [sys.executable, "-c", story],
-            cwd=ROOT,
-            env={"PATH": f"{self.home}/bin:/usr/bin:/bin", "HOME": str(self.home)}
+            [sys.executable, "-S", "-c", story],  # without what is installed: it runs before anything is
+            cwd=self.home,
+            env={"PATH": f"{self.home}/bin:/usr/bin:/bin", "HOME": str(self.home), "PYTHONPATH": str(SOURCES)}
             | {"ESPALIER_CACHE": str(self.home / "cache")}
             | environment,
             stdout=subprocess.PIPE,
@@ -119,16 +119,15 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
 
 def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:
     machine.install_go(COMPILES)
-    machine.run("client-go-peer")
-    (home,) = machine.assets.glob("client-go-peer-*")
-    binary = home / "client-go-peer.bin"
+    machine.run("coredns-1.14.2")
+    (home,) = machine.assets.glob("coredns-*")
+    binary = home / "coredns.bin"
     good = binary.read_bytes()
     binary.write_bytes(good[:-1])
-    code, output = machine.run("client-go-peer")
+    code, output = machine.run("coredns-1.14.2")
     assert code == 0
     assert ": built" in output
     assert binary.read_bytes() == good
-    assert output.splitlines()[-1] == str(home / "client-go-peer")
 
 
 def test_a_failed_build_shows_the_compilers_words_and_leaves_nothing(machine: Machine) -> None:
@@ -153,9 +152,18 @@ def test_all_that_lacks_is_named_at_once(machine: Machine) -> None:
     full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(10**12, 10**12, 3 * 2**20)"
     code, output = machine.run(prelude=full)
     assert code == 2
-    assert "Go 1.26 or newer: no program 'go' on PATH; install it" in output
+    assert "Go 1.26.0 or newer: no program 'go' on PATH; install it" in output
     assert "MiB of free disk space" in output
     assert "3 MiB are free" in output
+    assert not machine.assets.exists()
+
+
+def test_real_nodes_lack_root_and_debootstrap_as_well(machine: Machine) -> None:
+    code, output = machine.run("nodes", prelude="import os; os.geteuid = lambda: 1000")
+    assert code == 2
+    assert "root, for node-root bookworm, node-base 1.34.4, node-base 1.35.4, node-base 1.36.3: run" in output
+    assert "debootstrap: no such program on PATH; install it with: apt-get install debootstrap" in output
+    assert "no program 'go' on PATH" in output
     assert not machine.assets.exists()
 
 
@@ -163,13 +171,14 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
     machine.install_go(COMPILES)
     code, output = machine.run(GO_VERSION="go1.25.4")
     assert code == 2
-    assert "Go 1.26 or newer: 'go' on PATH is go1.25.4; install it" in output
+    assert "Go 1.26.0 or newer: 'go' on PATH is go1.25.4; install it" in output
 
 
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "no component is called kubernetse; there are etcd, kubernetes, cluster-api, client-go-peer" in output
+    assert "no component is called kubernetse; there are tests, nodes, etcd, kubernetes, cluster-api" in output
+    assert "of one version node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

@@ -13,6 +13,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineDeploym
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import holds
+from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.inventory import owned_by
@@ -21,7 +22,6 @@ from espalier.local.capi.rollup import Rollup, deleting, enough
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import stated
 from espalier.local.capi.templates import is_current, propagated, template_hash
-from espalier.local.shares import share
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 
@@ -221,6 +221,7 @@ class MachineDeployments:
         machines = [machine for owned in observed.sets for machine in owned.machines]
         outdated = [m.metadata.name for owned in observed.sets if owned is not newest for m in owned.machines]
         rollup = Rollup.of(machines, outdated)
+        told = [owned.set.status for owned in observed.sets]
         desired = 0 if waiting is not None else observed.replicas
         generation = observed.deployment.metadata.generation
         _, missing = observed.limits
@@ -242,10 +243,11 @@ class MachineDeployments:
                 generation=generation,
             ),
             selector=",".join(f"{name}={value}" for name, value in sorted(match.items())),
-            replicas=rollup.replicas,
-            ready_replicas=rollup.ready,
-            available_replicas=rollup.available,
-            up_to_date_replicas=rollup.up_to_date,
+            # As in Cluster API: what the sets said last, so that it may speak of the template before.
+            replicas=sum(counts.replicas or 0 for counts in told),
+            ready_replicas=sum(counts.ready_replicas or 0 for counts in told),
+            available_replicas=sum(counts.available_replicas or 0 for counts in told),
+            up_to_date_replicas=sum(counts.up_to_date_replicas or 0 for counts in told),
             versions=list(rollup.versions),
             observed_generation=generation,
             phase=phase,

@@ -1,0 +1,3 @@
+module espalier/assets/pause
+
+go 1.26

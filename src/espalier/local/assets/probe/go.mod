@@ -1,0 +1,3 @@
+module espalier/assets/probe
+
+go 1.26

@@ -1,0 +1,132 @@
+"""Programs that a build runs: their words are read as they come, and nothing they started outlives them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LAST_WORDS = 30
+
+
+class BuildFailed(Exception):
+    """A program that builds, or what it made, failed; the message holds its last words."""
+
+
+def follow(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    environment: Mapping[str, str],
+    label: str,
+    tell: Callable[[str | None], bool],
+) -> None:
+    """Run a program. Each line of it is told, and None now and then while none comes; the answer is whether it matters.
+
+    Raises `BuildFailed` with the last lines that matter.
+    """
+    words: deque[str] = deque(maxlen=LAST_WORDS)
+    with running(command, folder, environment) as process:
+        for line in _lines_or_none(process):
+            if tell(line) and line:
+                words.append(line)
+    if process.returncode != 0:
+        said = "\n".join(f"  {line}" for line in words)
+        raise BuildFailed(f"{label}: {' '.join(command[:2])} failed (exit code {process.returncode}):\n{said}")
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """The running program with its output as one stream of text; it and its children end with the block."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        process_group=0,
+    )
+    try:
+        yield process
+        process.wait()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def run(command: Sequence[str | Path], label: str) -> str:
+    """What a short program says. Raises `BuildFailed` with its words when it fails."""
+    said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if said.returncode != 0:
+        words = (said.stderr or said.stdout).strip()[-2000:]
+        raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {said.returncode}:\n  {words}")
+    return said.stdout
+
+
+def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:
+    """The program's lines as they come, and None now and then while none comes, so that a clock can be shown."""
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(ValueError):  # closed under our hands: the block was left early
+            for line in process.stdout:
+                lines.put(line.rstrip())
+        lines.put(None)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while True:
+        try:
+            line = lines.get(timeout=1)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            return
+        yield line
+
+
+@dataclass
+class Progress:
+    """Tells how far a build is: on a terminal in one line that changes, elsewhere by a line every ten seconds."""
+
+    label: str
+    started: float = field(default_factory=time.monotonic)
+    shown: float = 0.0
+    terminal: bool = field(default_factory=sys.stdout.isatty)
+
+    def show(self, text: str) -> None:
+        """Show `text`, unless something was shown just before."""
+        now = time.monotonic()
+        if now - max(self.shown, self.started) < (0.2 if self.terminal else 10.0):
+            return
+        self.shown = now
+        line = f"{self.label}: {text}, {elapsed(self.started)}"
+        print(f"\r\033[K{line}" if self.terminal else line, end="" if self.terminal else "\n", flush=True)
+
+    def end(self) -> None:
+        """Take the changing line away."""
+        if self.terminal:
+            print("\r\033[K", end="", flush=True)
+
+
+def elapsed(started: float) -> str:
+    """The time since `started`, for people."""
+    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

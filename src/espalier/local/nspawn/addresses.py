@@ -1,0 +1,72 @@
+"""Addresses of one world: a range for its bridge, one address for each node and each control plane. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
+
+DEFAULT_RANGE = "10.77.0.0/24"
+
+
+class BadRange(ValueError):
+    """The range can't be used; the message says why, and what can."""
+
+
+class RangeFull(Exception):
+    """Every address of the range is given away."""
+
+
+@dataclass(frozen=True)
+class AddressRange:
+    """An IPv4 network, whose first address is the bridge's."""
+
+    network: IPv4Network
+
+    @classmethod
+    def parse(cls, text: str) -> AddressRange:
+        """Read `10.77.0.0/24`. Raises `BadRange`."""
+        allowed = f"a private IPv4 network of /16 to /28, such as {DEFAULT_RANGE}"
+        try:
+            network = IPv4Network(text)
+        except (AddressValueError, NetmaskValueError, ValueError) as error:
+            raise BadRange(f"node addresses {text!r}: {error}; allowed: {allowed}") from None
+        if not 16 <= network.prefixlen <= 28 or not network.is_private or network.is_loopback:
+            raise BadRange(f"node addresses {text!r}: allowed is {allowed}")
+        return cls(network)
+
+    @property
+    def bridge(self) -> IPv4Address:
+        """Of the host, on the bridge: the nodes' way out."""
+        return self.network[1]
+
+    def with_length(self, address: IPv4Address) -> str:
+        """As `ip address add` takes it."""
+        return f"{address}/{self.network.prefixlen}"
+
+    def free(self, taken: Iterable[IPv4Address]) -> IPv4Address:
+        """The lowest address that is neither the bridge's nor taken. Raises `RangeFull`."""
+        used = {self.bridge, *taken}
+        for address in self.network.hosts():
+            if address not in used:
+                return address
+        raise RangeFull(
+            f"all {self.network.num_addresses - 3} addresses of {self.network} are in use: "
+            "delete a cluster, or start a world with a wider range (--node-addresses)"
+        )
+
+
+@dataclass(frozen=True)
+class Occupied:
+    """A network that the machine knows already, and where from: an interface or a route."""
+
+    network: IPv4Network
+    device: str
+
+
+def clash(wanted: AddressRange, occupied: Iterable[Occupied], *, own_bridge: str) -> Occupied | None:
+    """What already has addresses of the range, apart from the world's own bridge. Default routes overlap nothing."""
+    for other in occupied:
+        if other.device != own_bridge and other.network.prefixlen > 0 and other.network.overlaps(wanted.network):
+            return other
+    return None

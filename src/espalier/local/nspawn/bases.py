@@ -1,0 +1,44 @@
+"""What nodes start from, as this package needs it; assets build it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+_RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)")
+
+
+class NodeBase(Protocol):
+    """A file system that many nodes share, and a store of images that is cheap to clone."""
+
+    @property
+    def version(self) -> str:
+        """Kubernetes, without a leading v."""
+
+    @property
+    def lower(self) -> str:
+        """The option `lowerdir` of an overlay mount."""
+
+    @property
+    def images(self) -> Mapping[str, str]:
+        """Full names of the images in the store, and their digests."""
+
+    def clone_store(self, target: Path) -> None:
+        """Make a /var/lib/containerd with all images. Blocks; raises `OSError`."""
+
+
+FindBase = Callable[[str], NodeBase]
+"""From a Kubernetes version like 1.35.4 to its base. Raises an exception that says what to do about a missing one."""
+
+
+def plain_version(version: str) -> str:
+    """The version of Kubernetes that a distribution's version stands for: 1.35.4 of v1.35.4-eks-1-35-1.
+
+    Raises `ValueError` when it is none.
+    """
+    found = _RELEASE.match(version)
+    if found is None:
+        raise ValueError(f"Kubernetes version {version!r}: allowed is one like v1.35.4")
+    return found[1]

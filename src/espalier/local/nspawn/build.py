@@ -1,0 +1,104 @@
+"""The wiring of this component: which controllers a manager runs for real nodes, and how a world ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.local.capi.objects import cluster_key
+from espalier.local.capi.scheme import replanned
+from espalier.local.nspawn import container
+from espalier.local.nspawn.addresses import AddressRange
+from espalier.local.nspawn.balancing import Balancing
+from espalier.local.nspawn.bases import FindBase
+from espalier.local.nspawn.clusters import InfrastructureClusters
+from espalier.local.nspawn.machines import InfrastructureMachines
+from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
+from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
+from espalier.local.nspawn.state import State
+from espalier.releases import Releases
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+
+WORKERS = 8
+"""Nodes that are worked on at a time; booting more at once makes none of them faster."""
+
+
+def build(
+    client: Client,
+    caches: Caches,
+    *,
+    clock: Clock,
+    state: State,
+    addresses: AddressRange,
+    find_base: FindBase,
+    releases: Releases,
+    bridge: str = DEFAULT_BRIDGE,
+) -> list[Controller]:
+    """The controllers of real nodes, for a manager to run. What a former run left is taken over."""
+    site = Site.of(
+        client,
+        caches,
+        clock=clock,
+        state=state,
+        bridge=Bridge(state, addresses, bridge),
+        find_base=find_base,
+        stand_ins=kindnetd_images(releases),
+    )
+    cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
+    machines = InfrastructureMachines(site)
+    clusters = InfrastructureClusters(site, Balancing(state))
+    of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
+    of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
+    machines.enqueue = of_machines.enqueue
+
+    def machines_of_machine(machine: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_machines.by_index(BY_OWNER, machine.metadata.uid)]
+
+    def machines_in(object_: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_machines.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+
+    def clusters_in(object_: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_clusters.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+
+    def clusters_of_cluster(cluster: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_clusters.by_index(BY_OWNER, cluster.metadata.uid)]
+
+    def machines_of_cluster(cluster: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_machines.by_index(BY_CLUSTER, str(cluster.key))]
+
+    of_machines.watch(site.infrastructure_machines)
+    of_machines.watch(site.machines, machines_of_machine)
+    of_machines.watch(site.secrets, machines_in, predicate=_is_new)
+    of_machines.watch(site.clusters, machines_of_cluster)
+    of_clusters.watch(site.infrastructure_clusters)
+    of_clusters.watch(site.infrastructure_machines, clusters_in)
+    of_clusters.watch(site.clusters, clusters_of_cluster)
+    return [of_machines, of_clusters]
+
+
+async def remove_everything(state: State) -> None:
+    """Have no node, process, mount, interface or file of a world. No controllers of it may run."""
+    for record in state.nodes():
+        await container.take_away(state.folder(record.id))
+        state.forget_node(record.id)
+    await Balancing(state).end()
+    network = state.network()
+    if network is not None:
+        await remove_link(network.bridge)
+    state.forget_network()
+
+
+def kindnetd_images(releases: Releases) -> list[str]:
+    """The images that manifests ask for whose work is done here, of all releases."""
+    all_releases = (releases.release(version) for version in releases.versions)
+    bundles = (bundle for release in all_releases for bundle in release.bundles.spec.versions_bundles)
+    found = {bundle.kindnetd.image.uri for bundle in bundles if bundle.kindnetd and bundle.kindnetd.image}
+    return sorted(found)
+
+
+def _is_new(old: Object | None, new: Object | None) -> bool:
+    return old is None

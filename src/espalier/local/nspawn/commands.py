@@ -1,0 +1,75 @@
+"""Programs of the machine: run without a shell and without blocking; what they say on failure is the error."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LAST_LINES = 8
+
+
+_LAUNCH = """
+pid=$1 log=$2; shift 2
+while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done
+shift
+echo $$ > "$pid.new" && mv "$pid.new" "$pid" || exit
+exec "$@" < /dev/null >> "$log" 2>&1
+"""
+"""Enters control groups, writes its own number down, and becomes the program."""
+
+
+class CommandFailed(Exception):
+    """A program ended with another code than 0. The message has the last lines that it said."""
+
+    def __init__(self, command: Sequence[str], code: int, said: str) -> None:
+        lines = said.strip().splitlines()[-LAST_LINES:]
+        super().__init__(f"{' '.join(command)}: exit code {code}" + (": " + "\n".join(lines) if lines else ""))
+        self.code = code
+        self.said = said
+
+
+async def run(
+    *command: str, environment: Mapping[str, str] | None = None, stdin: bytes | None = None, seconds: float = 120.0
+) -> str:
+    """What a program says. Raises `CommandFailed`, also when it is not done after so many seconds (code -9)."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment} if environment else None,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await process.communicate(stdin)
+    except TimeoutError:
+        raise CommandFailed(command, -9, f"not done after {seconds:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise CommandFailed(command, process.returncode or 0, (err or out).decode(errors="replace"))
+    return out.decode(errors="replace")
+
+
+async def start_apart(
+    command: Sequence[str],
+    *,
+    pid: Path,
+    log: Path,
+    groups: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Start a program that outlives this process: no child, in a session of its own and in these control groups.
+
+    Its number is in the file `pid` from its first moment on. Raises `CommandFailed` when it could not be started.
+    """
+    pid.unlink(missing_ok=True)
+    launcher = ("setsid", "--fork", "sh", "-c", _LAUNCH, "launch", str(pid), str(log))
+    # The pipes of the launcher close when the program has taken its place: until then `run` waits.
+    said = await run(*launcher, *map(str, groups), "--", *command, environment=environment)
+    if not pid.exists():
+        raise CommandFailed(command, 1, said or "it could not enter its control groups")

@@ -1,0 +1,65 @@
+"""What is to be done next for a node. Pure: from what is on the machine to one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Bootstrap(StrEnum):
+    """How far a node is with its bootstrap data."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Step(StrEnum):
+    """The next step; each leads to another situation, so that an interrupted one is done again."""
+
+    WRITE_DOWN = "WriteDown"
+    PREPARE = "Prepare"
+    SWITCH_ON = "SwitchOn"
+    CLEAR = "Clear"
+    """Something of the node runs, but not its first process: what is left is ended, and it is switched on again."""
+    STAY_OFF = "StayOff"
+    AWAIT_START = "AwaitStart"
+    AWAIT_BOOTSTRAP = "AwaitBootstrap"
+    SAY_FAILED = "SayFailed"
+    PROVISION = "Provision"
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is on the machine of a node that is wanted, and whether it was reported as ready for use before."""
+
+    is_written_down: bool = False
+    is_prepared: bool = False
+    is_supervised: bool = False
+    """systemd-nspawn runs."""
+    has_processes: bool = False
+    has_started: bool = False
+    """Its first process runs."""
+    is_crashed: bool = False
+    is_provisioned: bool = False
+    bootstrap: Bootstrap = Bootstrap.RUNNING
+
+
+def next_step(situation: Situation) -> Step:
+    """The step that is due."""
+    s = situation
+    if not s.is_written_down:
+        return Step.WRITE_DOWN
+    if s.is_crashed:
+        return Step.STAY_OFF
+    if not s.is_supervised:
+        if s.has_processes:
+            return Step.CLEAR
+        return Step.SWITCH_ON if s.is_prepared else Step.PREPARE
+    if not s.has_started:
+        return Step.AWAIT_START
+    if s.is_provisioned:
+        return Step.PROVISION
+    if s.bootstrap is Bootstrap.FAILED:
+        return Step.SAY_FAILED
+    return Step.PROVISION if s.bootstrap is Bootstrap.SUCCEEDED else Step.AWAIT_BOOTSTRAP

@@ -1,0 +1,198 @@
+"""What this world made on the machine, on disk: written before it is made, forgotten after it is gone.
+
+One folder for each node and one file about the network. Files are replaced whole, so a reader finds the old or the
+new content, whatever moment the writer ended at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from espalier.api.resource import Key
+from espalier.local.nspawn.processes import Process
+
+_NODE = "node.json"
+_NETWORK = "network.json"
+_BALANCER = "balancer.json"
+
+
+class NodeRecord(msgspec.Struct, frozen=True):
+    """One node. `id` names it on the machine (interface, cgroup, folder), `name` in its cluster."""
+
+    id: str
+    name: str
+    namespace: str
+    uid: str
+    """Of the infrastructure object: another object of the same name is another node."""
+    cluster: str
+    address: str
+    version: str
+    """Kubernetes version of the base that the node was made from."""
+    control_plane: bool = False
+    crashed: bool = False
+    """Stopped on purpose, as a machine that breaks: it is not switched on again."""
+
+    @property
+    def key(self) -> Key:
+        """Of the infrastructure object."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def cluster_key(self) -> Key:
+        """Of the Cluster."""
+        return Key(self.namespace, self.cluster)
+
+
+class EndpointRecord(msgspec.Struct, frozen=True):
+    """Address of a control plane on the bridge, by its Cluster."""
+
+    cluster: str
+    """Namespace and name."""
+    uid: str
+    address: str
+    port: int
+
+
+class NetworkRecord(msgspec.Struct, frozen=True):
+    """The bridge, and the addresses of control planes that lie on it."""
+
+    bridge: str
+    range: str
+    endpoints: tuple[EndpointRecord, ...] = ()
+
+
+class BalancerRecord(msgspec.Struct, frozen=True):
+    """The process in front of all control planes."""
+
+    process: Process
+
+
+def node_id(uid: str) -> str:
+    """Name of a node on the machine: short, because names of interfaces are."""
+    return f"esp-{uid.replace('-', '')[:8]}"
+
+
+class NodeFolder:
+    """Paths of one node. Nothing is created by naming it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record = path / _NODE
+        self.root = path / "root"
+        """Where the overlay is mounted."""
+        self.upper = path / "upper"
+        self.work = path / "work"
+        self.containerd = path / "containerd"
+        self.pid = path / "pid"
+        """Number of the supervising systemd-nspawn, written by itself before it becomes that."""
+        self.console = path / "console.log"
+
+    @property
+    def id(self) -> str:
+        """Name of the node on the machine."""
+        return self.path.name
+
+
+class State:
+    """The folder of a world's real nodes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, id_: str) -> NodeFolder:
+        """Paths of a node."""
+        return NodeFolder(self.root / id_)
+
+    def nodes(self) -> list[NodeRecord]:
+        """All nodes that are written down, by name."""
+        found = (_read(path, NodeRecord) for path in self._node_files())
+        return sorted((record for record in found if record), key=lambda record: (record.namespace, record.name))
+
+    def node(self, id_: str) -> NodeRecord | None:
+        """A node that is written down."""
+        return _read(self.folder(id_).record, NodeRecord)
+
+    def write_node(self, record: NodeRecord) -> None:
+        """Write a node down."""
+        _write(self.folder(record.id).record, record)
+
+    def forget_node(self, id_: str) -> None:
+        """Delete the folder of a node of which nothing else is left; the record goes last."""
+        folder = self.folder(id_)
+        with suppress(FileNotFoundError):
+            for entry in os.listdir(folder.path):
+                path = folder.path / entry
+                if path == folder.record:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+            folder.record.unlink(missing_ok=True)
+            folder.path.rmdir()
+
+    def network(self) -> NetworkRecord | None:
+        """The network, None when there is none."""
+        return _read(self.root / _NETWORK, NetworkRecord)
+
+    def write_network(self, record: NetworkRecord) -> None:
+        """Write the network down."""
+        _write(self.root / _NETWORK, record)
+
+    def balancer(self) -> BalancerRecord | None:
+        """The process in front of the control planes."""
+        return _read(self.root / _BALANCER, BalancerRecord)
+
+    def write_balancer(self, record: BalancerRecord) -> None:
+        """Write that process down."""
+        _write(self.root / _BALANCER, record)
+
+    def forget_network(self) -> None:
+        """Delete all that is written about the network, once it is gone."""
+        for path in (self.root / _BALANCER, self.root / _NETWORK, *self.root.glob("balancer.*")):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.root.rmdir()
+
+    def taken(self) -> Iterator[IPv4Address]:
+        """Addresses that are given away."""
+        for record in self.nodes():
+            yield IPv4Address(record.address)
+        network = self.network()
+        for endpoint in network.endpoints if network else ():
+            yield IPv4Address(endpoint.address)
+
+    def _node_files(self) -> list[Path]:
+        return sorted(self.root.glob(f"*/{_NODE}"))
+
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+def _read(path: Path, type_: type[R]) -> R | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=type_)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise ValueError(
+            f"{path}: {error}; it was written by another version: remove its nodes with that one"
+        ) from None
+
+
+def _write(path: Path, record: msgspec.Struct) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(record), indent=1))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
