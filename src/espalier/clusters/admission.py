@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +23,9 @@ from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import kubernetes_versions, release_name
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from espalier.runtime.webhooks import Webhooks
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
@@ -81,8 +84,7 @@ class Admission:
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            same = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
-            return AdmissionResponse(warnings=(summary.NOTHING,) if same else ())
+            return AdmissionResponse(warnings=tuple(self._foreseen(request, new)))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
@@ -92,9 +94,12 @@ class Admission:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
-        elif request.dry_run:
-            warnings = (*warnings, *summary.sentences(self._observer.scope_of(request.object)))
-        return AdmissionResponse(warnings=warnings)
+        return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
+
+    def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
+        """What would happen, for those who only ask."""
+        if request.dry_run and request.object is not None and self._observer.is_filled and not is_self_managed(new):
+            yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
