@@ -37,12 +37,15 @@ class ManagedClusters:
     workloads: Workloads
     clusters: Cache
 
-    async def apply(self, name: str = "docker.yaml", *, namespace: str = NAMESPACE, **spec: object) -> None:
-        """Apply an example, with these fields of the Cluster's spec."""
+    async def apply(
+        self, name: str = "docker.yaml", *, namespace: str = NAMESPACE, name_of: str = "garden", **spec: object
+    ) -> None:
+        """Apply an example, under another name if one is given, with these fields of the Cluster's spec."""
         for document in read_manifests((EXAMPLES / name).read_bytes(), source=name):
             tree = document.tree
-            tree["metadata"]["namespace"] = namespace
+            tree["metadata"] |= {"namespace": namespace, "name": name_of}
             if tree["kind"] == "Cluster":
+                tree["spec"]["datacenterRef"]["name"] = name_of
                 tree["spec"] |= spec
             await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
 

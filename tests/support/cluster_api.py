@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,20 +17,29 @@ import msgspec
 from espalier import clusters
 from espalier.api.capi import docker
 from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
-from espalier.api.core import SECRET
+from espalier.api.capi.machine import Machine
+from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
+from espalier.api.meta import OwnerReference, Tree
+from espalier.api.resource import Key
 from espalier.cli import manifests
 from espalier.clusters.design import Components, Design, Provider
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.render import docker as docker_provider
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.local.addons import Network
 from espalier.local.build import Timing, build_machines
+from espalier.local.capi import names
+from espalier.local.capi.certificates import kubeconfig_secret
 from espalier.local.management import prepare
 from espalier.local.real import cluster_api, control_plane, processes, programs
 from espalier.local.stores import MemoryStores
@@ -40,6 +49,7 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.webhooks import Webhooks
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
@@ -74,6 +84,65 @@ class RealClusterApi(ManagedClusters):
                 "stringData": {name: pem.decode() for name, pem in data.items()},
             }
             await self.client.apply(SECRET, body)
+
+    async def head_start(self, cluster: str, version: str) -> None:
+        """Have the API server of a cluster answer before its first machine boots.
+
+        Cluster API tries to reach a cluster as soon as its infrastructure is there, and again only 30 s later when that
+        failed; at that moment it always fails. So the administrator brings authority and kubeconfig as well.
+        """
+        key, now = Key(SYSTEM_NAMESPACE, cluster), SystemClock().now()
+        endpoint = self.workloads.reserve(key)
+        authority = Authority.create("kubernetes", now=now)
+        server = f"https://{endpoint.host}:{endpoint.port}"
+        kubeconfig = kubeconfig_secret(
+            key, server, authority, OwnerReference(api_version="", kind="", name="", uid=""), now=now
+        )
+        kubeconfig["metadata"].pop("ownerReferences")
+        await self.client.apply(SECRET, kubeconfig)
+        data = {"tls.crt": authority.certificate.decode(), "tls.key": authority.key.decode()}
+        metadata = {**kubeconfig["metadata"], "name": f"{cluster}-ca"}
+        await self.client.apply(SECRET, kubeconfig | {"metadata": metadata, "data": {}, "stringData": data})
+        await self.workloads.open(key, endpoint, authority=authority, version=version, network=Network())
+
+    async def without_pods_to_drain(self, cluster: str) -> None:
+        """Scale CoreDNS away: Cluster API looks at a node that it drains every 20 s only."""
+        secret = await self.client.get(SECRET, f"{cluster}-kubeconfig", SYSTEM_NAMESPACE)
+        workload = self.workloads.connect(secret.decode(Secret).data["value"])
+        patch = {"spec": {"replicas": 0}}
+        await workload.patch(DEPLOYMENT, "coredns", "kube-system", patch=patch, type=PatchType.MERGE)
+
+    def machine_names(self, cluster: str) -> dict[str, set[str]]:
+        """Names of a cluster's Machines by the MachineDeployment, or empty for the control plane."""
+        found: dict[str, set[str]] = {}
+        for machine in self.machinery.of(Machine.resource).list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}"):
+            found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
+        return found
+
+    async def until_machines_rest(self, cluster: str) -> None:
+        """Wait until no Machine of the cluster is being deleted any more."""
+        machines = self.machinery.of(Machine.resource)
+        changed = asyncio.Event()
+        stop = machines.subscribe(lambda _old, _new, _first: changed.set())
+        try:
+            async with asyncio.timeout(300):
+                while any(
+                    machine.metadata.deletion_timestamp
+                    for machine in machines.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")
+                ):
+                    changed.clear()
+                    await changed.wait()
+        finally:
+            stop()
+
+    async def preview(self, key: Key, manifest: Sequence[Tree]) -> Preview:
+        """What `espalier plan` would say of a manifest."""
+        world = await reading.read(self.client, {key})
+        snapshot = Snapshot()
+        observer = Observer(snapshot, Releases.load(), providers=EXTERNAL_ETCD)
+        snapshot.fill(world.objects)
+        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
+        return previews.of_change(key, manifest)
 
 
 class ExternalEtcdProvider:
