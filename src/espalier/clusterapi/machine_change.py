@@ -25,7 +25,6 @@ CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 
 _OWN_DOMAIN = "cluster.x-k8s.io"
 _TEMPLATE_HASH = "machine-template-hash"
-_HEALTH_TIMEOUT = "controlPlaneComponentHealthCheckSeconds"
 _LOCAL_MODE = "ControlPlaneKubeletLocalMode"
 _LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = (1, 31), (1, 36)
 _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
@@ -154,12 +153,9 @@ def of_machine_template(template: MachineTemplate) -> MachineParts:
 def bootstrap_for_comparison(spec: Tree) -> Tree:
     """A KubeadmConfig's spec without what does not count: a machine that began the cluster equals one that joined it.
 
-    Not compared: how a machine finds the cluster, its endpoint, how long it waits for components to be healthy, and
-    DNS, which Cluster API updates by itself.
+    Not compared: how a machine finds the cluster, its endpoint, and DNS, which Cluster API updates by itself.
     """
     join = dict(spec.get("joinConfiguration") or _as_join(spec.get("initConfiguration") or {}))
-    if timeouts := join.get("timeouts"):
-        join["timeouts"] = {name: value for name, value in timeouts.items() if name != _HEALTH_TIMEOUT}
     for name in ("discovery", "caCertPath", "controlPlane"):
         join.pop(name, None)
     cluster = dict(spec.get("clusterConfiguration") or {})

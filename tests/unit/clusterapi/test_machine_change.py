@@ -224,13 +224,3 @@ def test_what_cluster_api_adds_to_a_control_plane_machine_is_no_reason_to_replac
 def test_a_gate_that_the_control_plane_sets_itself_is_left_as_it_is() -> None:
     asked = control_plane(clusterConfiguration={**CONFIG["clusterConfiguration"], "featureGates": {LOCAL_MODE: False}})
     assert machine_change(machine(with_gates({LOCAL_MODE: False})), asked).kind is ChangeKind.NOTHING
-
-
-def test_how_long_a_machine_waits_for_components_is_no_reason_to_replace_it() -> None:
-    waits = {"controlPlaneComponentHealthCheckSeconds": 300}
-    asked = control_plane(joinConfiguration={**CONFIG["joinConfiguration"], "timeouts": waits})
-    assert machine_change(machine(joined()), asked).kind is ChangeKind.NOTHING
-    asked = control_plane(
-        joinConfiguration={**CONFIG["joinConfiguration"], "timeouts": {**waits, "discoverySeconds": 9}}
-    )
-    assert machine_change(machine(joined()), asked).kind is ChangeKind.REPLACE
