@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,29 +16,18 @@ import msgspec
 
 from espalier import clusters
 from espalier.api.capi import docker
-from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
-from espalier.api.capi.machine import Machine
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
-from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.kinds import KubeObject
-from espalier.api.meta import OwnerReference, Tree
+from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.cli import manifests
-from espalier.clusters.design import Components, Design, Provider
-from espalier.clusters.observe import Observer
-from espalier.clusters.preview import reading
-from espalier.clusters.preview.previews import Preview, Previews
-from espalier.clusters.render import docker as docker_provider
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.addons import Network
 from espalier.local.build import Timing, build_machines
-from espalier.local.capi import names
 from espalier.local.capi.certificates import kubeconfig_secret
 from espalier.local.management import prepare
 from espalier.local.real import cluster_api, control_plane, processes, programs
@@ -49,10 +38,10 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
-from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.webhooks import Webhooks
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
+from tests.support.external_etcd import EXTERNAL_ETCD
 
 INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
@@ -111,67 +100,6 @@ class RealClusterApi(ManagedClusters):
         workload = self.workloads.connect(secret.decode(Secret).data["value"])
         patch = {"spec": {"replicas": 0}}
         await workload.patch(DEPLOYMENT, "coredns", "kube-system", patch=patch, type=PatchType.MERGE)
-
-    def machine_names(self, cluster: str) -> dict[str, set[str]]:
-        """Names of a cluster's Machines by the MachineDeployment, or empty for the control plane."""
-        found: dict[str, set[str]] = {}
-        for machine in self.machinery.of(Machine.resource).list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}"):
-            found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
-        return found
-
-    async def until_machines_rest(self, cluster: str) -> None:
-        """Wait until no Machine of the cluster is being deleted any more."""
-        machines = self.machinery.of(Machine.resource)
-        changed = asyncio.Event()
-        stop = machines.subscribe(lambda _old, _new, _first: changed.set())
-        try:
-            async with asyncio.timeout(300):
-                while any(
-                    machine.metadata.deletion_timestamp
-                    for machine in machines.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")
-                ):
-                    changed.clear()
-                    await changed.wait()
-        finally:
-            stop()
-
-    async def preview(self, key: Key, manifest: Sequence[Tree]) -> Preview:
-        """What `espalier plan` would say of a manifest."""
-        world = await reading.read(self.client, {key})
-        snapshot = Snapshot()
-        observer = Observer(snapshot, Releases.load(), providers=EXTERNAL_ETCD)
-        snapshot.fill(world.objects)
-        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
-        return previews.of_change(key, manifest)
-
-
-class ExternalEtcdProvider:
-    """Docker, with etcd elsewhere."""
-
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
-        return docker_provider.infrastructure_cluster(design)
-
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        config = docker_provider.control_plane_config(design)
-        assert config.cluster_configuration is not None
-        folder = "/etc/kubernetes/pki"
-        external = ExternalEtcd(
-            endpoints=["https://127.0.0.1:2379"],
-            ca_file=f"{folder}/etcd/ca.crt",
-            cert_file=f"{folder}/apiserver-etcd-client.crt",
-            key_file=f"{folder}/apiserver-etcd-client.key",
-        )
-        configuration = msgspec.structs.replace(config.cluster_configuration, etcd=Etcd(external=external))
-        return msgspec.structs.replace(config, cluster_configuration=configuration)
-
-    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return docker_provider.worker_config(design, group)
-
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        return docker_provider.machine_template(design, components, name)
-
-
-EXTERNAL_ETCD: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: ExternalEtcdProvider()}
 
 
 def why_no_cluster_api() -> str:
@@ -234,6 +162,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             machinery=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
+            providers=EXTERNAL_ETCD,
             supervisor=supervisor,
             folder=folder,
         )
