@@ -55,6 +55,18 @@ def test_containerd_has_what_was_written_under_the_digests_that_were_told(progra
     assert [path.read_text() for path in store.rglob("fs/etc/own")] == ["hello"]
 
 
+def test_nodes_do_not_share_the_identity_of_the_containerd_that_filled_the_store(
+    programs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "hello").write_text("hello")
+    write_archive([Image(("a.example/b:1",), (Layer({"hello": tmp_path / "hello"}),), ("/hello",))], tmp_path / "a.tar")
+    store = tmp_path / "store"
+    store.mkdir()
+    image_store.fill(store, tmp_path / "a.tar", programs, label="test")
+    assert (store / "io.containerd.metadata.v1.bolt/meta.db").exists()
+    assert not (store / image_store.IDENTITY).exists()
+
+
 def test_a_clone_of_a_bases_store_serves_all_its_images(programs: Path, tmp_path: Path) -> None:
     try:
         base = find_base("1.35.4")

@@ -14,6 +14,7 @@ from espalier.local.assets.node_root import OWN_MOUNTS
 from espalier.local.assets.processes import BuildFailed, run
 
 START_SECONDS = 60
+IDENTITY = "io.containerd.grpc.v1.introspection/uuid"
 CONTAINERD = """\
 version = 3
 root = "{folder}/containerd"
@@ -39,6 +40,7 @@ def fill(store: Path, archive: Path, programs: Path, *, pinned: Sequence[str] = 
             run([*ctr, "images", "label", name, "io.cri-containerd.image=managed"], label)
         for name in pinned:
             run([*ctr, "images", "label", name, "io.cri-containerd.pinned=pinned"], label)
+    (store / IDENTITY).unlink(missing_ok=True)  # each node's containerd makes its own
 
 
 @contextlib.contextmanager
