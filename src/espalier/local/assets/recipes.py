@@ -177,7 +177,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
             etcd_tag=etcd_tag,
             pause_tag=pause_tag,
             repository=repository,
-            size=600 * MIB,
+            size=300 * MIB,
             workspace=0,
             minutes=0.5,
         )
