@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+
+from cyclopts import App
+
+from espalier.cli.main import ROOMS
 
 
 def loaded(module: str) -> set[str]:
@@ -20,6 +25,18 @@ def test_the_manager_loads_neither_the_laptop_world_nor_the_embedded_api_server(
 
 
 def test_no_command_loads_the_laptop_world_before_it_is_asked_for_one() -> None:
-    assert not {
-        name for name in loaded("espalier.cli.main") if name.startswith(("espalier.local", "espalier.apiserver"))
-    }
+    whole = loaded("espalier.cli.main; espalier.cli.main.program()")
+    assert "espalier.cli.up" in whole
+    assert not {name for name in whole if name.startswith(("espalier.local", "espalier.apiserver"))}
+
+
+def test_a_command_loads_no_other_commands() -> None:
+    whole = loaded("espalier.cli.main; espalier.cli.main.program(['plan'])")
+    assert {f"espalier.cli.{room}" for room in ROOMS} & whole == {"espalier.cli.plan"}
+
+
+def test_every_command_is_found_by_its_name() -> None:
+    for room, commands in ROOMS.items():
+        app = App(name=room)
+        import_module(f"espalier.cli.{room}").register(app)
+        assert tuple(name for name in app if not name.startswith("-")) == tuple(commands)

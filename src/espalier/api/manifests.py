@@ -115,8 +115,8 @@ def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]
         yield tree, node
 
 
-def check(documents: Sequence[Document]) -> None:
-    """Make sure that the documents are those of one cluster, each of them as its schema says.
+def check(documents: Sequence[Document], *, several: bool = False) -> None:
+    """Make sure that the documents are those of one cluster (or of `several`), each of them as its schema says.
 
     References are checked as far as the documents tell: a manifest without any datacenter config may refer to one that
     is there already. Raises `ManifestError` naming every problem.
@@ -128,7 +128,7 @@ def check(documents: Sequence[Document]) -> None:
     clusters = [document for document in documents if document.kind == Cluster.resource.kind]
     if not clusters:
         problems.append(_no_cluster(documents))
-    others = [cluster for cluster in clusters[1:] if cluster.name != clusters[0].name]
+    others = [cluster for cluster in clusters[1:] if cluster.name != clusters[0].name and not several]
     for cluster in others:
         message = f"a manifest holds one Cluster; the first is in {clusters[0].source}:{clusters[0].line('')}"
         problems.append(cluster.problem(Violation("metadata.name", shown(cluster.name), "one Cluster", message)))

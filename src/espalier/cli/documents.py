@@ -16,8 +16,8 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 
 
-def read(files: Sequence[str]) -> list[Document]:
-    """All documents of the files; `-` is standard input.
+def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
+    """All documents of the files, of one cluster or of `several`; `-` is standard input.
 
     Raises `ManifestError` (every problem with file, line and field) and `Failure` for a file that can't be read.
     """
@@ -33,7 +33,7 @@ def read(files: Sequence[str]) -> list[Document]:
             raise Failure(f"{name}: there is no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
-    manifests.check(documents)
+    manifests.check(documents, several=several)
     return documents
 
 
@@ -55,6 +55,13 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
             tree["metadata"].setdefault("namespace", namespace)
         prepared.append((resource, tree))
     return sorted(prepared, key=lambda item: item[0] == Cluster.resource)
+
+
+def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a Cluster refers to another object of its manifest; both have their namespace."""
+    reference = cluster["spec"].get("datacenterRef") or {}
+    same = other["metadata"].get("namespace") == cluster["metadata"]["namespace"]
+    return same and (other["kind"], other["metadata"]["name"]) == (reference.get("kind"), reference.get("name"))
 
 
 async def apply_all(

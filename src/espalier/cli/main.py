@@ -6,27 +6,13 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from importlib import import_module, metadata
 from typing import Any, NoReturn
 
 import uvloop
 from cyclopts import App, CycloptsError
 
-from espalier.cli import (
-    assets,
-    completion,
-    demo,
-    describe,
-    get,
-    kubeconfig,
-    lifecycle,
-    manager,
-    manifests,
-    nodes,
-    releases,
-    up,
-    version,
-)
 from espalier.cli.failures import Exit, explain
 
 EPILOGUE = """
@@ -37,29 +23,39 @@ State of the laptop world lies under `$ESPALIER_HOME` (default: `espalier` in th
 `$ESPALIER_HOME/kubeconfig` is for kubectl.
 """
 
-app = App(
-    name="espalier",
-    help="Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects.",
-    help_format="markdown",
-    help_epilogue=EPILOGUE,
-    version=version.text,
-)
-for room in (
-    up,
-    demo,
-    lifecycle,
-    get,
-    describe,
-    kubeconfig,
-    releases,
-    manager,
-    manifests,
-    assets,
-    nodes,
-    version,
-    completion,
-):
-    room.register(app)
+ROOMS: Mapping[str, Sequence[str]] = {
+    "up": ("up", "down", "status"),
+    "demo": ("demo",),
+    "lifecycle": ("create", "upgrade", "delete"),
+    "plan": ("plan",),
+    "generate": ("generate",),
+    "get": ("get",),
+    "describe": ("describe",),
+    "kubeconfig": ("kubeconfig",),
+    "releases": ("releases",),
+    "manager": ("manager",),
+    "manifests": ("manifests",),
+    "assets": ("assets",),
+    "nodes": ("nodes",),
+    "version": ("version",),
+    "completion": ("completion",),
+}
+"""Modules of this package, and the commands that each adds to the program."""
+
+
+def program(tokens: Sequence[str] = ()) -> App:
+    """The program, with the commands that a command line can mean: to import all of them takes longer than most run."""
+    app = App(
+        name="espalier",
+        help="Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects.",
+        help_format="markdown",
+        help_epilogue=EPILOGUE,
+        version=lambda: metadata.version("espalier"),
+    )
+    named = [room for room, commands in ROOMS.items() if tokens and tokens[0] in commands and room != "completion"]
+    for room in named or ROOMS:
+        import_module(f"espalier.cli.{room}").register(app)
+    return app
 
 
 async def _finish(awaitable: Awaitable[Any]) -> Any:
@@ -69,7 +65,7 @@ async def _finish(awaitable: Awaitable[Any]) -> Any:
 def run(tokens: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=True)
+        command, bound, _ = program(tokens).parse_args(tokens, exit_on_error=False, print_error=True)
     except CycloptsError:
         return Exit.USAGE
     try:

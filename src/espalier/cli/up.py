@@ -32,6 +32,8 @@ from espalier.runtime import logs
 
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
+REAL_START_SECONDS = 240.0
+"""A real management cluster is ready in about fifteen seconds on a machine that has nothing else to do."""
 
 
 class Nodes(StrEnum):

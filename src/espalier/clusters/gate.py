@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.clusters import names
 from espalier.kube.objects import Object
 
 FORMAT = "v1"
@@ -52,16 +53,19 @@ class Gate(Enum):
 def mark(cluster: Object, children: Iterable[Object], data: Mapping[str, Mapping[str, bytes]] | None = None) -> str:
     """The mark of a cluster that was reconciled with this content.
 
-    Content is the name of the Cluster, its spec, the specs of its children, and `data`: that of Secrets and ConfigMaps
-    on which rendered objects depend, by `Kind namespace/name`. Specs count as they are stored: fields that this manager
-    doesn't know do, and defaults that it would fill in don't. Order of keys and nulls is no content, nor are metadata
-    (but the name, so that a copy of a Cluster is not taken for the original) and status.
+    Content is the name of the Cluster, its spec, the patches it consents to (an annotation), the specs of its children,
+    and `data`: that of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`. Specs count
+    as they are stored: fields that this manager doesn't know do, and defaults that it would fill in don't. Order of
+    keys and nulls is no content, nor are other metadata (but the name, so that a copy of a Cluster is not taken for the
+    original) and status.
     """
     content = {
         "cluster": _content(cluster),
         "children": sorted(map(_content, children), key=_encode),
         "data": data or {},
     }
+    if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier marks stay good
+        content["patches"] = sorted(patches)
     return f"{FORMAT}:{blake2b(_encode(content), digest_size=_DIGEST_BYTES, key=_KEY).hexdigest()}"
 
 

@@ -21,6 +21,9 @@ KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
 GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 """On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
 
+PATCHES_ANNOTATION = f"{GROUP}/patches"
+"""On the Cluster, by people: names of patch layers that it consents to, by comma. Counts as content."""
+
 # Conditions of a Cluster.
 READY = "Ready"
 CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
@@ -73,6 +76,12 @@ def cluster_of(labels: Mapping[str, str]) -> Key | None:
     """The Cluster for which an object with these labels was made, None for an object of others."""
     name, namespace = labels.get(CLUSTER_NAME_LABEL), labels.get(CLUSTER_NAMESPACE_LABEL)
     return Key(namespace, name) if name and namespace else None
+
+
+def consents(annotations: Mapping[str, str]) -> frozenset[str]:
+    """The patch layers that a Cluster with these annotations consents to, known or not."""
+    given = (name.strip() for name in annotations.get(PATCHES_ANNOTATION, "").split(","))
+    return frozenset(filter(None, given))
 
 
 def machine_deployment(cluster: str, group: str) -> str:

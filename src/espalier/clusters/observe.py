@@ -21,7 +21,7 @@ from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
-from espalier.clusters.layers import LAYERS, Layer, chosen, release
+from espalier.clusters.layers import LAYERS, Layer, chosen, offered, release
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
@@ -148,6 +148,7 @@ class Observer:
             design=made,
             problem=problem,
             isolation=self._isolation,
+            offered=self.offered_to(cluster),
         )
 
     def _design(self, cluster: eksa.Cluster, bundles: Bundles | None) -> tuple[Design | None, str]:
@@ -166,7 +167,15 @@ class Observer:
         """What a cluster is rendered with: the layers of its release, or without `Isolation.LAYERS` all there are."""
         if self._isolation is not Isolation.LAYERS:
             return tuple(self._layers)
-        return chosen(self._layers, self._release_of(cluster.spec))
+        consents = names.consents(cluster.metadata.annotations)
+        return chosen(self._layers, self._release_of(cluster.spec), consents)
+
+    def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
+        """The patches that a cluster could have and does not consent to."""
+        if self._isolation is not Isolation.LAYERS:
+            return ()
+        consents = names.consents(cluster.metadata.annotations)
+        return offered(self._layers, self._release_of(cluster.spec), consents)
 
     def _release_of(self, spec: eksa.ClusterSpec) -> semver.Version | None:
         """The release that `eksaVersion` names; else the first to which the Bundles of `bundlesRef` belong."""

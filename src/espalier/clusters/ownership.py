@@ -48,6 +48,17 @@ def differences(wanted: Tree, live: Object) -> list[str]:
     return sorted(set(_differences(_comparable(wanted), live.tree, fields, ())))
 
 
+def laid_over(live: Object, wanted: Tree) -> Tree:
+    """What the object is after what we want was applied to it: what we owned and no longer want is gone."""
+    fields = owned_fields(live) or {}
+    tree = live.tree
+    body = {name: value for name, value in wanted.items() if name != "metadata"}
+    rest = {name: value for name, value in tree.items() if name != "metadata"}
+    merged: Tree = _laid_over(rest, body, {name: below for name, below in fields.items() if name != "f:metadata"})
+    metadata = _laid_over(tree["metadata"], wanted["metadata"], fields.get("f:metadata", {}))
+    return {**merged, "metadata": metadata}
+
+
 def has_content(wanted: Tree, live: Object) -> bool:
     """Whether a template's `spec` is the wanted one, under whatever name.
 
@@ -88,6 +99,26 @@ def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[pat
                 yield paths.render(path)
             elif isinstance(ours, dict):
                 yield from _differences(ours, theirs, below, path)
+
+
+def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        kept = {name: value for name, value in live.items() if name in wanted or f"f:{name}" not in fields}
+        over = {name: _laid_over(live.get(name), value, fields.get(f"f:{name}", {})) for name, value in wanted.items()}
+        return kept | over
+    keys = [key for key in fields if key.startswith("k:")]
+    if isinstance(live, list) and isinstance(wanted, list) and keys:
+        names = json.loads(keys[0].partition(":")[2]).keys()
+
+        def identity(item: Any) -> str:
+            return json.dumps({name: item.get(name) for name in sorted(names)})
+
+        there = {identity(item): item for item in live}
+        below = {json.dumps(dict(sorted(json.loads(key.partition(":")[2]).items()))): fields[key] for key in keys}
+        ours = [_laid_over(there.get(identity(item)), item, below.get(identity(item), {})) for item in wanted]
+        asked = {identity(item) for item in wanted}
+        return [*ours, *(item for name, item in there.items() if name not in below and name not in asked)]
+    return wanted
 
 
 def _item(items: list[Any], key: str) -> Any:

@@ -19,6 +19,7 @@ from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, names
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
+from espalier.clusters.layers import Layer
 from espalier.kube.objects import Object
 
 
@@ -97,6 +98,8 @@ class Scope:
     problem: str = ""
     """Why there is no design, as far as Bundles and releases tell."""
     isolation: Isolation = Isolation.LAYERS
+    offered: tuple[Layer, ...] = ()
+    """The patches that the cluster could have and does not consent to."""
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.scope import Scope
 from espalier.kube.client import Client
@@ -74,10 +75,10 @@ def laptop() -> Tree:
     }
 
 
-def observer(*trees: Tree, with_releases: bool = True) -> Observer:
+def observer(*trees: Tree, with_releases: bool = True, layers: Sequence[Layer] = LAYERS) -> Observer:
     """An observer that has seen the management cluster, the releases of this build, and these objects."""
     caches = Caches(Client(NoServer()))
-    made = Observer(caches, RELEASES)
+    made = Observer(caches, RELEASES, layers=layers)
     seen = [laptop(), *trees]
     if with_releases:
         seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]
@@ -100,9 +101,9 @@ def as_object(tree: Tree) -> Object:
     return Object(to_bytes(tree))
 
 
-def scope(*trees: Tree, key: Key = GARDEN) -> Scope:
+def scope(*trees: Tree, key: Key = GARDEN, layers: Sequence[Layer] = LAYERS) -> Scope:
     """What a pass knows of a Cluster, among these objects."""
-    found = observer(*trees).scope(key)
+    found = observer(*trees, layers=layers).scope(key)
     assert found is not None
     return found
 

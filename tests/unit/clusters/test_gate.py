@@ -174,6 +174,19 @@ def test_where_a_cluster_stands(found: str | None, generations_match: bool, expe
     assert gate.stand(found, "v1:a", generations_match=generations_match) is expected
 
 
+def consenting(patches: str) -> Tree:
+    tree = cluster()
+    tree["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}
+    return tree
+
+
+def test_consent_to_a_patch_is_content_and_how_it_is_written_is_not() -> None:
+    assert mark(consenting("a"), datacenter()) != mark(cluster(), datacenter())
+    assert mark(consenting("a"), datacenter()) != mark(consenting("a,b"), datacenter())
+    assert mark(consenting("b, a"), datacenter()) == mark(consenting("a,b,a"), datacenter())
+    assert mark(consenting(" ,"), datacenter()) == mark(cluster(), datacenter())
+
+
 SAME = "same"
 
 

@@ -13,6 +13,7 @@ import yaml
 from espalier.api.kinds import KubeObject
 from espalier.clusters import cni, plan
 from espalier.clusters.scope import Machinery
+from tests.unit.clusters.layers.designs import EVERYTHING
 from tests.unit.clusters.seen import EXAMPLES, GARDEN, example, scope
 
 STORIES = Path(__file__).parents[2] / "stories"
@@ -43,43 +44,7 @@ def test_the_example_becomes_these_objects_of_cluster_api() -> None:
 
 
 def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
-    objects = rendered(
-        "docker.yaml",
-        controlPlaneConfiguration={
-            "count": 3,
-            "labels": {"tier": "gold"},
-            "taints": [{"key": "dedicated", "value": "control", "effect": "NoSchedule"}],
-            "certSans": ["garden.example.com", "10.0.0.7"],
-            "apiServerExtraArgs": {"audit-log-maxage": "60", "event-ttl": "2h"},
-            "auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
-            "kubeletConfiguration": {"maxPods": 50},
-            "machineHealthCheck": {"nodeStartupTimeout": "20m", "maxUnhealthy": "50%"},
-            "upgradeRolloutStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
-        },
-        workerNodeGroupConfigurations=[
-            {
-                "name": "large",
-                "count": 4,
-                "kubernetesVersion": "1.34",
-                "labels": {"size": "large", "a": "b"},
-                "taints": [{"key": "dedicated", "value": "gpu", "effect": "NoExecute"}],
-                "kubeletConfiguration": {"maxPods": 200},
-                "upgradeRolloutStrategy": {
-                    "type": "RollingUpdate",
-                    "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1},
-                },
-            },
-            {"name": "small", "count": 0, "machineHealthCheck": {"unhealthyMachineTimeout": "1m"}},
-        ],
-        clusterNetwork={
-            "pods": {"cidrBlocks": ["10.1.0.0/16"]},
-            "services": {"cidrBlocks": ["10.2.0.0/16"]},
-            "nodes": {"cidrMaskSize": 25},
-            "dns": {"resolvConf": {"path": "/etc/my-resolv.conf"}},
-            "cniConfig": {"kindnetd": {}},
-        },
-        machineHealthCheck={"unhealthyMachineTimeout": "3m0s"},
-    )
+    objects = rendered("docker.yaml", **EVERYTHING)
     told("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
 
 

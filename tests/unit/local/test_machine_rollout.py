@@ -20,9 +20,9 @@ from espalier.api.capi.machine import (
     MachineTemplate,
 )
 from espalier.api.meta import Condition, Head, ObjectMeta
+from espalier.clusterapi import removal
 from espalier.kube.objects import Object
 from espalier.local.capi.machine_deployment import OwnedSet, scale
-from espalier.local.capi.machine_set import goes_first
 
 SPEC = MachineSpec(
     cluster_name="garden",
@@ -128,4 +128,4 @@ def test_scaling_in_takes_marked_machines_first_then_unhealthy_ones() -> None:
     unhealthy = machine("b", available=False)
     marked = machine("c", available=True)
     marked.metadata.annotations = {"cluster.x-k8s.io/delete-machine": ""}
-    assert [m.metadata.name for m in sorted([healthy, unhealthy, marked], key=goes_first)] == ["c", "b", "a"]
+    assert [m.metadata.name for m in sorted([healthy, unhealthy, marked], key=removal.of_set)] == ["c", "b", "a"]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from espalier.clusters.layers import cni_updates, half_unhealthy, short_lived_tokens, tls_min_version
 from espalier.clusters.layers.layer import BASE, Layer
 
 LAYERS: Sequence[Layer] = (
     Layer("base", BASE, "What all supported releases have in common: the rendering code, and layers folded into it."),
+    tls_min_version.LAYER,
+    cni_updates.LAYER,
+    half_unhealthy.LAYER,
+    short_lived_tokens.LAYER,
 )

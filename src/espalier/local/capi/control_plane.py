@@ -12,11 +12,10 @@ from espalier.api.capi.kubeadm import (
 )
 from espalier.api.capi.machine import Machine
 from espalier.api.resource import Key
-from espalier.clusterapi import machine_change
+from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.contract import holds
 from espalier.clusterapi.machine_change import ChangeKind, MachineParts
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.runtime.outcome import Wait
 
@@ -146,4 +145,4 @@ def next_move(observed: Observed) -> Move | Wait | None:
 
 def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
     """Whom to remove: marked ones first, then unhealthy ones, then the oldest."""
-    return min(machines, key=lambda owned: (names.DELETE_FIRST not in owned.object.metadata.annotations, owned.ready))
+    return min(machines, key=lambda owned: removal.of_control_plane(owned.machine))

@@ -13,6 +13,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineDeploym
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import holds
+from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.inventory import owned_by
@@ -21,7 +22,6 @@ from espalier.local.capi.rollup import Rollup, deleting, enough
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import stated
 from espalier.local.capi.templates import is_current, propagated, template_hash
-from espalier.local.shares import share
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 

@@ -10,7 +10,7 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, MachineSetStatus
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.contract import holds
+from espalier.clusterapi import removal
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.inventory import owned_by
@@ -45,16 +45,6 @@ class Observed:
     def current(self) -> bool:
         """Whether machines of this set are what the deployment wants."""
         return self.deployment is None or is_current(self.set, self.deployment)
-
-
-def goes_first(machine: Machine) -> tuple[bool, bool, bool, str]:
-    """Order of removal on scale-in: marked ones, those without a node, unhealthy ones, then by name."""
-    return (
-        names.DELETE_FIRST not in machine.metadata.annotations,
-        machine.status.node_ref is not None,
-        holds(machine.status.conditions, "Ready"),
-        machine.metadata.name,
-    )
 
 
 class MachineSets:
@@ -108,7 +98,7 @@ class MachineSets:
         for machine, typed in staying:
             if awaits_remediation(typed):
                 await self._scheme.writer.delete(Machine.resource, machine)
-        surplus = sorted((typed for _, typed in staying), key=goes_first)[: max(0, len(staying) - replicas)]
+        surplus = sorted((typed for _, typed in staying), key=removal.of_set)[: max(0, len(staying) - replicas)]
         doomed = {machine.metadata.name for machine in surplus}
         for machine, _ in staying:
             if machine.name in doomed:

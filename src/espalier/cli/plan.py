@@ -1,0 +1,91 @@
+"""`espalier plan`: what a manifest, another release or another manager would change, before anybody does it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from espalier.cli import connection, documents, flags, output
+from espalier.cli.failures import Exit, Usage, explain
+from espalier.clusters.gate import Isolation
+
+NOTHING, CHANGES, REFUSED = 0, 1, 2
+"""Exit codes, as of `kubectl diff`."""
+
+Output = Annotated[str, Parameter(name=["--output", "-o"], help="json or yaml.", show_default=False)]
+
+
+def register(app: App) -> None:
+    """Add the command to the program."""
+    app.command(plan)
+
+
+async def plan(
+    *,
+    filename: Annotated[
+        list[str],
+        Parameter(
+            name=["--filename", "-f"],
+            help="Manifest of one or several clusters; `-` for standard input. Repeatable.",
+            negative="",
+            allow_leading_hyphen=True,
+        ),
+    ] = [],  # noqa: B006  only read
+    eksa_version: Annotated[
+        str, Parameter(help="As if this release were asked for; without -f, of all clusters.", show_default=False)
+    ] = "",
+    manager: Annotated[
+        bool, Parameter(help="What a manager of this build would do with the clusters as they are.", negative="")
+    ] = False,
+    isolation: Annotated[
+        Isolation, Parameter(help="The setting of the manager that is asked about.")
+    ] = Isolation.LAYERS,
+    all_namespaces: Annotated[
+        bool, Parameter(name=["--all-namespaces", "-A"], help="The clusters of all namespaces.", negative="")
+    ] = False,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    releases: flags.Releases = None,
+    output_format: Output = "",
+) -> int:
+    """Show what would change: objects field by field, machines and why, how long, and what would be refused.
+
+    Only reads. Exit codes: 0 nothing would change, 1 something would, 2 and above an error or a refusal.
+
+    Example: `espalier plan -f examples/docker.yaml`
+    """
+    from espalier.cli import plan_text  # noqa: PLC0415  other commands need not load what judges and renders
+    from espalier.cli.planning import Asked  # noqa: PLC0415
+
+    try:
+        if output_format not in ("", "json", "yaml"):
+            raise Usage(f"-o: found {output_format!r}, allowed are json and yaml")
+        if not filename and not eksa_version and not manager:
+            raise Usage("name a manifest (-f FILE), a release (--eksa-version V), or ask for --manager")
+        if manager and (filename or eksa_version):
+            raise Usage("--manager asks about the clusters as they are: leave out -f and --eksa-version")
+        found = documents.read(filename, several=True) if filename else []
+        asked = Asked(found, eksa_version, isolation, releases)
+        async with connection.connect(connect) as connected:
+            namespace = None if all_namespaces else connected.namespace
+            if manager:
+                planned = await asked.of_manager(connected.client, namespace)
+            elif filename:
+                planned = await asked.of_manifest(connected.client, connected.namespace)
+            else:
+                planned = await asked.of_release(connected.client, namespace)
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        code, text = explained
+        print(f"error: {text}" if not text.startswith("Error") else text, file=sys.stderr)
+        return REFUSED if code is Exit.REFUSED else code
+    if output_format:
+        output.write_facts(plan_text.facts(planned), output_format)
+    else:
+        plan_text.write(planned)
+    if any(preview.refusals for one in planned for preview in one if preview is not None):
+        return REFUSED
+    return NOTHING if all(preview.is_empty for one in planned for preview in one if preview is not None) else CHANGES

@@ -1,0 +1,272 @@
+"""A plan as people read it, and as programs do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from espalier.api.meta import Tree
+from espalier.clusters.preview.differing import FieldChange, ObjectChange, Verb
+from espalier.clusters.preview.duration import Duration
+from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Group
+from espalier.clusters.preview.previews import Preview
+
+Lines = Iterator[str]
+
+_SIGNS = {"create": "+", "change": "~", "delete": "-"}
+_COLOURS = {"+": "32", "~": "33", "-": "31", "!": "31", "bold": "1", "dim": "2"}
+_MOST_NAMED = 8
+
+
+class Planned(NamedTuple):
+    """What would happen to a cluster now, and, of a new manager, at the cluster's next change."""
+
+    now: Preview
+    later: Preview | None = None
+
+
+def facts(planned: Sequence[Planned]) -> Tree:
+    """The plan as data."""
+    return {
+        "clusters": [_facts(one.now) | ({"atNextChange": _facts(one.later)} if one.later else {}) for one in planned]
+    }
+
+
+def write(planned: Sequence[Planned]) -> None:
+    """Print the plan; on a terminal in colours, and within its width."""
+    paper = _Paper(colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"), width=_width())
+    for one in planned:
+        sys.stdout.write("".join(f"{line}\n" for line in paper.cluster(one)))
+    if not planned:
+        sys.stdout.write("There are no clusters.\n")
+        return
+    sys.stdout.write(f"{paper.summary([one.now for one in planned])}\n")
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+class _Paper:
+    def __init__(self, *, colours: bool, width: int) -> None:
+        self._colours = colours
+        self._width = max(width, 40)
+
+    def cluster(self, planned: Planned) -> Lines:
+        """Everything about one cluster."""
+        preview = planned.now
+        yield self._coloured("bold", f"Cluster {preview.key}")
+        yield from self._body(preview)
+        if planned.later is not None and not planned.later.is_empty:
+            yield from self._sentence("At its next change, whatever that is, the manager would also do this:")
+            yield from self._body(planned.later)
+        yield ""
+
+    def _body(self, preview: Preview) -> Lines:
+        yield from self._section("You change", preview.asked)
+        for refusal in preview.refusals:
+            yield from self._marked("!", f"refused: {refusal.field}: {refusal.message}".replace(": : ", ": "))
+        if preview.stops:
+            yield from self._marked("!", f"then nothing is done: {preview.stops}")
+        yield from self._section("The manager writes", preview.objects)
+        if preview.cni is not None:
+            cni = preview.cni
+            name = cni.mark.rpartition("-")[0]
+            title = f"In the workload cluster, for the pod network ({name})"
+            if cni.is_exact:
+                yield from self._section(title, cni.objects)
+            else:
+                yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; what is there differs")
+        if preview.groups:
+            yield "  Machines"
+            for group in preview.groups:
+                yield from self._group(group)
+        if preview.duration is not None and preview.duration.seconds:
+            yield from self._sentence(_estimate(preview.duration))
+        for warning in preview.warnings:
+            yield from self._marked("!", f"warning: {warning}")
+        if preview.is_empty and not preview.stops:
+            yield from self._sentence("Nothing would change.")
+
+    def _section(self, title: str, changes: Iterable[ObjectChange]) -> Lines:
+        changes = list(changes)
+        if changes:
+            yield from self._sentence(title)
+        for change in changes:
+            place = f" in the place of {change.instead_of}" if change.instead_of else ""
+            yield from self._marked(_SIGNS[change.verb], f"{change}{place}")
+            for field in change.fields:
+                yield from self._field(field)
+
+    def _field(self, change: FieldChange) -> Lines:
+        old, new = _text(change.old), _text(change.new)
+        line = f"        {change.field}: {old} → {new}"
+        if len(line) <= self._width:
+            yield line
+            return
+        yield from self._wrapped(f"{change.field}:", 8)
+        yield from self._wrapped(old, 12)
+        yield from self._wrapped(f"→ {new}", 10)
+
+    def _group(self, group: Group) -> Lines:
+        yield from self._wrapped(f"{group.name or 'control plane'}: {', '.join(_moves(group))}", 4)
+        by_reason: dict[tuple[str, ...], list[str]] = {}
+        for going in group.going:
+            by_reason.setdefault(going.why, []).append(going.name)
+        for why, names in by_reason.items():
+            yield from self._wrapped(_listed(names), 8)
+            if why not in ((SCALED_IN,), (GROUP_REMOVED,)):
+                yield from self._wrapped(f"because of {', '.join(why)}", 10)
+
+    def summary(self, previews: Sequence[Preview]) -> str:
+        """One line over all clusters."""
+        refused = sum(bool(preview.refusals) for preview in previews)
+        objects = Counter(change.verb for preview in previews for change in (*preview.asked, *preview.objects))
+        groups = [group for preview in previews for group in preview.groups]
+        parts = [f"{objects[verb]} {word}" for verb, word in _WORDS.items() if objects[verb]]
+        replaced = sum(_replacements(group) for group in groups)
+        machines = {
+            "replaced": replaced,
+            "made": sum(group.coming for group in groups) - replaced,
+            "removed": sum(len(group.going) for group in groups) - replaced,
+        }
+        counted = [f"{number} {word}" for word, number in machines.items() if number]
+        text = f"objects: {', '.join(parts) or 'none'}; machines: {', '.join(counted) or 'none'}"
+        clusters = f"{len(previews)} cluster{'s' if len(previews) != 1 else ''}"
+        return f"{clusters}; {text}" + (f"; {refused} refused" if refused else "")
+
+    def _marked(self, sign: str, text: str) -> Lines:
+        first, *rest = self._wrapped(text, 6) if text else [""]
+        yield f"    {self._coloured(sign, sign)} {first.strip()}"
+        yield from rest
+
+    def _sentence(self, text: str) -> Lines:
+        yield from self._wrapped(text, 2)
+
+    def _wrapped(self, text: str, indent: int) -> list[str]:
+        blank = " " * indent
+        further = f"{blank}  "
+        return textwrap.wrap(
+            text,
+            self._width,
+            initial_indent=blank,
+            subsequent_indent=further,
+            break_on_hyphens=False,
+            break_long_words=False,
+        ) or [blank]
+
+    def _coloured(self, name: str, text: str) -> str:
+        return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m" if self._colours else text
+
+
+_WORDS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "deleted"}
+
+
+def _moves(group: Group) -> Lines:
+    replaced = _replacements(group)
+    more, fewer = group.coming - replaced, len(group.going) - replaced
+    if replaced:
+        of = f" of {group.present}" if group.present != replaced else ""
+        pace = "one at a time" if group.at_once == 1 else f"{group.at_once} at a time"
+        yield f"{replaced}{of} replaced, {pace}" if replaced > 1 else f"{replaced}{of} replaced"
+    if more > 0:
+        yield f"{more} made"
+    if fewer > 0:
+        yield f"{fewer} removed"
+    if group.in_place:
+        yield f"updated in place: {', '.join(group.in_place)}"
+
+
+def _replacements(group: Group) -> int:
+    return min(len(group.replaced), group.coming)
+
+
+def _listed(names: Sequence[str]) -> str:
+    named = [name for name in names if name]
+    more = len(named) - _MOST_NAMED
+    return ", ".join([*named[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _estimate(duration: Duration) -> str:
+    each = _time(duration.machine_seconds)
+    source = (
+        f"as the {duration.measured} machines that are there took, in the median"
+        if duration.measured > 1
+        else "as the machine that is there took"
+        if duration.measured
+        else "assumed, for no machine of the cluster is there to tell"
+    )
+    return f"Takes about {_time(duration.seconds)}: {each} for each machine ({source}), and what draining takes."
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _facts(preview: Preview) -> Tree:
+    return {
+        "namespace": preview.key.namespace,
+        "name": preview.key.name,
+        "wouldChange": not preview.is_empty,
+        "settled": preview.settled,
+        "stops": preview.stops,
+        "refusals": [{"field": one.field, "message": one.message} for one in preview.refusals],
+        "warnings": list(preview.warnings),
+        "asked": [_object(change) for change in preview.asked],
+        "objects": [_object(change) for change in preview.objects],
+        "workloadCluster": None
+        if preview.cni is None
+        else {
+            "mark": preview.cni.mark,
+            "installed": preview.cni.installed,
+            "exact": preview.cni.is_exact,
+            "objects": [_object(change) for change in preview.cni.objects],
+        },
+        "machines": [_machines(group) for group in preview.groups],
+        "estimate": None
+        if preview.duration is None
+        else {
+            "seconds": round(preview.duration.seconds, 1),
+            "secondsPerMachine": round(preview.duration.machine_seconds, 1),
+            "measuredMachines": preview.duration.measured,
+        },
+    }
+
+
+def _object(change: ObjectChange) -> Tree:
+    return {
+        "action": change.verb,
+        "apiVersion": change.api_version,
+        "kind": change.kind,
+        "namespace": change.namespace,
+        "name": change.name,
+        **({"insteadOf": change.instead_of} if change.instead_of else {}),
+        "fields": [{"field": one.field, "old": one.old, "new": one.new} for one in change.fields],
+    }
+
+
+def _machines(group: Group) -> Tree:
+    return {
+        "group": group.name or "control plane",
+        "present": group.present,
+        "going": [{"name": one.name, "because": list(one.why)} for one in group.going],
+        "coming": group.coming,
+        "atOnce": group.at_once,
+        "inPlace": list(group.in_place),
+    }

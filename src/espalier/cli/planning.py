@@ -1,0 +1,101 @@
+"""Plans: what is there is read once, and previews are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli import documents
+from espalier.cli.plan_text import Planned
+from espalier.clusters.gate import Isolation
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.previews import Previews
+from espalier.clusters.scope import is_self_managed, read
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.releases import Releases
+from espalier.runtime.snapshot import Snapshot
+
+
+class Asked:
+    """What the command line asks about."""
+
+    def __init__(
+        self, found: Sequence[Document], eksa_version: str, isolation: Isolation, releases: Path | None
+    ) -> None:
+        self._found = found
+        self._version = eksa_version
+        self._isolation = isolation
+        self._releases = Releases.load(releases)
+
+    async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
+        """Each Cluster of the manifest, with the objects that it links; the later ones find the earlier ones there."""
+        trees = [tree for _, tree in documents.in_namespace(self._found, namespace)]
+        others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
+        clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
+        for tree in clusters:
+            self._choose_release(tree["spec"])
+        versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
+        previews = await self._read(client, [_key(tree) for tree in clusters], versions)
+        planned = []
+        for tree in clusters:
+            linked = [other for other in others if documents.links(tree, other)]
+            planned.append(Planned(previews.of_change(_key(tree), [*linked, tree])))
+        return planned
+
+    async def of_release(self, client: Client, namespace: str | None) -> list[Planned]:
+        """All clusters, as if another release were asked for."""
+        previews, clusters = await self._read_all(client, namespace, [self._version])
+        planned = []
+        for cluster in clusters:
+            tree = cluster.tree
+            metadata = {"name": cluster.name, "namespace": cluster.namespace}
+            manifest = {**tree, "metadata": metadata, "spec": self._choose_release(tree["spec"])}
+            planned.append(Planned(previews.of_change(cluster.key, [manifest])))
+        return planned
+
+    async def of_manager(self, client: Client, namespace: str | None) -> list[Planned]:
+        """All clusters, as a manager of this build finds them."""
+        previews, clusters = await self._read_all(client, namespace, [])
+        return [Planned(previews.as_it_is(cluster.key), previews.at_next_change(cluster.key)) for cluster in clusters]
+
+    def _choose_release(self, spec: Tree) -> Tree:
+        if self._version:
+            spec["eksaVersion"] = self._version
+            spec["bundlesRef"] = None
+        return spec
+
+    async def _read(self, client: Client, keys: Sequence[Key] | None, versions: Sequence[str]) -> Previews:
+        return (await self._snapshot(client, keys, versions, None))[0]
+
+    async def _read_all(
+        self, client: Client, namespace: str | None, versions: Sequence[str]
+    ) -> tuple[Previews, list[Object]]:
+        previews, found = await self._snapshot(client, None, versions, namespace)
+        clusters = [one for one in found if one.kind == Cluster.resource.kind and one.head.api_version == _API_VERSION]
+        of_namespace = [one for one in clusters if namespace in (None, one.namespace)]
+        return previews, sorted(
+            (one for one in of_namespace if not is_self_managed(read(one))), key=lambda one: one.key
+        )
+
+    async def _snapshot(
+        self, client: Client, keys: Sequence[Key] | None, versions: Sequence[str], namespace: str | None
+    ) -> tuple[Previews, list[Object]]:
+        world = await reading.read(client, keys, versions=versions, namespace=namespace)
+        snapshot = Snapshot()
+        observer = Observer(snapshot, self._releases, isolation=self._isolation)
+        snapshot.fill(world.objects)
+        return Previews(snapshot, observer, world.fleets, now=datetime.now(UTC)), world.objects
+
+
+_API_VERSION = Cluster.resource.api_version
+
+
+def _key(tree: Tree) -> Key:
+    return Key(tree["metadata"]["namespace"], tree["metadata"]["name"])

@@ -1,0 +1,29 @@
+"""Which machine goes first when there are too many, or when the old ones make room for others (Cluster API's order)."""
+
+from __future__ import annotations
+
+from espalier.api.capi.machine import Machine
+from espalier.clusterapi.contract import holds
+
+DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
+"""The annotation with which somebody asks for a machine to go before others."""
+
+
+def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
+    """Order within a MachineSet: marked ones, those without a node, unhealthy ones, then by name."""
+    return (
+        DELETE_FIRST not in machine.metadata.annotations,
+        machine.status.node_ref is not None,
+        holds(machine.status.conditions, "Ready"),
+        machine.metadata.name,
+    )
+
+
+def of_control_plane(machine: Machine) -> tuple[bool, bool]:
+    """Order within a control plane, of machines that come oldest first: marked ones, then those that are not ready."""
+    ready = (
+        machine.status.node_ref is not None
+        and machine.metadata.deletion_timestamp is None
+        and holds(machine.status.conditions, "Ready")
+    )
+    return (DELETE_FIRST not in machine.metadata.annotations, ready)

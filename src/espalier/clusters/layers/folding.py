@@ -1,0 +1,70 @@
+"""Folding: layers that all supported releases have become part of the base, so that the table does not grow for ever.
+
+A layer lives for the skew window and one minor: in the managers of the minor that brought it and of the two after. In
+the third all clusters that may be there have it, whatever their patch version, and it is due.
+
+`python -m espalier.clusters.layers.folding` says what is due, and what the table is afterwards. What it says is done by
+hand in `table.py`: the functions and defaults of these layers go to the base, in order, and their `Layer`s go away.
+Later their code may be merged into the rendering code itself; the stories show that nothing changes by either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import semver
+
+from espalier.clusters.layers.layer import BASE, Layer, release
+from espalier.clusters.layers.table import LAYERS
+
+WINDOW = 2
+"""How many minors clusters may be behind their manager."""
+
+
+def is_supported(version: semver.Version, newest: semver.Version) -> bool:
+    """Whether clusters of a release may be there under a manager of release `newest`."""
+    return version.major == newest.major and newest.minor - WINDOW <= version.minor and version <= newest
+
+
+def due(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
+    """The layers to fold in a manager of release `newest`: all that are older than the minors it supports."""
+    oldest = semver.Version(newest.major, max(newest.minor - WINDOW, 0))
+    return tuple(layer for layer in table if BASE < layer.since < oldest)
+
+
+def folded(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
+    """The table with what is due in its base. No cluster of a supported release is rendered otherwise."""
+    base, *others = table
+    going = due(table, newest)
+    functions = [function for layer in (base, *going) for function in layer.functions]
+    defaults = [default for layer in (base, *going) for default in layer.defaults]
+    grown = replace(base, functions=tuple(functions), defaults=tuple(defaults))
+    return (grown, *(layer for layer in others if layer not in going))
+
+
+def told(table: Sequence[Layer], newest: semver.Version) -> str:
+    """What to do, for people."""
+    going = due(table, newest)
+    if not going:
+        return f"v{newest}: no layer is due"
+    names = ", ".join(f"{layer.name} (v{layer.since})" for layer in going)
+    base, *others = folded(table, newest)
+    parts = [f"{part.__module__.rpartition('.')[2]}.{part.__name__}" for part in (*base.functions, *base.defaults)]
+    left = ", ".join(layer.name for layer in others) or "none"
+    return f"v{newest}: due are {names}\nthe base has then {', '.join(parts)}\nlayers that stay: {left}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The routine: the release of the manager may be given, like v0.27.0; else it is the newest in the table."""
+    newest = release(arguments[0]) if arguments else max(layer.since for layer in LAYERS)
+    if newest is None:
+        sys.stderr.write(f"found {arguments[0]}, expected a release like v0.27.0\n")
+        return 2
+    sys.stdout.write(told(LAYERS, newest) + "\n")
+    return 1 if due(LAYERS, newest) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

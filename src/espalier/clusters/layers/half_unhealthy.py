@@ -1,0 +1,37 @@
+"""v0.26.0: unhealthy workers are replaced while they are no more than half of their group.
+
+The limit was 40 %, rounded down: of a group of two none, so that in the smallest groups no worker was ever replaced.
+"""
+
+from __future__ import annotations
+
+import semver
+
+from espalier.api.eksa.cluster import ClusterSpec, MachineHealthCheck, WorkerNodeGroupConfiguration
+from espalier.clusters.layers.layer import Layer
+from espalier.clusters.layers.pieces import changed
+
+LIMIT = "50%"
+
+
+def half(spec: ClusterSpec) -> ClusterSpec:
+    """Groups for which nobody gives `maxUnhealthy`, neither the group nor the cluster, get the limit."""
+    if spec.machine_health_check is not None and spec.machine_health_check.max_unhealthy is not None:
+        return spec
+    groups = [_with_limit(group) for group in spec.worker_node_group_configurations]
+    return changed(spec, worker_node_group_configurations=groups)
+
+
+def _with_limit(group: WorkerNodeGroupConfiguration) -> WorkerNodeGroupConfiguration:
+    own = group.machine_health_check or MachineHealthCheck()
+    if own.max_unhealthy is not None:
+        return group
+    return changed(group, machine_health_check=changed(own, max_unhealthy=LIMIT))
+
+
+LAYER = Layer(
+    name="half-unhealthy",
+    since=semver.Version(0, 26, 0),
+    why="Unhealthy workers are replaced while at most half of their group is unhealthy; it was 40 %.",
+    defaults=(half,),
+)

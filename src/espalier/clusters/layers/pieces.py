@@ -1,0 +1,74 @@
+"""Changing a piece of what is rendered: each function gives a new whole, and leaves the old one as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from espalier.api.capi.kubeadm import ApiServer, Arg, ClusterConfiguration, Component, KubeadmConfigSpec
+from espalier.clusters.rendered import Manifest, Rendered, RenderedGroup
+
+C = TypeVar("C", ApiServer, Component)
+
+changed = msgspec.structs.replace
+
+
+def each_machine(rendered: Rendered, change: Callable[[KubeadmConfigSpec], KubeadmConfigSpec]) -> Rendered:
+    """With `change` made to how every machine becomes a node, those of the control plane and of all groups."""
+
+    def of_group(group: RenderedGroup) -> RenderedGroup:
+        template = group.config_template
+        inner = template.spec.template
+        spec = changed(template.spec, template=changed(inner, spec=change(inner.spec)))
+        return replace(group, config_template=changed(template, spec=spec))
+
+    control_plane = rendered.control_plane
+    config = change(control_plane.spec.kubeadm_config_spec)
+    return replace(
+        rendered,
+        control_plane=changed(control_plane, spec=changed(control_plane.spec, kubeadm_config_spec=config)),
+        groups=tuple(of_group(group) for group in rendered.groups),
+    )
+
+
+def cluster_configuration(
+    config: KubeadmConfigSpec, change: Callable[[ClusterConfiguration], ClusterConfiguration]
+) -> KubeadmConfigSpec:
+    """With `change` made to what kubeadm is told of the whole cluster; workers are told nothing of it."""
+    found = config.cluster_configuration
+    return config if found is None else changed(config, cluster_configuration=change(found))
+
+
+def flag(args: list[Arg], name: str, value: str) -> list[Arg]:
+    """With a flag, unless it is given: what users write comes first."""
+    return args if any(arg.name == name for arg in args) else [*args, Arg(name=name, value=value)]
+
+
+def component_flag(component: C | None, name: str, value: str) -> C | None:
+    """With a flag of a component, unless it is given."""
+    if component is None:
+        return None
+    return changed(component, extra_args=flag(component.extra_args, name, value))
+
+
+def kubelet_flag(config: KubeadmConfigSpec, name: str, value: str) -> KubeadmConfigSpec:
+    """With a flag of the kubelet, unless it is given: on a machine that begins the cluster as on those that join."""
+    found = config
+    init, join = config.init_configuration, config.join_configuration
+    if init is not None and init.node_registration is not None:
+        node = init.node_registration
+        node = changed(node, kubelet_extra_args=flag(node.kubelet_extra_args, name, value))
+        found = changed(found, init_configuration=changed(init, node_registration=node))
+    if join is not None and join.node_registration is not None:
+        node = join.node_registration
+        node = changed(node, kubelet_extra_args=flag(node.kubelet_extra_args, name, value))
+        found = changed(found, join_configuration=changed(join, node_registration=node))
+    return found
+
+
+def each_manifest(rendered: Rendered, change: Callable[[Manifest], Manifest]) -> Rendered:
+    """With `change` made to every object of the CNI."""
+    return replace(rendered, cni=tuple(map(change, rendered.cni)))

@@ -1,0 +1,99 @@
+"""What becomes of an object when a manifest is applied to it: as its API server would store it, without asking it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from espalier.api import catalog
+from espalier.api.meta import Tree
+from espalier.api.structural import object_schema
+from espalier.apiserver import managers
+from espalier.apiserver.managers import Manager
+from espalier.apiserver.structure import node_of
+from espalier.kube.objects import Object, encode_json
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+COMMAND_LINE = "eks-a-cli"
+KUBECTL = "kubectl"
+
+_LASTING = (("spec", "eksaVersion"),)
+"""Fields that stay when a manifest leaves them out: nobody may take them away, so that is never what is meant."""
+
+
+def applied(live: Object | None, manifest: Tree, *, now: datetime) -> Object:
+    """The object after the manifest was applied to what is there.
+
+    As `kubectl apply` does, if the object was made by it; else as server-side apply of whoever applied it before does:
+    kubectl, or this program. So a field that was applied and is left out now goes away, and so does one of the spec
+    that is given as null.
+    """
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    gone = [name for name, value in (manifest.get("spec") or {}).items() if value is None]
+    manifest = {
+        **manifest,
+        "spec": {name: value for name, value in (manifest.get("spec") or {}).items() if value is not None},
+    }
+    if live is None:
+        metadata = {"uid": "planned", "generation": 1, "creationTimestamp": stamp, **manifest["metadata"]}
+        return _object({**manifest, "metadata": metadata | {"resourceVersion": "0"}})
+    tree = live.tree
+    owners = managers.decode(tree["metadata"].pop("managedFields", ()))
+    config = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "status")}
+    last = _last_applied(tree)
+    base = _without_dropped(tree, last, config) if last is not None else tree
+    me = _applier(owners, live.head.api_version) if last is None else Manager("", "Apply", live.head.api_version)
+    cls = catalog.kind_of(live.head.api_version, live.kind)
+    node = node_of(object_schema(cls)) if cls is not None else node_of({}, open_objects=True)
+    new, _ = managers.applied(base, config, owners, me, node, stamp, force=True)
+    for part, name in _LASTING:
+        before = tree.get(part, {}).get(name)
+        if before is not None and new.get(part, {}).get(name) is None and name not in manifest.get(part, {}):
+            new = {**new, part: {**new[part], name: before}}
+    if gone:
+        new = {**new, "spec": {name: value for name, value in new["spec"].items() if name not in gone}}
+    system = {**new["metadata"], **{name: tree["metadata"][name] for name in _SYSTEM if name in tree["metadata"]}}
+    if new.get("spec") != tree.get("spec"):
+        system["generation"] = int(system.get("generation") or 0) + 1
+    if live.metadata.managed_fields is not None:
+        system["managedFields"] = msgspec.Raw(bytes(live.metadata.managed_fields))
+    return _object({**new, "metadata": system})
+
+
+_SYSTEM = ("uid", "generation", "creationTimestamp", "deletionTimestamp", "resourceVersion")
+
+
+def _object(tree: Tree) -> Object:
+    return Object(encode_json({name: value for name, value in tree.items() if value is not None}))
+
+
+def _last_applied(tree: Tree) -> Tree | None:
+    text = (tree["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        last = msgspec.json.decode(text) if text else None
+    except msgspec.DecodeError:
+        return None
+    return last if isinstance(last, dict) else None
+
+
+def _applier(owners: managers.Managers, api_version: str) -> Manager:
+    """Who applied the object before: kubectl, or this program."""
+    appliers = [owner for owner in owners if owner.operation == "Apply" and not owner.subresource]
+    for name in (KUBECTL, COMMAND_LINE):
+        for owner in appliers:
+            if owner.name == name:
+                return owner
+    return Manager(COMMAND_LINE, "Apply", api_version)
+
+
+def _without_dropped(live: Any, last: Any, config: Any) -> Any:
+    """The live value without what was in the last manifest and is not in this one."""
+    if not (isinstance(live, dict) and isinstance(last, dict) and isinstance(config, dict)):
+        return live
+    return {
+        name: _without_dropped(value, last.get(name), config.get(name))
+        for name, value in live.items()
+        if name in config or name not in last or name in ("apiVersion", "kind", "metadata", "status")
+    }

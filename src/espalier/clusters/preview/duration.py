@@ -1,0 +1,45 @@
+"""How long machines will take to come, by how long those that are there took."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from espalier.clusterapi import contract
+from espalier.clusters.preview.machines import Fleet, Group, SeenMachine
+
+UNKNOWN = 300.0
+"""Seconds that a machine is taken to need when none of the cluster has told."""
+
+
+class Duration(NamedTuple):
+    """An estimate. Draining the machines that go is not in it."""
+
+    seconds: float
+    machine_seconds: float
+    """How long one machine is taken to need."""
+    measured: int
+    """By how many machines that is known; 0: it is assumed."""
+
+
+def duration(groups: Sequence[Group], fleet: Fleet) -> Duration:
+    """The time until all machines are there: those of the control plane first, then the groups side by side."""
+    took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
+    each = statistics.median(took) if took else UNKNOWN
+    control_plane = sum(group.coming for group in groups if not group.name)
+    workers = max((group.rounds for group in groups if group.name), default=0)
+    return Duration((control_plane + workers) * each, each, len(took))
+
+
+def seconds_to_ready(seen: SeenMachine) -> float | None:
+    """From a machine's creation until it became ready; None when it is not ready."""
+    metadata, ready = seen.machine.metadata, contract.condition(seen.machine.status.conditions, "Ready")
+    if ready is None or ready.status != "True" or metadata.creation_timestamp is None:
+        return None
+    try:
+        took = datetime.fromisoformat(ready.last_transition_time) - datetime.fromisoformat(metadata.creation_timestamp)
+    except ValueError:
+        return None
+    return max(0.0, took.total_seconds())

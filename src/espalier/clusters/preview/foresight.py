@@ -1,0 +1,180 @@
+"""Which objects a manager would write for a cluster until it is as it was asked for: all its passes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.resource import Resource
+from espalier.clusters import cni, names, ownership, plan, readiness
+from espalier.clusters.design import Design
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.preview.differing import ObjectChange, field_changes
+from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.validity import problem
+from espalier.kube.objects import Object, encode_json
+
+
+@dataclass(frozen=True)
+class CNIChange:
+    """The pod network is applied to the workload cluster."""
+
+    mark: str
+    """Which one, and a digest of its content."""
+    installed: str
+    """The same of what the workload cluster was given last; empty before the first installation."""
+    objects: tuple[ObjectChange, ...] = ()
+    is_exact: bool = False
+    """Whether `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a manager would write, and what is there afterwards."""
+
+    before: Machinery
+    after: Machinery
+    stops: str = ""
+    """Why nothing, or nothing more, would happen, as `Reason: sentence`; empty when the cluster gets ready."""
+    settled: bool = False
+    """Whether nothing was asked for since the last reconcile."""
+    objects: tuple[ObjectChange, ...] = ()
+    """In the order in which they are written."""
+    cni: CNIChange | None = None
+    gone: frozenset[str] = field(default_factory=frozenset)
+    """Names of MachineDeployments that go with their machines."""
+
+
+def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
+    """What the passes over a cluster write from here on, if nobody asks for anything else meanwhile.
+
+    The order of decisions is that of `steps.LIFE`. `last` is the design with which the cluster was reconciled last, if
+    that is known: from it follows what changes in the workload cluster, which is not read.
+    """
+    here = Foreseen(scope.machinery, scope.machinery)
+    if scope.is_deleted:
+        return replace(here, stops="Deleting: the cluster is being deleted")
+    if scope.is_paused:
+        return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
+    if scope.missing:
+        missing = ", ".join(f"{name} in namespace {scope.key.namespace}" for name in scope.missing)
+        return replace(here, stops=f"{names.MISSING_DEPENDENT_OBJECTS}: there is no {missing}")
+    if scope.is_bereft:
+        return replace(here, stops=f"{readiness.MACHINERY_MISSING}: {readiness.BEREFT}")
+    if scope.is_settled:
+        return replace(here, settled=True)
+    found = problem(scope)
+    if found is not None or scope.design is None:
+        return replace(here, stops=f"{found.reason}: {found.message}" if found else "")
+    return _written(scope, scope.design, last)
+
+
+def _written(scope: Scope, design: Design, last: Design | None) -> Foreseen:
+    machinery = scope.machinery
+    control_plane = plan.changes(plan.control_plane(design, machinery), machinery)
+    after = _with(machinery, control_plane)
+    workers = plan.changes(plan.worker_groups(design, after), after)
+    after = _with(after, workers)
+    superfluous = plan.superfluous_workers(design, after)
+    after = _without(after, superfluous)
+    unused = plan.unused_templates(after)
+    after = _without(after, unused)
+    replaced = _replaced_templates(machinery, after)
+    return Foreseen(
+        before=machinery,
+        after=after,
+        objects=(
+            *(_shown(change, machinery, replaced) for change in (*control_plane, *workers)),
+            *(_removed(removal) for removal in (*superfluous, *unused)),
+        ),
+        cni=_cni(scope, design, last),
+        gone=frozenset(removal.object.name for removal in superfluous),
+    )
+
+
+def _with(machinery: Machinery, changes: Iterable[Change]) -> Machinery:
+    """The machinery after these writes. What controllers report stays as it was."""
+    objects = {resource: dict(found) for resource, found in machinery.objects.items()}
+    for change in changes:
+        of_kind = objects.setdefault(change.resource, {})
+        name = change.body["metadata"]["name"]
+        live = of_kind.get(name)
+        of_kind[name] = Object(encode_json(ownership.laid_over(live, change.body) if live else change.body))
+    return Machinery(objects=objects, secrets=machinery.secrets, taken=machinery.taken)
+
+
+def _without(machinery: Machinery, removals: Iterable[Removal]) -> Machinery:
+    objects = {resource: dict(found) for resource, found in machinery.objects.items()}
+    for removal in removals:
+        objects[removal.resource].pop(removal.object.name)
+    return Machinery(objects=objects, secrets=machinery.secrets, taken=machinery.taken)
+
+
+def _shown(change: Change, machinery: Machinery, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:
+    resource, body = change.resource, change.body
+    metadata = body["metadata"]
+    live = machinery.of(resource).get(metadata["name"])
+    named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
+    if live is not None:
+        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body)))
+    old = replaced.get((resource.kind, metadata["name"]), "")
+    template = machinery.of(resource).get(old)
+    if template is None:
+        return ObjectChange("create", *named)
+    fields = field_changes({"spec": template.tree.get("spec")}, {"spec": body.get("spec")})
+    return ObjectChange("create", *named, fields, instead_of=old)
+
+
+def _removed(removal: Removal) -> ObjectChange:
+    resource, object_ = removal
+    return ObjectChange("delete", resource.api_version, resource.kind, object_.namespace, object_.name)
+
+
+def _replaced_templates(before: Machinery, after: Machinery) -> dict[tuple[str, str], str]:
+    """By kind and name of each template that comes into use: the one that was used in its place."""
+    old, new = _templates(before), _templates(after)
+    return {(kind, name): old[user, kind] for (user, kind), name in new.items() if old.get((user, kind), name) != name}
+
+
+def _templates(machinery: Machinery) -> dict[tuple[str, str], str]:
+    """Names of templates in use, by who uses them (empty: the control plane) and kind."""
+    used: dict[tuple[str, str], str] = {}
+    if machinery.control_plane is not None:
+        reference = machinery.control_plane.spec.machine_template.spec.infrastructure_ref
+        used["", reference.kind] = reference.name
+    for name, deployment in machinery.typed_deployments.items():
+        spec = deployment.spec.template.spec
+        used[name, spec.infrastructure_ref.kind] = spec.infrastructure_ref.name
+        if spec.bootstrap.config_ref is not None:
+            used[name, KubeadmConfigTemplate.resource.kind] = spec.bootstrap.config_ref.name
+    return used
+
+
+def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
+    wanted, installed = scope.wanted_cni, scope.machinery.installed_cni
+    if not wanted or installed == wanted or (installed and scope.leaves_cni_alone):
+        return None
+    before = cni.objects(last) if last is not None else []
+    if not installed or cni.mark(before) != installed:
+        before = []
+    changes = tuple(_cni_changes(before, cni.objects(design)))
+    return CNIChange(wanted, installed, changes, is_exact=bool(before) or not installed)
+
+
+def _cni_changes(before: Iterable[cni.Manifest], after: Iterable[cni.Manifest]) -> Iterable[ObjectChange]:
+    there = {_identity(manifest): manifest for manifest in before}
+    for manifest in after:
+        resource, body = manifest.resource, manifest.body
+        metadata = body["metadata"]
+        named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
+        old = there.get(_identity(manifest))
+        if old is None:
+            yield ObjectChange("create", *named)
+        elif fields := field_changes(old.body, body, resource.kind):
+            yield ObjectChange("change", *named, fields)
+
+
+def _identity(manifest: cni.Manifest) -> tuple[Resource, str, str]:
+    metadata = manifest.body["metadata"]
+    return manifest.resource, metadata.get("namespace", ""), metadata["name"]

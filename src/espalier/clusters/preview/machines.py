@@ -1,0 +1,274 @@
+"""Which machines Cluster API would replace, remove and make, in which order and why, once objects are as foreseen.
+
+Cluster API's rules: a control plane is changed machine by machine, the oldest first; a MachineDeployment gets a new set
+when its template asks for other machines, and its old sets go, machine by machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.meta import ObjectMeta
+from espalier.clusterapi import contract, machine_change, removal
+from espalier.clusterapi.machine_change import ChangeKind, MachineChange
+from espalier.clusterapi.shares import share
+from espalier.clusters.preview.differing import ObjectChange
+from espalier.clusters.preview.foresight import Foreseen
+
+SCALED_IN = "replicas"
+GROUP_REMOVED = "the group is removed"
+
+
+class SeenMachine(NamedTuple):
+    """A machine, and what it was made of as far as that is there."""
+
+    machine: Machine
+    config: KubeadmConfig | None = None
+    infrastructure: ObjectMeta | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the Machine."""
+        return self.machine.metadata.name
+
+    @property
+    def goes(self) -> bool:
+        """Whether somebody has asked for its deletion already."""
+        return self.machine.metadata.deletion_timestamp is not None
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The machines of a cluster, as they are."""
+
+    machines: Sequence[SeenMachine] = ()
+    sets: Mapping[str, MachineSet] = field(default_factory=dict)
+
+    def of_control_plane(self, name: str) -> list[SeenMachine]:
+        """Machines of a control plane that stay, oldest first."""
+        return sorted(self._owned(KubeadmControlPlane.resource.kind, name), key=_age)
+
+    def sets_of(self, deployment: str) -> list[MachineSet]:
+        """The sets of a MachineDeployment, oldest first."""
+        owned = [one for one in self.sets.values() if _owner(one.metadata) == ("MachineDeployment", deployment)]
+        return sorted(owned, key=lambda one: (int(one.metadata.annotations.get(_REVISION, "0")), one.metadata.name))
+
+    def of_set(self, name: str) -> list[SeenMachine]:
+        """Machines of a set that stay, in the order in which they would go."""
+        return sorted(self._owned(MachineSet.resource.kind, name), key=lambda one: removal.of_set(one.machine))
+
+    def _owned(self, kind: str, name: str) -> Iterable[SeenMachine]:
+        return (one for one in self.machines if not one.goes and _owner(one.machine.metadata) == (kind, name))
+
+
+_REVISION = "machinedeployment.clusters.x-k8s.io/revision"
+
+
+class Going(NamedTuple):
+    """A machine that goes, and the fields because of which it does; without name when only their number is known."""
+
+    name: str
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """What happens to the machines of the control plane, or of a group of workers."""
+
+    name: str
+    """Of the MachineDeployment; empty for the control plane."""
+    present: int
+    going: tuple[Going, ...] = ()
+    """In their order."""
+    coming: int = 0
+    at_once: int = 1
+    """How many machines are made at a time."""
+    in_place: tuple[str, ...] = ()
+    """Fields that follow in the machines that stay."""
+
+    def __bool__(self) -> bool:
+        return bool(self.going or self.coming or self.in_place)
+
+    @property
+    def replaced(self) -> tuple[Going, ...]:
+        """Machines that go because they are no longer what is asked for."""
+        return tuple(one for one in self.going if one.why not in ((SCALED_IN,), (GROUP_REMOVED,)))
+
+    @property
+    def rounds(self) -> int:
+        """How often it has to be waited for a machine to come."""
+        return math.ceil(self.coming / self.at_once)
+
+
+def groups(foreseen: Foreseen, fleet: Fleet | None) -> tuple[Group, ...]:
+    """What happens to all machines of a cluster: the control plane first, then the groups of workers side by side.
+
+    Without a fleet, machines are counted by what Cluster API reports, and have no names.
+    """
+    found = []
+    before, after = foreseen.before, foreseen.after
+    why = _reasons(foreseen.objects)
+    if after.control_plane is not None:
+        found.append(_control_plane(before.control_plane, after.control_plane, fleet, why))
+    for name in dict.fromkeys((*before.typed_deployments, *after.typed_deployments)):
+        live, wanted = before.typed_deployments.get(name), after.typed_deployments.get(name)
+        if wanted is None:
+            if live is not None and name in foreseen.gone:
+                found.append(_removed(live, fleet))
+        else:
+            found.append(_deployment(live, wanted, fleet, why))
+    return tuple(group for group in found if group)
+
+
+Reasons = Mapping[tuple[str, str], tuple[str, ...]]
+"""By kind and name of a template that comes into use: in what it differs from the one before."""
+
+
+def _reasons(objects: Iterable[ObjectChange]) -> Reasons:
+    prefix = "spec.template.spec."
+    return {
+        (change.kind, change.name): tuple(one.field.removeprefix(prefix) for one in change.fields)
+        for change in objects
+        if change.instead_of
+    }
+
+
+def _explained(
+    change: MachineChange, machine_template: tuple[str, str], config: tuple[str, str], why: Reasons
+) -> tuple[str, ...]:
+    """The fields of a change; in place of a template's name, what is different in the template."""
+    fields: list[str] = []
+    for name in change.fields:
+        if name == "infrastructure":
+            fields += [f"infrastructure.{inner}" for inner in why.get(machine_template, ())] or [name]
+        elif name == "bootstrap.configRef.name":
+            fields += [f"bootstrap.{inner}" for inner in why.get(config, ())] or [name]
+        else:
+            fields.append(name)
+    return tuple(fields)
+
+
+def _control_plane(
+    live: KubeadmControlPlane | None, wanted: KubeadmControlPlane, fleet: Fleet | None, why: Reasons
+) -> Group:
+    desired = machine_change.of_control_plane(wanted)
+    replicas = contract.desired_replicas(wanted)
+    rollout = wanted.spec.rollout
+    rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
+    surge = 1 if rolling is None or rolling.max_surge is None else int(rolling.max_surge)
+    reference = wanted.spec.machine_template.spec.infrastructure_ref
+    template = (reference.kind, reference.name)
+    if live is None:
+        return Group("", 0, coming=replicas)
+    outdated: dict[str, tuple[str, ...]] = {}
+    in_place: tuple[str, ...] = ()
+    if fleet is None:
+        change = machine_change.machine_change(machine_change.of_control_plane(live), desired)
+        staying = [f"#{number}" for number in range(live.status.replicas or 0)]
+        changes = dict.fromkeys(staying, change)
+    else:
+        seen = fleet.of_control_plane(wanted.metadata.name)
+        changes = {
+            one.name: machine_change.machine_change(machine_change.of_control_plane_machine(*one), desired)
+            for one in seen
+        }
+        marked = {one.name: removal.of_control_plane(one.machine) for one in seen}
+        staying = sorted(changes, key=lambda name: marked[name])
+    for name, change in changes.items():
+        if change.kind is ChangeKind.REPLACE:
+            outdated[name] = _explained(change, template, ("", ""), why)
+        elif change.kind is ChangeKind.IN_PLACE:
+            in_place = change.fields
+    going, coming = _one_by_one(staying, outdated, replicas, surge)
+    if fleet is None:
+        going = [Going("", one.why) for one in going]
+    return Group("", len(staying), tuple(going), coming, in_place=in_place)
+
+
+def _one_by_one(
+    staying: Sequence[str], outdated: Mapping[str, tuple[str, ...]], replicas: int, surge: int
+) -> tuple[list[Going], int]:
+    """The moves of a control plane, as Cluster API makes them: a machine more, or one less, until all is as wanted."""
+    old = [name for name in staying if name in outdated]
+    current: list[str] = [name for name in staying if name not in outdated]
+    going: list[Going] = []
+    coming = 0
+    while True:
+        total = len(old) + len(current)
+        if (old and total < replicas + surge) or (not old and total < replicas):
+            coming += 1
+            current.append("")
+        elif old:
+            name = old.pop(0)
+            going.append(Going(name, outdated[name]))
+        elif total > replicas:
+            going.append(Going(current.pop(0), (SCALED_IN,)))
+        else:
+            return going, coming
+
+
+def _removed(live: MachineDeployment, fleet: Fleet | None) -> Group:
+    why = (GROUP_REMOVED,)
+    if fleet is None:
+        going = [Going("", why)] * (live.status.replicas or 0)
+    else:
+        sets = fleet.sets_of(live.metadata.name)
+        going = [Going(one.name, why) for owned in sets for one in fleet.of_set(owned.metadata.name)]
+    return Group(live.metadata.name, len(going), tuple(going))
+
+
+def _deployment(live: MachineDeployment | None, wanted: MachineDeployment, fleet: Fleet | None, why: Reasons) -> Group:
+    name, replicas = wanted.metadata.name, contract.desired_replicas(wanted)
+    rolling = (
+        wanted.spec.rollout.strategy.rolling_update if wanted.spec.rollout and wanted.spec.rollout.strategy else None
+    )
+    at_once = _at_once(rolling.max_surge if rolling else None, rolling.max_unavailable if rolling else None, replicas)
+    if live is None:
+        return Group(name, 0, coming=replicas, at_once=max(1, replicas))
+    spec = wanted.spec.template.spec
+    template = (spec.infrastructure_ref.kind, spec.infrastructure_ref.name)
+    config = ("KubeadmConfigTemplate", spec.bootstrap.config_ref.name if spec.bootstrap.config_ref else "")
+    desired = machine_change.of_machine_template(wanted.spec.template)
+    sets: list[tuple[MachineChange, list[str]]]
+    if fleet is None:
+        change = machine_change.machine_change(machine_change.of_machine_template(live.spec.template), desired)
+        sets = [(change, [""] * (live.status.replicas or 0))]
+    else:
+        sets = [
+            (
+                machine_change.machine_change(machine_change.of_machine_template(owned.spec.template), desired),
+                [one.name for one in fleet.of_set(owned.metadata.name)],
+            )
+            for owned in fleet.sets_of(name)
+        ]
+    newest = next((index for index, (change, _) in enumerate(sets) if change.kind is not ChangeKind.REPLACE), None)
+    kept = sets[newest][1] if newest is not None else []
+    going = [Going(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
+    for index, (change, names) in enumerate(sets):
+        if index != newest:
+            reasons = _explained(change, template, config, why) or ("an older template",)
+            going += [Going(one, reasons) for one in names]
+    coming = max(0, replicas - len(kept))
+    present = sum(len(names) for _, names in sets)
+    in_place = sets[newest][0].fields if newest is not None and kept else ()
+    rolls = len(going) > 0 and coming > 0
+    return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place)
+
+
+def _at_once(surge: int | str | None, unavailable: int | str | None, replicas: int) -> int:
+    """How many machines of a deployment are under way at a time during a rollout; by default 1."""
+    return max(1, share(surge, replicas, default=1, round_up=True) + share(unavailable, replicas, default=0))
+
+
+def _age(seen: SeenMachine) -> str:
+    return seen.machine.metadata.creation_timestamp or ""
+
+
+def _owner(metadata: ObjectMeta) -> tuple[str, str]:
+    owner = next((one for one in metadata.owner_references if one.controller), None)
+    return (owner.kind, owner.name) if owner else ("", "")

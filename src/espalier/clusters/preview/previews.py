@@ -1,0 +1,154 @@
+"""The preview of a cluster: what a change asks for, what a manager then writes, and what becomes of the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.admission import Admission
+from espalier.clusters.design import Design
+from espalier.clusters.gate import Isolation
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import asking, machines
+from espalier.clusters.preview.differing import ObjectChange, field_changes
+from espalier.clusters.preview.duration import Duration, duration
+from espalier.clusters.preview.foresight import CNIChange, Foreseen, foresee
+from espalier.clusters.preview.machines import Fleet, Group
+from espalier.clusters.scope import Scope
+from espalier.kube.errors import StatusCause
+from espalier.kube.objects import Object
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest, Operation
+from espalier.runtime.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What would happen to one cluster."""
+
+    key: Key
+    asked: tuple[ObjectChange, ...] = ()
+    """What the manifest changes of the Cluster and the objects that it links."""
+    refusals: tuple[StatusCause, ...] = ()
+    """Everything for which the API server would refuse that; then nothing below happens."""
+    warnings: tuple[str, ...] = ()
+    stops: str = ""
+    settled: bool = False
+    objects: tuple[ObjectChange, ...] = ()
+    cni: CNIChange | None = None
+    groups: tuple[Group, ...] = ()
+    duration: Duration | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would change, and nothing would be refused."""
+        return not (self.asked or self.refusals or self.objects or self.cni or self.groups)
+
+
+class Previews:
+    """Previews of clusters of which everything was read into a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, observer: Observer, fleets: dict[str, Fleet], *, now: datetime) -> None:
+        self._snapshot = snapshot
+        self._observer = observer
+        self._admission = Admission(observer)
+        self._fleets = fleets
+        self._now = now
+
+    def of_change(self, key: Key, manifest: Sequence[Tree]) -> Preview:
+        """What would happen when a manifest (a Cluster and the objects that it links) is applied.
+
+        The snapshot shows what is asked for from then on.
+        """
+        last = self._last_design(key)
+        asked: list[ObjectChange] = []
+        warnings: list[str] = []
+        refusals: list[StatusCause] = []
+        for tree in sorted(manifest, key=lambda one: one["kind"] == eksa.Cluster.resource.kind):
+            live = self._live(tree)
+            new = asking.applied(live, tree, now=self._now)
+            if new.kind == eksa.Cluster.resource.kind:
+                new, told, refused = self._admitted(live, new)
+                warnings += told
+                refusals += refused
+            change = _asked(live, new)
+            if change is not None:
+                asked.append(change)
+            if refusals:
+                return Preview(key, tuple(asked), tuple(refusals), tuple(warnings))
+            self._snapshot.put(new)
+        scope = self._observer.scope(key)
+        if scope is None:
+            raise LookupError(f"there is no Cluster {key}")
+        return replace(self._preview(scope, last), asked=tuple(asked), warnings=tuple(warnings))
+
+    def as_it_is(self, key: Key) -> Preview:
+        """What a manager would do with a cluster of which nothing new is asked."""
+        scope = self._observer.scope(key)
+        if scope is None:
+            raise LookupError(f"there is no Cluster {key}")
+        return self._preview(scope, scope.design)
+
+    def at_next_change(self, key: Key) -> Preview:
+        """What a manager would do besides, at the next change of a cluster, whatever that is."""
+        scope = self._observer.scope(key)
+        if scope is None:
+            raise LookupError(f"there is no Cluster {key}")
+        return self._preview(replace(scope, isolation=Isolation.OFF), scope.design)
+
+    def _preview(self, scope: Scope, last: Design | None) -> Preview:
+        foreseen = foresee(scope, last)
+        fleet = self._fleets.get(scope.key.name, Fleet())
+        groups = machines.groups(foreseen, fleet) if _acts(foreseen) else ()
+        return Preview(
+            key=scope.key,
+            stops=foreseen.stops,
+            settled=foreseen.settled,
+            objects=foreseen.objects,
+            cni=foreseen.cni,
+            groups=groups,
+            duration=duration(groups, fleet) if groups else None,
+        )
+
+    def _live(self, tree: Tree) -> Object | None:
+        metadata = tree["metadata"]
+        key = Key(metadata.get("namespace", ""), metadata["name"])
+        return self._snapshot.get(tree["apiVersion"], tree["kind"], key)
+
+    def _last_design(self, key: Key) -> Design | None:
+        try:
+            scope = self._observer.scope(key)
+        except msgspec.ValidationError:
+            return None
+        return scope.design if scope is not None else None
+
+    def _admitted(self, live: Object | None, new: Object) -> tuple[Object, Iterable[str], Iterable[StatusCause]]:
+        """The Cluster with its defaults, what is said of it, and why it is refused."""
+        operation: Operation = "CREATE" if live is None else "UPDATE"
+        request = AdmissionRequest(operation, new.kind, new.namespace, new.name, ADMIN, new, live)
+        changed = self._admission.default(request).changed
+        if changed is not None:
+            new = Object(msgspec.json.encode(changed))
+        request = AdmissionRequest(operation, new.kind, new.namespace, new.name, ADMIN, new, live)
+        response = self._admission.validate(request)
+        if response.allowed:
+            return new, response.warnings, ()
+        return new, response.warnings, response.causes or (StatusCause(response.reason, response.message, ""),)
+
+
+def _acts(foreseen: Foreseen) -> bool:
+    return not foreseen.settled and not foreseen.stops
+
+
+def _asked(live: Object | None, new: Object) -> ObjectChange | None:
+    named = (new.head.api_version, new.kind, new.namespace, new.name)
+    if live is None:
+        return ObjectChange("create", *named)
+    fields = tuple(one for one in field_changes(live.tree, new.tree) if asking.LAST_APPLIED not in one.field)
+    return ObjectChange("change", *named, fields) if fields else None

@@ -1,0 +1,152 @@
+"""Everything that a preview looks at, read once: needs no right but to get and list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.docker import DockerCluster, DockerMachine
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineSet
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import contract
+from espalier.clusters.observe import DATACENTERS, WRITTEN
+from espalier.clusters.preview.machines import Fleet, SeenMachine
+from espalier.clusters.scope import is_self_managed
+from espalier.clusters.scope import read as read_cluster
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+
+INFRASTRUCTURE_MACHINES: tuple[Resource, ...] = (DockerMachine.resource,)
+"""What machines are to their infrastructure; its metadata say from which template it was made."""
+
+_OF_MACHINES = (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *INFRASTRUCTURE_MACHINES)
+
+READ: tuple[Resource, ...] = (
+    eksa.Cluster.resource,
+    *DATACENTERS.values(),
+    EKSARelease.resource,
+    Bundles.resource,
+    *WRITTEN,
+    *_OF_MACHINES,
+)
+"""All kinds of which something is read."""
+
+
+_BY_NAME = (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource)
+"""Kinds whose objects belong to a cluster by their name as well."""
+
+_MANY = 50
+"""Clusters that are asked for by name; of more than these, everything is listed."""
+
+
+class World(NamedTuple):
+    """What is there: the objects that a manager looks at, and the machines of each cluster by its name."""
+
+    objects: list[Object]
+    fleets: dict[str, Fleet]
+
+
+async def read(
+    client: Client, asked: Collection[Key] | None, *, versions: Collection[str] = (), namespace: str | None = None
+) -> World:
+    """What is there of some clusters, or of all (None) in a namespace, or everywhere.
+
+    `versions` are the eksaVersions that will be asked for. Of Bundles, only those are read that a cluster uses or will.
+    """
+    clusters = (await client.list(eksa.Cluster.resource)).items
+    keys = {one.key for one in clusters if namespace in (None, one.namespace)} if asked is None else set(asked)
+    names = sorted({key.name for key in keys})
+    ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
+    parts = await asyncio.gather(
+        _list(client, EKSARelease.resource, None),
+        *(_list(client, kind, place) for kind in DATACENTERS.values() for place in {key.namespace for key in keys}),
+        *(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
+        *(_get(client, resource, SYSTEM_NAMESPACE, name) for resource in _BY_NAME for name in names[:_MANY] if ours),
+    )
+    machines = await asyncio.gather(
+        *(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
+        _bundles(client, clusters, keys, parts[0], versions),
+    )
+    objects = [*clusters, *(one for part in parts for one in part), *machines.pop()]
+    unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
+    return World(list(unique.values()), _fleets([one for part in machines for one in part]))
+
+
+def _selector(label: str, names: Sequence[str]) -> str:
+    return f"{label} in ({','.join(names)})" if 0 < len(names) <= _MANY else ""
+
+
+async def _list(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[Object]:
+    """All objects of a kind, none where the kind itself is not there."""
+    try:
+        return (await client.list(resource, namespace, labels=labels)).items
+    except NotFound:
+        return []
+
+
+async def _get(client: Client, resource: Resource, namespace: str, name: str) -> list[Object]:
+    try:
+        return [await client.get(resource, name, namespace)]
+    except NotFound:
+        return []
+
+
+async def _bundles(
+    client: Client,
+    clusters: Iterable[Object],
+    keys: Collection[Key],
+    releases: Iterable[Object],
+    versions: Collection[str],
+) -> list[Object]:
+    """Those of the clusters that are asked about, and of management clusters, whose release new clusters get."""
+    decoded = [one.decode(EKSARelease).spec for one in releases]
+    by_version = {one.version: (one.bundles_ref.namespace, one.bundles_ref.name) for one in decoded}
+    wanted = {by_version[version] for version in versions if version in by_version}
+    for one in clusters:
+        try:
+            cluster = read_cluster(one)
+        except msgspec.ValidationError:  # a pass says so, and the preview as well
+            continue
+        spec = cluster.spec
+        if one.key not in keys and not is_self_managed(cluster):
+            continue
+        if spec.bundles_ref is not None:
+            wanted.add((spec.bundles_ref.namespace, spec.bundles_ref.name))
+        elif spec.eksa_version in by_version:
+            wanted.add(by_version[spec.eksa_version])
+    found = await asyncio.gather(*(_get(client, Bundles.resource, *where) for where in sorted(wanted)))
+    return [one for part in found for one in part]
+
+
+def _fleets(objects: Iterable[Object]) -> dict[str, Fleet]:
+    """Machines with what they were made of, by the name of their cluster."""
+    by_kind: dict[str, dict[str, Object]] = {}
+    for one in objects:
+        by_kind.setdefault(one.kind, {})[one.name] = one
+    configs = by_kind.get(KubeadmConfig.resource.kind, {})
+    machines: dict[str, list[SeenMachine]] = {}
+    for one in by_kind.get(Machine.resource.kind, {}).values():
+        machine = one.decode(Machine)
+        bootstrap, reference = machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref
+        config = configs.get(bootstrap.name) if bootstrap is not None else None
+        infrastructure = by_kind.get(reference.kind, {}).get(reference.name)
+        seen = SeenMachine(
+            machine,
+            config.decode(KubeadmConfig) if config is not None else None,
+            infrastructure.metadata if infrastructure is not None else None,
+        )
+        machines.setdefault(machine.spec.cluster_name, []).append(seen)
+    sets: dict[str, dict[str, MachineSet]] = {}
+    for one in by_kind.get(MachineSet.resource.kind, {}).values():
+        set_ = one.decode(MachineSet)
+        sets.setdefault(set_.spec.cluster_name, {})[one.name] = set_
+    return {name: Fleet(machines.get(name, []), sets.get(name, {})) for name in machines.keys() | sets.keys()}

@@ -1,0 +1,58 @@
+"""Caches that are filled once and follow nothing: for whoever asks what would be, and watches nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.kube.wire import Request, Response, Stream
+from espalier.runtime.cache import Caches
+
+
+class Snapshot(Caches):
+    """The caches of a moment. What asks them is told as by caches that follow an API server."""
+
+    def __init__(self) -> None:
+        super().__init__(Client(_Nowhere()))
+        self._objects: dict[tuple[str, str, Key], Object] = {}
+
+    def get(self, api_version: str, kind: str, key: Key) -> Object | None:
+        """An object as it was given, with everything that caches leave out."""
+        return self._objects.get((api_version, kind, key))
+
+    def fill(self, objects: Iterable[Object]) -> None:
+        """Have the caches know these objects, and no others."""
+        by_kind: dict[tuple[str, str], list[Object]] = {}
+        for found in objects:
+            by_kind.setdefault((found.head.api_version, found.kind), []).append(Object(found.raw))  # caches change it
+            self._objects[found.head.api_version, found.kind, found.key] = found
+        for cache in self.all:
+            source = cache.source
+            of_kind = by_kind.get((source.resource.api_version, source.resource.kind), ())
+            cache.begin_list()
+            cache.listed([one for one in of_kind if source.namespace in (None, "", one.namespace)])
+            cache.end_list("0")
+
+    def put(self, object_: Object) -> None:
+        """Have the caches show this object from now on."""
+        self._objects[object_.head.api_version, object_.kind, object_.key] = object_
+        for cache in self.all:
+            source = cache.source
+            if source.resource.kind != object_.kind or source.resource.api_version != object_.head.api_version:
+                continue
+            if source.namespace in (None, "", object_.namespace):
+                cache.happened("MODIFIED", Object(object_.raw))
+
+
+class _Nowhere:
+    """A transport on which nothing may be asked: the caches are not run."""
+
+    async def request(self, request: Request) -> Response:
+        raise AssertionError(f"{request.method} {request.path}: a snapshot asks nobody")
+
+    async def stream(self, request: Request) -> Stream | Response:
+        raise AssertionError(f"{request.path}: a snapshot follows nobody")
+
+    async def close(self) -> None: ...

@@ -1,0 +1,121 @@
+"""Clusters of every kind and release, to be rendered with some layers or others."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+import msgspec
+import yaml
+
+from espalier.api.meta import Tree
+from espalier.clusters import names
+from espalier.clusters.design import Design
+from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from tests.unit.clusters.seen import GARDEN, RELEASES, example, scope
+
+EVERYTHING: dict[str, Tree | list[Tree]] = {
+    "controlPlaneConfiguration": {
+        "count": 3,
+        "labels": {"tier": "gold"},
+        "taints": [{"key": "dedicated", "value": "control", "effect": "NoSchedule"}],
+        "certSans": ["garden.example.com", "10.0.0.7"],
+        "apiServerExtraArgs": {"audit-log-maxage": "60", "event-ttl": "2h"},
+        "auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
+        "kubeletConfiguration": {"maxPods": 50},
+        "machineHealthCheck": {"nodeStartupTimeout": "20m", "maxUnhealthy": "50%"},
+        "upgradeRolloutStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
+    },
+    "workerNodeGroupConfigurations": [
+        {
+            "name": "large",
+            "count": 4,
+            "kubernetesVersion": "1.34",
+            "labels": {"size": "large", "a": "b"},
+            "taints": [{"key": "dedicated", "value": "gpu", "effect": "NoExecute"}],
+            "kubeletConfiguration": {"maxPods": 200},
+            "upgradeRolloutStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1},
+            },
+        },
+        {"name": "small", "count": 0, "machineHealthCheck": {"unhealthyMachineTimeout": "1m"}},
+    ],
+    "clusterNetwork": {
+        "pods": {"cidrBlocks": ["10.1.0.0/16"]},
+        "services": {"cidrBlocks": ["10.2.0.0/16"]},
+        "nodes": {"cidrMaskSize": 25},
+        "dns": {"resolvConf": {"path": "/etc/my-resolv.conf"}},
+        "cniConfig": {"kindnetd": {}},
+    },
+    "machineHealthCheck": {"unhealthyMachineTimeout": "3m0s"},
+}
+"""Everything that can be asked for of docker."""
+
+CASES: dict[str, tuple[str, Tree]] = {
+    "docker": ("docker.yaml", {}),
+    "everything": ("docker.yaml", EVERYTHING),
+    "cilium": ("docker-cilium.yaml", {}),
+}
+"""By name: an example, and fields of its spec."""
+
+
+def design(case: str, *, version: str = "v0.26.0", layers: Sequence[Layer] = LAYERS, patches: str = "") -> Design:
+    """A case as a cluster of a release that consents to these patches."""
+    manifest, spec = CASES[case]
+    documents = example(manifest, **spec | {"eksaVersion": version})
+    if patches:
+        documents[0]["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}
+    key = GARDEN._replace(name=documents[0]["metadata"]["name"])
+    found = scope(*documents, key=key, layers=layers).design
+    assert found is not None
+    return found
+
+
+def documents(found: Rendered) -> list[Tree]:
+    """All objects, as trees."""
+    once = (found.machine_template, found.infrastructure, found.control_plane, found.cluster, found.health_check)
+    groups = (
+        object_
+        for group in found.groups
+        for object_ in (group.machine_template, group.config_template, group.deployment, group.health_check)
+    )
+    return [*(msgspec.to_builtins(object_) for object_ in (*once, *groups)), *(one.body for one in found.cni)]
+
+
+def text(case: str, **how: object) -> str:
+    """All objects of a case, for people."""
+    return "".join(f"---\n{_yaml(tree)}" for tree in documents(rendered(design(case, **how))))  # type: ignore[arg-type]
+
+
+def _yaml(tree: Tree) -> str:
+    return yaml.dump(tree, Dumper=_WithoutAliases, sort_keys=True, width=120)
+
+
+class _WithoutAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def difference(before: Sequence[Layer], after: Sequence[Layer]) -> str:
+    """What layers change in all cases, line by line; every hunk says of which object it is."""
+    found = []
+    for case in CASES:
+        pairs = zip(
+            documents(rendered(design(case, layers=before))),
+            documents(rendered(design(case, layers=after))),
+            strict=True,
+        )
+        for one, other in pairs:
+            lines = difflib.unified_diff(_yaml(one).splitlines(), _yaml(other).splitlines(), n=2, lineterm="")
+            changed = [re.sub("^@@.*", "@@", line) for line in lines if not line.startswith(("---", "+++"))]
+            if changed:
+                found += [f"## {case}: {one['kind']} {one['metadata']['name']}", *changed, ""]
+    return "\n".join(found)
+
+
+RELEASED = RELEASES.versions
+"""The releases of this build."""

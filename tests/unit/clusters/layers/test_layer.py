@@ -1,0 +1,122 @@
+"""Which layers a cluster has: those up to its own release, whatever the manager's release is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import semver
+
+from espalier.api.meta import Tree
+from espalier.clusters import names
+from espalier.clusters.gate import Isolation
+from espalier.clusters.layers import LAYERS, Layer, offered, release
+from espalier.clusters.layers.pieces import changed
+from espalier.clusters.observe import Observer
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import read
+from espalier.kube.client import Client
+from espalier.runtime.cache import Caches
+from tests.unit.clusters.layers.designs import RELEASED, design, text
+from tests.unit.clusters.seen import GARDEN, RELEASES, NoServer, as_object, datacenter, example, observer
+
+
+def louder(rendered: Rendered) -> Rendered:
+    control_plane = rendered.control_plane
+    spec = changed(control_plane.spec, replicas=7)
+    return replace(rendered, control_plane=changed(control_plane, spec=spec))
+
+
+LATER = Layer("louder", semver.Version(0, 27, 0), "More of everything.", functions=(louder,))
+
+
+def layer_names(version: str, patches: str = "") -> list[str]:
+    return [layer.name for layer in design("docker", version=version, patches=patches).layers]
+
+
+def test_a_cluster_has_the_layers_up_to_its_own_release_patch_versions_included() -> None:
+    assert layer_names("v0.24.2") == ["base"]
+    assert layer_names("v0.25.0") == ["base", "tls-min-version"]
+    assert layer_names("v0.25.1") == ["base", "tls-min-version", "cni-updates"]
+    assert layer_names("v0.26.0") == [layer.name for layer in LAYERS]
+
+
+@pytest.mark.parametrize("version", RELEASED)
+@pytest.mark.parametrize("case", ["docker", "everything", "cilium"])
+def test_a_later_manager_renders_clusters_of_this_ones_releases_byte_by_byte_as_before(case: str, version: str) -> None:
+    assert text(case, version=version, layers=[*LAYERS, LATER]) == text(case, version=version)
+
+
+def test_the_later_managers_own_release_has_what_it_brings() -> None:
+    newest = design("docker", layers=[*LAYERS, replace(LATER, since=semver.Version(0, 26, 0))])
+    assert newest.layers[-1].name == "louder"
+
+
+@pytest.mark.parametrize(
+    ("eksa_version", "expected"),
+    [
+        ("v0.26.0", "0.26.0"),
+        ("v0.27.0-dev+build.7", "0.27.0"),
+        ("v0.26.3+build.2", "0.26.3"),
+        ("latest", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_release_of_an_eksa_version(eksa_version: str | None, expected: str | None) -> None:
+    found = release(eksa_version)
+    assert (str(found) if found else None) == expected
+
+
+def reference(name: str) -> Tree:
+    return {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": name, "namespace": "eksa-system"}
+
+
+@pytest.mark.parametrize(("version", "first"), [("v0.25.1", "v0.25.0"), ("v0.26.0", "v0.26.0"), ("v0.24.2", "v0.24.2")])
+def test_an_old_cluster_with_bundles_has_the_first_release_to_which_they_belong(version: str, first: str) -> None:
+    """Several releases may share Bundles; a later one that does so too changes nothing for it."""
+    bundles = RELEASES.release(version).bundles.metadata.name
+    old = example(eksaVersion=None, bundlesRef=reference(bundles))
+    found = observer(*old).scope(GARDEN)
+    assert found is not None
+    assert found.design is not None
+    assert [layer.name for layer in found.design.layers] == layer_names(first)
+
+
+def test_an_old_cluster_with_bundles_of_no_release_has_the_base_alone() -> None:
+    cluster = example(eksaVersion=None, bundlesRef=reference("mine"))[0]
+    found = observer(cluster, datacenter()).layers_of(read(as_object(cluster)))
+    assert [layer.name for layer in found] == ["base"]
+
+
+@pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.OFF])
+def test_without_layers_every_cluster_has_the_newest_of_everything(isolation: Isolation) -> None:
+    cluster = read(as_object(example(eksaVersion="v0.24.2")[0]))
+    made = Observer(Caches(Client(NoServer())), RELEASES, isolation=isolation)
+    assert made.layers_of(cluster) == tuple(LAYERS)
+    assert made.offered_to(cluster) == ()
+
+
+def test_a_patch_is_offered_to_older_clusters_and_theirs_by_consent() -> None:
+    old = release("v0.24.2")
+    assert [layer.name for layer in offered(LAYERS, old)] == ["short-lived-tokens"]
+    assert offered(LAYERS, old, {"short-lived-tokens"}) == ()
+    assert offered(LAYERS, release("v0.26.0")) == ()
+    assert layer_names("v0.24.2", "short-lived-tokens") == ["base", "short-lived-tokens"]
+
+
+def test_what_is_no_patch_cannot_be_consented_to_and_a_name_that_is_not_known_changes_nothing() -> None:
+    assert layer_names("v0.24.2", "tls-min-version, half-unhealthy,no-such-patch") == ["base"]
+
+
+def test_a_consented_patch_changes_what_it_says_and_nothing_else() -> None:
+    before, after = text("docker", version="v0.25.1"), text("docker", version="v0.25.1", patches="short-lived-tokens")
+    added = [line for line in after.splitlines() if line not in before.splitlines()]
+    assert [line.strip() for line in added] == [
+        "- name: service-account-extend-token-expiration",
+    ]
+
+
+def test_consent_is_given_by_comma_and_its_order_and_spaces_are_nothing() -> None:
+    assert names.consents({names.PATCHES_ANNOTATION: " b ,a,,"}) == {"a", "b"}
+    assert names.consents({}) == frozenset()

@@ -1,0 +1,77 @@
+"""The layers of this build: each with its own story, in order, and none of them older than it may become."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from espalier.clusters import cni, plan
+from espalier.clusters.layers import LAYERS, folding, release
+from espalier.clusters.render.layered import base, rendered
+from espalier.clusters.scope import Machinery
+from tests.unit.clusters.layers.designs import CASES, RELEASED, design, difference, documents, text
+from tests.unit.clusters.test_story import told
+
+NAMES = [layer.name for layer in LAYERS]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_base_has_a_story(case: str) -> None:
+    told(f"layers/base-{case}", text(case, layers=LAYERS[:1]))
+
+
+@pytest.mark.parametrize("number", range(1, len(LAYERS)), ids=NAMES[1:])
+def test_each_layer_has_a_story_of_what_it_changes(number: int) -> None:
+    changed = difference(LAYERS[:number], LAYERS[: number + 1])
+    assert changed, "a layer that changes nothing is none"
+    told(f"layers/{LAYERS[number].name}", changed)
+
+
+def test_layers_stand_in_the_order_of_their_releases_under_names_of_their_own() -> None:
+    assert all(one.since <= other.since for one, other in pairwise(LAYERS))
+    assert len(set(NAMES)) == len(LAYERS)
+
+
+def test_every_layer_belongs_to_a_release_of_this_build() -> None:
+    """One of a later release would be nobody's, and would change clusters once that release comes."""
+    newest = release(RELEASED[0])
+    assert newest is not None
+    assert all(layer.since <= newest for layer in LAYERS)
+
+
+def test_no_layer_is_older_than_its_lifetime() -> None:
+    """When this fails: `python -m espalier.clusters.layers.folding` says what to fold."""
+    newest = release(RELEASED[0])
+    assert newest is not None
+    assert folding.due(LAYERS, newest) == ()
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -> None:
+    """Or it would change what other clusters get: manifests share parts."""
+    chosen = next(one for one in LAYERS if one is layer)
+    made = design(case, layers=LAYERS[:1])
+    before = base(made)
+    kept = copy.deepcopy(documents(before))
+    for function in chosen.functions:
+        function(before)
+    spec = msgspec.json.encode(made.spec)
+    for default in chosen.defaults:
+        default(made.spec)
+    assert documents(before) == kept
+    assert msgspec.json.encode(made.spec) == spec
+    assert documents(base(made)) == kept
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_planned_is_what_the_layers_rendered(case: str) -> None:
+    made = design(case)
+    planned = [*plan.control_plane(made, Machinery()), *plan.worker_groups(made, Machinery())]
+    trees = [*map(msgspec.to_builtins, planned), *(manifest.body for manifest in cni.objects(made))]
+    kinds = sorted((tree["kind"], tree["metadata"]["name"], msgspec.json.encode(tree)) for tree in trees)
+    wanted = documents(rendered(made))
+    assert kinds == sorted((tree["kind"], tree["metadata"]["name"], msgspec.json.encode(tree)) for tree in wanted)
