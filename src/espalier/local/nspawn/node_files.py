@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espalier.local.nspawn import registry
+
 _SEED = "/var/lib/cloud/seed/nocloud"
 _SCRIPTS = "/var/lib/cloud/scripts"
 _UNITS = "/etc/systemd/system"
@@ -67,7 +69,7 @@ def node_files(
         **_kubernetes(identity),
         **_control_groups(),
         **_pod_network(pods),
-        **_images(image_names),
+        **_images(image_names, f"http://{identity.gateway}:{registry.PORT}"),
     }
 
 
@@ -212,11 +214,13 @@ def _pod_network(pods: str) -> dict[str, NodeFile]:
     }
 
 
-def _images(names: Mapping[str, Sequence[str]]) -> dict[str, NodeFile]:
-    lines = [
-        f"ctr --namespace k8s.io images tag --force {' '.join((image, *others))}" for image, others in names.items()
-    ]
-    if not lines:
-        return {}
-    script = "#!/bin/sh\n# The names by which this cluster asks for images of the base.\nset -e\n"
-    return {f"{_SCRIPTS}/per-instance/image-names": _text(script + " > /dev/null\n".join([*lines, ""]), 0o755)}
+def _images(names: Mapping[str, Sequence[str]], mirror: str) -> dict[str, NodeFile]:
+    """Further names for the images of the base; what has none of them is asked of a registry on the bridge."""
+    hosts = f'[host."{mirror}"]\n  capabilities = ["pull", "resolve"]\n'
+    files = {"/etc/containerd/certs.d/_default/hosts.toml": _text(hosts)}
+    tag = "ctr --namespace k8s.io images tag --force"
+    lines = [f"{tag} {' '.join((image, *others))} > /dev/null\n" for image, others in names.items()]
+    if lines:
+        script = "#!/bin/sh\n# The names by which clusters ask for images of the base.\nset -e\n"
+        files[f"{_SCRIPTS}/per-instance/image-names"] = _text(script + "".join(lines), 0o755)
+    return files
