@@ -65,8 +65,6 @@ def build(
             return
         with _stopped_by_signals():
             building.provide(components, assets, _say)
-            if set(recipes.ENVTEST) <= set(components):
-                _say(building.envtest_line(building.link_envtest(recipes.ENVTEST, assets)))
     except (BuildFailed, building.Lacking) as failure:
         raise Failure(str(failure)) from None
     except KeyboardInterrupt:

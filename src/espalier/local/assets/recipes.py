@@ -143,8 +143,7 @@ PAUSE = _own("pause", 2 * MIB)
 PROBE = _own("probe", 7 * MIB)
 NODE_ROOT = NodeRoot(
     "node-root",
-    programs=((CONTAINERD, "usr/local/bin"), (CNI_PLUGINS, "opt/cni/bin")),
-    size=480 * MIB,
+    size=300 * MIB,
     workspace=0,
     minutes=3,
 )
@@ -174,6 +173,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
             pause=PAUSE,
             probe=PROBE,
             containerd=CONTAINERD,
+            cni_plugins=CNI_PLUGINS,
             etcd_tag=etcd_tag,
             pause_tag=pause_tag,
             repository=repository,
