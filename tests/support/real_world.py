@@ -16,7 +16,7 @@ from typing import Any
 from espalier.cli import lock
 from espalier.cli.home import Home
 from espalier.local.assets import MissingAssets, find_base
-from espalier.local.real import assets
+from espalier.local.real.programs import find_cluster_api, find_control_plane
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.world import PROGRAM, LaptopWorld
 
@@ -34,7 +34,7 @@ def why_not(*versions: str) -> str:
         return "needs root"
     if shutil.which("systemd-nspawn") is None:
         return "needs systemd-nspawn (package systemd-container)"
-    if assets.find_control_plane() is None or assets.find_cluster_api() is None:
+    if find_control_plane() is None or find_cluster_api() is None:
         return "run make real-assets"
     try:
         for version in versions:

@@ -31,10 +31,10 @@ from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build as build_nodes
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
 from espalier.local.nspawn.state import State
-from espalier.local.real import assets
 from espalier.local.real.cluster_api import run_cluster_api
 from espalier.local.real.control_plane import HOST, control_plane
 from espalier.local.real.processes import ProgramFailed, supervised
+from espalier.local.real.programs import find_cluster_api, find_control_plane
 from espalier.releases import Releases
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import SystemClock
@@ -96,7 +96,7 @@ class RealWorld:
         home.create()
         state = State(home.nodes)
         addresses = await check(settings, state)
-        programs, cluster_api = assets.find_control_plane(), assets.find_cluster_api()
+        programs, cluster_api = find_control_plane(), find_cluster_api()
         if programs is None or cluster_api is None:
             raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
         clock, entropy = SystemClock(), random.SystemRandom()
