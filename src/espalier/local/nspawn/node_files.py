@@ -19,6 +19,7 @@ _SCRIPTS = "/var/lib/cloud/scripts"
 _UNITS = "/etc/systemd/system"
 KUBELET_DROPINS = "/etc/kubernetes/kubelet.conf.d"
 CNI_CONFIGURATION = "/etc/cni/net.d/10-pods.conflist"
+PROXY_CONFIGURATION = "/usr/local/share/kube-proxy.yaml"
 POD_RANGE = "/etc/cni/pod-range"
 """Where the node says which addresses its pods have."""
 
@@ -122,11 +123,21 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
         "failSwapOn": False,
     }
     checks = ",".join(PREFLIGHT)
+    proxy = {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        # The limit of tracked connections is the host's: in a container it can only be read.
+        "conntrack": {"maxPerCore": 0},
+    }
     kubeadm = (
         "#!/bin/sh\n"
-        "# kubeadm, told which of its checks are about the host that all nodes share.\n"
-        'case "$1" in\n'
-        f'init | join) exec /usr/local/bin/kubeadm "$@" --ignore-preflight-errors={checks} ;;\n'
+        "# kubeadm, told which of its checks are about the host that nodes share, and what kube-proxy leaves alone.\n"
+        f"checks={checks}\n"
+        'case "$1 $2" in\n'
+        '"init --config")\n'
+        f'  grep -q KubeProxyConfiguration "$3" || cat {PROXY_CONFIGURATION} >> "$3"\n'
+        '  exec /usr/local/bin/kubeadm "$@" --ignore-preflight-errors="$checks" ;;\n'
+        '"init "* | "join "*) exec /usr/local/bin/kubeadm "$@" --ignore-preflight-errors="$checks" ;;\n'
         '*) exec /usr/local/bin/kubeadm "$@" ;;\n'
         "esac\n"
     )
@@ -134,6 +145,7 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
         f"{KUBELET_DROPINS}/10-node.conf": _text(json.dumps(kubelet, indent=1) + "\n"),
         "/etc/default/kubelet": _text(f"KUBELET_EXTRA_ARGS=--config-dir={KUBELET_DROPINS}\n"),
         "/usr/local/sbin/kubeadm": _text(kubeadm, 0o755),
+        PROXY_CONFIGURATION: _text(f"---\n{json.dumps(proxy, indent=1)}\n"),
     }
 
 
