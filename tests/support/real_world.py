@@ -16,6 +16,7 @@ from typing import Any
 from espalier.cli import lock
 from espalier.cli.home import Home
 from espalier.local.assets import MissingAssets, find_base
+from espalier.local.assets.cache import assets_folder
 from espalier.local.real.programs import find_cluster_api, find_control_plane
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.world import PROGRAM, LaptopWorld
@@ -72,7 +73,7 @@ class RealLaptop:
         process = await asyncio.create_subprocess_exec(
             *PROGRAM,
             *arguments,
-            env=self.world.environment,
+            env={**self.world.environment, "ESPALIER_CACHE": str(assets_folder().parent)},
             cwd=self.world.home,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
