@@ -63,6 +63,11 @@ class Registry:
         await server.start()
         self._server = server
 
+    @property
+    def port(self) -> int | None:
+        """Where it listens, None while it does not."""
+        return self._server.port if self._server is not None else None
+
     async def stop(self) -> None:
         """Serve no longer."""
         server, self._server = self._server, None
