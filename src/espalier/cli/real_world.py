@@ -31,10 +31,10 @@ from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build as build_nodes
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
 from espalier.local.nspawn.state import State
+from espalier.local.real import programs
 from espalier.local.real.cluster_api import run_cluster_api
 from espalier.local.real.control_plane import HOST, control_plane
 from espalier.local.real.processes import ProgramFailed, supervised
-from espalier.local.real.programs import find_cluster_api, find_control_plane
 from espalier.releases import Releases
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import SystemClock
@@ -96,8 +96,8 @@ class RealWorld:
         home.create()
         state = State(home.nodes)
         addresses = await check(settings, state)
-        programs, cluster_api = find_control_plane(), find_cluster_api()
-        if programs is None or cluster_api is None:
+        control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
+        if control_plane_at is None or cluster_api_at is None:
             raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
         clock, entropy = SystemClock(), random.SystemRandom()
         folder = home.management
@@ -105,11 +105,11 @@ class RealWorld:
             supervisor = await stack.enter_async_context(supervised(folder, clock))
             try:
                 running = await stack.enter_async_context(
-                    control_plane(supervisor, programs, folder, clock, port=port or port_before(home))
+                    control_plane(supervisor, control_plane_at, folder, clock, port=port or port_before(home))
                 )
                 client = _client(running.kubeconfig.read_bytes())
                 stack.push_async_callback(client.close)
-                await run_cluster_api(supervisor, cluster_api, folder / "cluster-api", running, client, clock)
+                await run_cluster_api(supervisor, cluster_api_at, folder / "cluster-api", running, client, clock)
             except ProgramFailed as error:
                 raise Failure(str(error)) from error
             except OSError as error:

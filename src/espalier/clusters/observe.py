@@ -131,9 +131,11 @@ class Observer:
     def scope(self, key: Key) -> Scope | None:
         """Everything about one Cluster; None when there is none."""
         found = self.clusters.get(key)
-        if found is None:
-            return None
-        cluster = read(found)
+        return self.scope_of(found) if found is not None else None
+
+    def scope_of(self, found: Object) -> Scope:
+        """Everything about a Cluster that may not be stored yet."""
+        key, cluster = found.key, read(found)
         bundles = self._bundles_of(cluster.spec)
         made, problem = self._design(cluster, bundles)
         children, missing = self._children(cluster)
