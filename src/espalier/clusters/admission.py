@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api import schema
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key
@@ -169,9 +170,9 @@ def validate_release(request: AdmissionRequest) -> AdmissionResponse:
 def _release_name(release: EKSARelease) -> list[Violation]:
     version, name = release.spec.version, release.metadata.name
     if releases.parsed(version) is None:
-        return [Violation("spec.version", version, "a version like v0.26.0", messages.NOT_SEMVER)]
+        return [Violation("spec.version", version, "a version like v0.26.0", sentences.NOT_SEMVER)]
     if name != release_name(version):
-        return [Violation("metadata.name", name, release_name(version), messages.RELEASE_NAME)]
+        return [Violation("metadata.name", name, release_name(version), sentences.RELEASE_NAME)]
     return []
 
 
@@ -182,7 +183,7 @@ def _changed_facts(old: Object, new: Object) -> list[Violation]:
             f"spec.{field}",
             schema.shown(after[field]) if field in after else "nothing",
             schema.shown(before[field]) if field in before else "nothing",
-            messages.RELEASE_CHANGED,
+            sentences.RELEASE_CHANGED,
         )
         for field in sorted(before.keys() | after.keys())
         if before.get(field) != after.get(field)
@@ -202,7 +203,7 @@ def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:
     for index, entry in enumerate(bundles.spec.versions_bundles):
         if entry.kube_version in seen:
             field = f"spec.versionsBundles[{index}].kubeVersion"
-            violations.append(Violation(field, entry.kube_version, "", "the version is given twice"))
+            violations.append(Violation(field, entry.kube_version, "", sentences.VERSION_TWICE))
         seen.add(entry.kube_version)
     return _refusal(request.object, violations) if violations else AdmissionResponse()
 
