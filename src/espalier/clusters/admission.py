@@ -15,7 +15,7 @@ from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, messages, releases, unsupported
+from espalier.clusters.rules import changes, content, messages, releases, unsupported, wishes
 from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
@@ -80,14 +80,15 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
+        wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            same = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
-            return AdmissionResponse(warnings=(summary.NOTHING,) if same else ())
+            asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
+            return AdmissionResponse(warnings=(*wished, *(self._foreseen(request.object, old) if asks else ())))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        warnings = (*unsupported.warnings(new.spec), *releases.warnings(new, management))
+        warnings = (*wished, *unsupported.warnings(new.spec), *releases.warnings(new, management))
         if violations:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
@@ -95,6 +96,12 @@ class Admission:
         elif request.dry_run:
             warnings = (*warnings, *summary.sentences(self._observer.scope_of(request.object)))
         return AdmissionResponse(warnings=warnings)
+
+    def _foreseen(self, object_: Object, old: eksa.Cluster) -> Iterable[str]:
+        """What happens when the spec stays as it is: only consent to a patch does anything."""
+        if names.consents(object_.metadata.annotations) == names.consents(old.metadata.annotations):
+            return (summary.NOTHING,)
+        return summary.sentences(self._observer.scope_of(object_))
 
     def _violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
