@@ -177,6 +177,11 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self._release_of(cluster.spec), consents)
 
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """Names of the patches that this manager has."""
+        return tuple(layer.name for layer in self._layers if layer.is_patch)
+
     def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
         """The patches that a cluster could have and does not consent to."""
         if self._isolation is not Isolation.LAYERS:
