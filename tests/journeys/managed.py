@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 from espalier import clusters
 from espalier.api.catalog import resource_of
-from espalier.api.core import NODE, SECRET, Secret
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, ROLE, ROLE_BINDING, SECRET, Secret
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver.requests import Attributes
+from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
-from espalier.clusters import Isolation, rights
+from espalier.clusters import Isolation
 from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS
@@ -40,8 +40,10 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from tests.support.ledger import Ledger
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"
@@ -49,6 +51,8 @@ GARDEN = Key(NAMESPACE, "garden")
 IN_PROCESS = "https://espalier.internal"
 
 MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", ("system:authenticated",))
+
+ROLES = {role.kind: role for role in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)}
 
 Wrap = Callable[[Transport], Transport]
 
@@ -64,14 +68,18 @@ class ManagedLaptop:
     machinery: Caches
     workloads: Workloads
     clusters: Cache
+    ledger: Ledger
 
-    async def apply(self, name: str = "docker.yaml", *, namespace: str = NAMESPACE, **spec: object) -> None:
+    async def apply(
+        self, example: str = "docker.yaml", *, namespace: str = NAMESPACE, name: str = "", **spec: object
+    ) -> None:
         """Apply an example, with these fields of the Cluster's spec."""
-        for document in read_manifests((EXAMPLES / name).read_bytes(), source=name):
+        for document in read_manifests((EXAMPLES / example).read_bytes(), source=example):
             tree = document.tree
             tree["metadata"]["namespace"] = namespace
             if tree["kind"] == "Cluster":
                 tree["spec"] |= spec
+                tree["metadata"]["name"] = name or tree["metadata"]["name"]
             await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
 
     async def change(self, key: Key = GARDEN, **spec: object) -> None:
@@ -135,11 +143,13 @@ async def managed_laptop(
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
+    namespaces: Sequence[str] = (),
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
-    `layers` and `resync` are the manager's.
+    `layers`, `resync` and `namespaces` are the manager's. It has the rights that `espalier manifests` gives it: a
+    request that needs another one fails the story at its end, whatever became of it.
     """
     entropy = random.Random(seed)
 
@@ -154,7 +164,8 @@ async def managed_laptop(
 
     async with AsyncExitStack() as stack:
         kept = store or MemoryStore()
-        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=as_granted)
+        ledger = Ledger(MANAGER, Rbac(kept))
+        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledger)
         await server.start()
         stack.push_async_callback(server.close)
         user = Client(InProcessTransport(server), user_agent="journey")
@@ -165,7 +176,8 @@ async def managed_laptop(
 
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
         stack.push_async_callback(workloads.close)
-        manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more())
+        options = Options(namespaces=tuple(namespaces))
+        manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more(), options=options)
         remotes = RemoteClients(workloads.connect)
         stack.push_async_callback(remotes.close)
         manager.add(webhooks)
@@ -186,7 +198,12 @@ async def managed_laptop(
         for controller in build(machines, caches, workloads, clock=clock, entropy=more(), keys=more()):
             manager.add(controller)
         await prepare(user, releases)
-        for resource, tree in manifests.webhook_configurations(IN_PROCESS):
+        for namespace in namespaces:
+            await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
+        for tree in manifests.installed(namespaces):
+            if tree["kind"] in ROLES:
+                await user.apply(ROLES[tree["kind"]], tree)
+        for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
@@ -194,23 +211,9 @@ async def managed_laptop(
         await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield ManagedLaptop(kept, server, user, manager, caches, workloads, manager.caches.of(Cluster.resource))
-
-
-def as_granted(attributes: Attributes, user: User) -> bool:
-    """The manager may do what its Roles say, and no more; administrators may do anything."""
-    if user != MANAGER:
-        return "system:masters" in user.groups
-    granted = list(rights.CLUSTER)
-    if attributes.namespace == SYSTEM_NAMESPACE:
-        granted += rights.SYSTEM
-    return any(
-        attributes.verb in right.verbs
-        and attributes.subresource == right.subresource
-        and any((attributes.group, attributes.resource) == (one.group, one.plural) for one in right.resources)
-        and (not right.names or attributes.name in right.names)
-        for right in granted
-    )
+        found = manager.caches.of(Cluster.resource)
+        yield ManagedLaptop(kept, server, user, manager, caches, workloads, found, ledger)
+    assert sorted(ledger.refused) == []
 
 
 async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
