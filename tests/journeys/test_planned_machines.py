@@ -32,7 +32,7 @@ def test_what_was_planned_is_what_the_simulated_controllers_do() -> None:
     async def main(simulation: Simulation) -> None:
         draw = random.Random(20261121)
         async with managed_laptop(simulation.clock) as world:
-            await world.apply(name_of="orchard", kubernetesVersion="1.34")
+            await world.apply(name="orchard", kubernetesVersion="1.34")
             await world.until_ready(ORCHARD)
             for change in draw.sample(CHANGES, len(CHANGES)):
                 await happens_as_planned(world, ORCHARD, change, draw)

@@ -45,7 +45,7 @@ async def test_what_was_planned_is_what_the_real_controllers_do(real: RealCluste
     draw = random.Random(20261121)
     await real.provide_etcd("orchard")
     await real.head_start("orchard", KUBERNETES["1.34"])
-    await real.apply(name_of="orchard", kubernetesVersion="1.34")
+    await real.apply(name="orchard", kubernetesVersion="1.34")
     await real.until_ready(ORCHARD)
     await real.without_pods_to_drain("orchard")
     for change in draw.sample(CHANGES, len(CHANGES)):
