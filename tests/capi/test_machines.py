@@ -13,9 +13,6 @@ from espalier.api.resource import Key
 from tests.journeys.asking import GARDEN, NAMESPACE
 from tests.journeys.machine_stories import CHANGES, KUBERNETES, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
-from tests.support.cluster_api_fixture import real
-
-__all__ = ["real"]
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 
