@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TypedDict
@@ -31,17 +32,23 @@ class Balancing:
         self._pid = state.root / "balancer.pid"
 
     async def front(self, fronts: list[Front]) -> None:
-        """Have the balancer do this. It is started when it does not run, and told when something changed."""
+        """Have the balancer do this. It is started when it does not run, and told when something changed.
+
+        Raises `OSError` when somebody else listens where a control plane should be reached.
+        """
         if not fronts:
             await self.end()
             return
         content = json.dumps(sorted(fronts, key=lambda front: front["address"]), indent=1).encode()
         changed = not self._settings.exists() or self._settings.read_bytes() != content
+        running = self.process
+        before = fronts_of(self._settings) if running is not None else []
+        for new in [front for front in fronts if _place(front) not in map(_place, before)]:
+            _check_free(*_place(new))
         if changed:
             fresh = self._settings.with_suffix(".new")
             fresh.write_bytes(content)
             fresh.replace(self._settings)
-        running = self.process
         if running is None:
             await self._start()
         elif changed:
@@ -70,3 +77,26 @@ class Balancing:
         await start_apart(command, pid=self._pid, log=self._log)
         if self.process is None:
             raise OSError(f"the balancer ended at once: see {self._log}")
+
+
+def fronts_of(settings: Path) -> list[Front]:
+    """What the balancer was told last."""
+    try:
+        told: list[Front] = json.loads(settings.read_bytes())
+    except FileNotFoundError:
+        return []
+    return told
+
+
+def _place(front: Front) -> tuple[str, int]:
+    return front["address"], front["port"]
+
+
+def _check_free(address: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            message = f"another program listens at {address}:{port}, where the control plane should: stop it"
+            raise OSError(error.errno, message) from error

@@ -4,6 +4,8 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
 from espalier.local.nspawn import processes
 from espalier.local.nspawn.balancing import Balancing, Front
 from espalier.local.nspawn.state import NetworkRecord, State
@@ -56,3 +58,12 @@ async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path)
     await Balancing(state).end()
     assert Balancing(state).process is None
     shutil.rmtree(state.root)
+
+
+async def test_an_address_where_somebody_else_listens_is_named(tmp_path: Path) -> None:
+    state, wanted = world(tmp_path), front()
+    taken = (wanted["address"], wanted["port"])
+    named = f"another program listens at {taken[0]}:{taken[1]}"
+    with socket.create_server(taken), pytest.raises(OSError, match=named):
+        await Balancing(state).front([wanted])
+    assert Balancing(state).process is None
