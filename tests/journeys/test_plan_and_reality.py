@@ -172,7 +172,11 @@ CHANGES: tuple[Change, ...] = (
 
 async def previews(world: ManagedLaptop, *versions: str, **manager: Any) -> Previews:
     """As `espalier plan` makes them: everything is read anew. `manager` says how the one asked about is run."""
-    there = await reading.read(world.client, [GARDEN], versions=versions)
+    reader = Client(InProcessTransport(world.server), user_agent="plan")
+    there = await reading.read(reader, [GARDEN], versions=versions)
+    asked = {(verb, plural) for verb, plural, _, agent in world.server.requests if agent == "plan"}
+    assert {verb for verb, _ in asked} <= {"get", "list"}
+    assert {plural for _, plural in asked} <= {resource.plural for resource in reading.READ}  # so no Secrets
     snapshot = Snapshot()
     observer = Observer(snapshot, RELEASES, **manager)
     snapshot.fill(there.objects)
