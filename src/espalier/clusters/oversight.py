@@ -32,8 +32,12 @@ async def oversee(p: Pass) -> Outcome:
         return Done()
     wish = drift.policy(scope.cluster.metadata.annotations)
     found = _found(p, manifests, answer)
-    refusals, corrected = await _correct(p, drift.correctable(found, wish))
+    wanted = drift.correctable(found, wish)
+    if wanted and p.tools.rests.is_resting(scope.key):
+        wanted = []
+    refusals, corrected = await _correct(p, wanted)
     if corrected:
+        p.tools.rests.rest(scope.key)
         p.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
         p.look_again()
         left = tuple(one for one in answer.drifts if one not in corrected)
