@@ -299,7 +299,8 @@ async def machines_that_a_change_replaces(world: ManagedLaptop, key: Key) -> set
     for cache in caches.all:
         source = cache.source
         cache.begin_list()
-        cache.listed((await world.client.list(source.resource, source.namespace, labels=source.labels)).items)
+        for share in source.shares:
+            cache.listed((await world.client.list(source.resource, share, labels=source.labels)).items)
         cache.end_list("1")
     scope = observer.scope(key)
     assert scope is not None
