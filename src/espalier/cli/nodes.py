@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import msgspec
@@ -146,6 +145,6 @@ def _running(name: str) -> tuple[NodeRecord, Running]:
     return record, running
 
 
-def _become(command: Sequence[str]) -> NoReturn:
+def _become(command: tuple[str, ...]) -> NoReturn:
     sys.stdout.flush()
     os.execvp(command[0], command)  # noqa: S606  the user's own shell
