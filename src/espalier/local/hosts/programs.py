@@ -16,7 +16,10 @@ from typing import Any
 STATE = "var/lib/simulated-node/state.json"
 FAULTS = "var/lib/simulated-node/faults.json"
 """What a test wants to fail: `{"kubelet": ["v1.36.3"]}`, versions that don't come up; `{"kubeadm": "why it fails"}`."""
-KUBECONFIG = "etc/kubernetes/kubelet.conf"
+ACCESS = "var/lib/simulated-node/access.json"
+"""How the stand-ins reach the API server: `server` (host:port), `authority`, `certificate` and `key` (PEM)."""
+NODE = "SIMULATED_NODE"
+"""Environment variable that names the node's folder."""
 MANIFESTS = "etc/kubernetes/manifests"
 MERGE = "application/merge-patch+json"
 
@@ -219,28 +222,24 @@ def _tagged(image: str, tag: str) -> str:
     return f"{image.rpartition(':')[0]}:{tag}"
 
 
-def kubelet_api(root: Path) -> Ask | None:
-    """The API server that the node's kubelet talks to, by its kubeconfig; None when it has none."""
-    path = root / KUBECONFIG
-    if not path.is_file():
+def api_of(root: Path) -> Ask | None:
+    """The API server of the node's cluster; None when the node has no way to one."""
+    place = root / ACCESS
+    if not place.is_file():
         return None
-    import base64  # noqa: PLC0415 - only some stand-ins ask anything, and all start often
-    import http.client  # noqa: PLC0415
+    import http.client  # noqa: PLC0415 - only some stand-ins ask anything, and all start often
     import ssl  # noqa: PLC0415
     import tempfile  # noqa: PLC0415
 
-    config = json.loads(path.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    access = json.loads(place.read_text())
 
     def ask(method: str, path: str, body: Any) -> tuple[int, Any]:
-        address = cluster["server"].removeprefix("https://")
-        context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-        with tempfile.NamedTemporaryFile() as pair:
-            pair.write(base64.b64decode(user["client-certificate-data"]) + b"\n")
-            pair.write(base64.b64decode(user["client-key-data"]))
+        context = ssl.create_default_context(cadata=access["authority"])
+        with tempfile.NamedTemporaryFile("w") as pair:
+            pair.write(access["certificate"] + access["key"])
             pair.flush()
             context.load_cert_chain(pair.name)
-        connection = http.client.HTTPSConnection(address, timeout=10, context=context)
+        connection = http.client.HTTPSConnection(access["server"], timeout=10, context=context)
         try:
             headers = {"Content-Type": MERGE} if body is not None else {}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -254,8 +253,8 @@ def kubelet_api(root: Path) -> Ask | None:
 
 def main() -> int:
     """`nsenter ... -- COMMAND`: the node's folder is what `SIMULATED_NODE` names."""
-    root = Path(os.environ["SIMULATED_NODE"])
-    code, said = Host(root, kubelet_api(root)).run(sys.argv[1:])
+    root = Path(os.environ[NODE])
+    code, said = Host(root, api_of(root)).run(sys.argv[1:])
     sys.stdout.write(said + "\n" if said else "")
     return code
 

@@ -16,7 +16,7 @@ ROLES = (FIRST, OTHER, WORKER)
 IGNORED = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
 """Preflight errors on CoreDNS, which Cluster API upgrades by itself."""
 DISTRIBUTED = ("--allow-experimental-upgrades", "--force")
-"""To kubeadm, what a distributor appends to a version (`-eks-1-36-2`) makes it a preview; it must be told to take it."""
+"""To kubeadm, what a distributor appends to a version (`-eks-1-36-2`) makes it a preview, to be allowed."""
 ADMIN = "/etc/kubernetes/admin.conf"
 CONFIG = ("configmap", "kubeadm-config", "--namespace=kube-system")
 LONGEST = 30 * 60

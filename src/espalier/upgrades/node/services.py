@@ -11,8 +11,8 @@ from espalier.upgrades.node.node import Node
 
 STARTING = 60
 """Seconds within which a service comes up, on slow disks too."""
-STEADY = 5
-"""Seconds for which a service must have run since its start; what fails, fails at once."""
+STEADY = 1
+"""Seconds for which a service must have run since its start before it is asked how it is; what fails, fails at once."""
 RESTARTS = 3
 """As often may systemd try to start it."""
 
