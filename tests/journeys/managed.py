@@ -133,6 +133,7 @@ async def managed_laptop(
             machinery=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
+            providers=providers,
         )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import random
+from collections.abc import AsyncIterator
 
-from espalier.api import capi
-from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+import pytest
+import pytest_asyncio
+
+from espalier.api.resource import Key
 from tests.journeys.asking import GARDEN, NAMESPACE
+from tests.journeys.machine_stories import CHANGES, KUBERNETES, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
 from tests.support.cluster_api_fixture import real
 
@@ -16,51 +19,38 @@ __all__ = ["real"]
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 
-KUBERNETES = {"1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
+ORCHARD = Key(NAMESPACE, "orchard")
 
 
-def groups(count: int) -> list[dict[str, object]]:
-    return [{"name": "md-0", "count": count}]
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def life(real: RealClusterApi) -> AsyncIterator[asyncio.Task[None]]:
+    """The whole life of a cluster, lived beside the other tests: it mostly waits."""
+    task = asyncio.create_task(live(real))
+    yield task
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-async def left(world: RealClusterApi, name: str) -> list[str]:
-    """Everything in the system's namespace that is a cluster's."""
-    found = []
-    for kind in capi.KINDS:
-        listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE)
-        found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items if object_.name.startswith(name)]
-    return found
+async def live(world: RealClusterApi) -> None:
+    """Nothing is prepared but the etcd: Cluster API makes authority and kubeconfig itself."""
+    await world.provide_etcd("garden")
+    await world.apply()
+    await world.until_ready()
+    await world.without_pods_to_drain("garden")
+    await lives(world, GARDEN)
 
 
-async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(real: RealClusterApi) -> None:
-    import time
+async def test_what_was_planned_is_what_the_real_controllers_do(real: RealClusterApi, life: asyncio.Task[None]) -> None:
+    assert not life.done()
+    draw = random.Random(20261121)
+    await real.provide_etcd("orchard")
+    await real.head_start("orchard", KUBERNETES["1.34"])
+    await real.apply(name_of="orchard", kubernetesVersion="1.34")
+    await real.until_ready(ORCHARD)
+    await real.without_pods_to_drain("orchard")
+    for change in draw.sample(CHANGES, len(CHANGES)):
+        await happens_as_planned(real, ORCHARD, change, draw)
 
-    t = time.time()
 
-    def lap(what: str) -> None:
-        print("LAP", what, time.time() - t, flush=True)
-
-    await real.provide_etcd("garden")
-    await real.apply()
-    cluster = await real.until_ready()
-    lap("ready")
-    assert {one.status for one in cluster.status.conditions} == {"True"}
-    assert cluster.status.phase == "Running"
-    assert await real.versions() == [KUBERNETES["1.35"]] * 3
-
-    for count in (4, 1):
-        await real.change(workerNodeGroupConfigurations=groups(count))
-        await real.until_ready()
-        lap(f"scaled {count}")
-        assert len(await real.nodes()) == 1 + count
-
-    await real.change(kubernetesVersion="1.36")
-    await real.until_ready()
-    lap("upgraded")
-    assert await real.versions() == [KUBERNETES["1.36"]] * 2
-
-    await real.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
-    await real.client.delete(Cluster.resource, "garden", NAMESPACE)
-    await real.until_gone(GARDEN)
-    lap("gone")
-    assert await left(real, "garden") == []
+async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(life: asyncio.Task[None]) -> None:
+    await life

@@ -74,7 +74,7 @@ def build(
 def list_(
     *,
     output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
+        str, Parameter(name=["--output", "-o"], help="wide, json, yaml or jsonpath=TEMPLATE.", show_default=False)
     ] = "",
 ) -> None:
     """List what is built, what can be built and what it costs, and what is outdated.
@@ -84,34 +84,29 @@ def list_(
     output.check_format(output_format)
     assets = assets_folder()
     items = stock.stock(assets)
-    if output_format:
-        rows = [
-            {
-                "name": item.name,
-                "version": item.version,
-                "state": item.state.value,
-                "bytes": item.size,
-                "minutes": item.minutes,
-                "folder": str(item.folder),
-            }
-            for item in items
-        ]
-        output.write_facts({"folder": str(assets), "assets": rows}, output_format)
+    if output_format in ("", "wide"):
+        columns = ("Name", "Version", "State", "Size", "To Build", *(("Folder",) if output_format else ()))
+        output.write_table(columns, [_cells(item)[: len(columns)] for item in items])
         return
-    output.write_table(
-        ("Name", "Version", "State", "Size", "To Build", "Folder"),
-        [
-            (
-                item.name,
-                item.version,
-                item.state,
-                f"{'about ' if item.state is stock.State.MISSING else ''}{item.size / MIB:.0f} MiB",
-                f"about {item.minutes:g} min" if item.state is stock.State.MISSING else "",
-                item.folder.name if item.state is not stock.State.MISSING else "",
-            )
-            for item in items
-        ],
-    )
+    rows = [
+        {
+            "name": item.name,
+            "version": item.version,
+            "state": item.state.value,
+            "bytes": item.size,
+            "minutes": item.minutes,
+            "folder": str(item.folder),
+        }
+        for item in items
+    ]
+    output.write_facts({"folder": str(assets), "assets": rows}, output_format)
+
+
+def _cells(item: stock.Item) -> tuple[str, ...]:
+    size = f"{item.size / MIB:.0f} MiB"
+    if item.state is stock.State.MISSING:
+        return item.name, item.version, item.state, f"~{size}", f"~{item.minutes:g} min", ""
+    return item.name, item.version, item.state, size, "", item.folder.name
 
 
 def prune(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import semver
@@ -28,11 +29,13 @@ from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
 from espalier.runtime.predicates import annotations_changed, any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+
+if TYPE_CHECKING:
+    from espalier.runtime.controller import Controller
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"

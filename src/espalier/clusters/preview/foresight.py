@@ -42,6 +42,8 @@ class Foreseen:
     objects: tuple[ObjectChange, ...] = ()
     """In the order in which they are written."""
     cni: CNIChange | None = None
+    workers_wait: bool = False
+    """Whether groups of workers stay as they are until all of the control plane has its version."""
     gone: frozenset[str] = field(default_factory=frozenset)
     """Names of MachineDeployments that go with their machines."""
 
@@ -89,8 +91,15 @@ def _written(scope: Scope, design: Design, last: Design | None) -> Foreseen:
             *(_removed(removal) for removal in (*superfluous, *unused)),
         ),
         cni=_cni(scope, design, last),
+        workers_wait=_workers_wait(machinery, after),
         gone=frozenset(removal.object.name for removal in superfluous),
     )
+
+
+def _workers_wait(before: Machinery, after: Machinery) -> bool:
+    live, wanted = before.control_plane, after.control_plane
+    versions = (live.spec.version if live else None, wanted.spec.version if wanted else None)
+    return not before.is_available or versions[0] != versions[1]
 
 
 def _with(machinery: Machinery, changes: Iterable[Change]) -> Machinery:
@@ -159,7 +168,8 @@ def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
     if not installed or cni.mark(before) != installed:
         before = []
     changes = tuple(_cni_changes(before, cni.objects(design)))
-    return CNIChange(wanted, installed, changes, is_exact=bool(before) or not installed)
+    same = bool(before) and installed.rpartition("-")[0] == wanted.rpartition("-")[0]
+    return CNIChange(wanted, installed, changes, is_exact=same or not installed)
 
 
 def _cni_changes(before: Iterable[cni.Manifest], after: Iterable[cni.Manifest]) -> Iterable[ObjectChange]:

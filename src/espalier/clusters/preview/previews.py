@@ -14,6 +14,7 @@ from espalier.api.resource import Key
 from espalier.clusters.admission import Admission
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.layers import Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import asking, machines
 from espalier.clusters.preview.differing import ObjectChange, field_changes
@@ -43,7 +44,11 @@ class Preview:
     objects: tuple[ObjectChange, ...] = ()
     cni: CNIChange | None = None
     groups: tuple[Group, ...] = ()
+    workers_wait: bool = False
+    """Whether groups of workers stay as they are until all of the control plane has its version."""
     duration: Duration | None = None
+    offered: tuple[Layer, ...] = ()
+    """Patches that the cluster could have and does not consent to."""
 
     @property
     def is_empty(self) -> bool:
@@ -113,7 +118,9 @@ class Previews:
             objects=foreseen.objects,
             cni=foreseen.cni,
             groups=groups,
-            duration=duration(groups, fleet) if groups else None,
+            workers_wait=foreseen.workers_wait,
+            duration=duration(groups, fleet, workers_wait=foreseen.workers_wait) if groups else None,
+            offered=scope.offered,
         )
 
     def _live(self, tree: Tree) -> Object | None:
