@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from espalier.upgrades.node import layout
 from espalier.upgrades.node.api import Unreachable
 from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.files import STAGED
 from espalier.upgrades.node.node import Node
 from espalier.upgrades.node.versions import Version, find, parse
 
@@ -127,22 +126,28 @@ def healthy_etcd(node: Node) -> None:
 
 
 def enough_room(node: Node, targets: Mapping[str, str]) -> None:
-    """Each file system has room for the copies, the backups and the file that is being written."""
+    """Each file system has room for the copies; for backups and for what is written, where those can't be shared."""
     needed: dict[int, int] = defaultdict(int)
     free: dict[int, tuple[int, str]] = {}
+
+    def take(place: str, size: int) -> int:
+        device, room = node.files.room(place)
+        needed[device] += size
+        free.setdefault(device, (room, place))
+        return device
+
+    seen = set()
     for path, name in targets.items():
-        size = node.contents.files[name].size
-        for place, bytes_ in (
-            (node.contents.copied(name), size - node.files.size(node.contents.copied(name))),
-            (node.contents.backup(path), node.files.size(path) - node.files.size(node.contents.backup(path))),
-        ):
-            device, room = node.files.room(place)
-            needed[device] += max(bytes_, 0)
-            free.setdefault(device, (room, place))
-        device, room = node.files.room(f"{path}{STAGED}")
-        needed[device] += max(size - node.files.size(path), 0)
-        free.setdefault(device, (room, path))
-    for device, (room, place) in free.items():
+        file = node.contents.files[name]
+        copied = node.contents.copied(name)
+        twin = file.checksum in seen or node.files.size(copied) == file.size
+        seen.add(file.checksum)
+        device = take(copied, 0 if twin else file.size)
+        if take(path, 0) != device:
+            take(path, file.size)
+            take(node.contents.backup(path), node.files.size(path))
+    for room, place in free.values():
+        device, _ = node.files.room(place)
         if room < needed[device] + SPARE:
             raise StepFailed(
                 f"the file system of {place} has {room // 2**20} MiB free, the upgrade needs "

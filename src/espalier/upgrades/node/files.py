@@ -24,6 +24,7 @@ class Files:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._checksums: dict[tuple[int, ...], str] = {}
 
     def place(self, path: str) -> Path:
         """Where a path of the host lies here, all links followed within the host's root. Raises `OSError`."""
@@ -45,6 +46,16 @@ class Files:
             parts += [part for part in target.split("/") if part not in ("", ".")][::-1]
         return place
 
+    def own_place(self, path: str) -> Path:
+        """Where to put a program that is to be found at `path`.
+
+        That is where its link leads, if there is one, unless the file there has another name: such a file is several
+        programs in one, which must not all be replaced, so it is the link that gives way. Raises `OSError`.
+        """
+        place = self.place(path)
+        folder, _, name = path.rpartition("/")
+        return place if place.name == name else self.place(folder) / name
+
     def is_file(self, path: str) -> bool:
         """Whether it is there and a regular file."""
         return self.place(path).is_file()
@@ -63,8 +74,16 @@ class Files:
     def checksum(self, path: str) -> str:
         """SHA-256 of a file; empty when it is not there."""
         with contextlib.suppress(FileNotFoundError):
-            return checksum(self.place(path))
+            return self._sum(self.place(path))
         return ""
+
+    def _sum(self, place: Path) -> str:
+        """SHA-256 of a file, computed once as long as it does not change: programs are large, and often linked."""
+        found = place.stat()
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if identity not in self._checksums:
+            self._checksums[identity] = checksum(place)
+        return self._checksums[identity]
 
     def size(self, path: str) -> int:
         """Bytes of a file; 0 when it is not there."""
@@ -89,15 +108,20 @@ class Files:
         for one in reversed(missing):
             self._make_folder(one)
 
-    def put(self, source: Path, target: str, *, expected: str, mode: int) -> None:
+    def put(self, source: Path, target: str, *, expected: str, mode: int, share: bool = False) -> None:
         """Make `target` a copy of a file, whole or not at all, which keeps the owner of what was there before.
 
+        With `share`, for a source that nobody writes to, the two are one file where the file system can do that.
         Raises `OSError`, also when what was written does not have the checksum `expected`.
         """
-        place = self.place(target)
+        place = self.own_place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
-        self._copy(source, staged)
-        if (found := checksum(staged)) != expected:
+        if staged.exists():
+            self._remove(staged)
+        shared = share and self._share(source, staged)
+        if not shared:
+            self._copy(source, staged)
+        if (found := self._sum(staged) if shared else checksum(staged)) != expected:
             self._remove(staged)
             raise OSError(f"{source} was copied to {place} with checksum {found}, not {expected}")
         owner = place.stat() if place.exists() else None
@@ -106,7 +130,7 @@ class Files:
 
     def sweep(self, target: str) -> None:
         """Take away what is left of writing `target`, if the writing was broken off."""
-        place = self.place(target)
+        place = self.own_place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
         if staged.exists():
             self._remove(staged)
@@ -141,6 +165,14 @@ class Files:
 
     def _make_folder(self, place: Path) -> None:
         place.mkdir(mode=0o755, exist_ok=True)
+
+    def _share(self, source: Path, staged: Path) -> bool:
+        """Make `staged` the same file as `source`; False where that can't be."""
+        try:
+            os.link(source, staged)
+        except OSError:  # Another file system, most often.
+            return False
+        return True
 
     def _copy(self, source: Path, staged: Path) -> None:
         with source.open("rb") as original, staged.open("wb") as copy:

@@ -37,7 +37,7 @@ def replace(node: Node, targets: Mapping[str, str]) -> list[str]:
             name = targets[path]
             source = node.files.place(node.contents.copied(name))
             _folder(node, path)
-            node.files.put(source, path, expected=node.contents.files[name].checksum, mode=PROGRAM)
+            node.files.put(source, path, expected=node.contents.files[name].checksum, mode=PROGRAM, share=True)
             node.say(f"replaced {path}")
     except OSError as error:
         raise on_disk(error, "the programs of the host could not be replaced") from error
@@ -93,7 +93,9 @@ def _restore(node: Node, service: str, targets: Mapping[str, str]) -> str:
             backup = node.contents.backup(path)
             if node.files.is_file(backup):
                 source = node.files.place(backup)
-                node.files.put(source, path, expected=node.files.checksum(backup), mode=source.stat().st_mode)
+                node.files.put(
+                    source, path, expected=node.files.checksum(backup), mode=source.stat().st_mode, share=True
+                )
     except OSError as error:
         raise on_disk(error, f"the new {service} does not come up, and the old could not be brought back") from error
     if missing := services.restart(node, service, lambda: WELL).missing:
@@ -108,7 +110,7 @@ def _back_up(node: Node, path: str) -> None:
     if found and found != node.files.checksum(backup):
         source = node.files.place(path)
         _folder(node, backup)
-        node.files.put(source, backup, expected=found, mode=source.stat().st_mode)
+        node.files.put(source, backup, expected=found, mode=source.stat().st_mode, share=True)
 
 
 def _folder(node: Node, path: str) -> None:

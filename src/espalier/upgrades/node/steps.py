@@ -23,13 +23,16 @@ def copy(node: Node, wanted: str = "") -> str:
     """Check what has to hold before work starts, then copy all components into the work folder on the host."""
     checks.before_work(node, wanted)
     copied = 0
+    first: dict[str, str] = {}  # several programs may be one file
     try:
         for name, file in sorted(node.contents.files.items()):
             target = node.contents.copied(name)
+            twin = first.setdefault(file.checksum, target)
             if node.files.checksum(target) == file.checksum:
                 continue
             node.files.make_folder(target.rpartition("/")[0])
-            node.files.put(node.carried(name), target, expected=file.checksum, mode=PROGRAM)
+            source = node.carried(name) if twin == target else node.files.place(twin)
+            node.files.put(source, target, expected=file.checksum, mode=PROGRAM, share=twin != target)
             copied += 1
     except OSError as error:
         raise on_disk(error, "the components could not be copied to the host") from error

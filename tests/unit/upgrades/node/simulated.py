@@ -76,6 +76,8 @@ class KillableFiles(Files):
         super().__init__(root)
         self._doom = doom
         self.free: int | None = None
+        self.shares = False
+        """Whether files can be linked, as on one file system."""
 
     def _around(self, what: str, change: Callable[[], None]) -> None:
         self._doom.moment(f"before {what}")
@@ -84,6 +86,11 @@ class KillableFiles(Files):
 
     def _make_folder(self, place: Path) -> None:
         self._around(f"making {place}", lambda: super(KillableFiles, self)._make_folder(place))
+
+    def _share(self, source: Path, staged: Path) -> bool:
+        if self.shares:
+            self._around(f"linking {staged}", lambda: os.link(source, staged))
+        return self.shares
 
     def _copy(self, source: Path, staged: Path) -> None:
         content = source.read_bytes()
@@ -237,6 +244,7 @@ class Simulated:
         self.time += seconds
 
     def fail(self, **faults: Any) -> None:
+        (self.root / FAULTS).unlink(missing_ok=True)
         (self.root / FAULTS).write_text(json.dumps(faults))
 
     def reported(self) -> str:

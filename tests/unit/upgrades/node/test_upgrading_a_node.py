@@ -321,3 +321,31 @@ def test_links_never_lead_out_of_the_host(node: Simulated) -> None:
 
     assert node.files.place("/usr/bin/kubelet") == node.root / "opt/kube/kubelet"
     assert node.files.place("/usr/bin/../../../etc/passwd") == node.root / "etc/passwd"
+
+
+def test_programs_that_are_one_file_are_replaced_one_by_one(node: Simulated) -> None:
+    several = node.root / "usr/bin/kubernetes"
+    (node.root / "usr/bin/kubelet").rename(several)
+    for name in ("kubelet", "kubectl"):
+        (node.root / "usr/bin" / name).unlink(missing_ok=True)
+        (node.root / "usr/bin" / name).symlink_to("kubernetes")
+    for name in STEPS[:4]:
+        node.step(name)
+    before = several.read_text()
+
+    node.step("kubelet")
+
+    assert several.read_text() == before
+    assert not (node.root / "usr/bin/kubelet").is_symlink()
+    assert node.installed() == new_programs()
+
+
+def test_backups_take_no_room_where_files_can_be_linked(node: Simulated) -> None:
+    node.files.shares = True
+    before = (node.root / "usr/local/bin/containerd").stat().st_ino
+    for name in STEPS[:2]:
+        node.step(name)
+
+    backup = node.files.place(node.node.contents.backup("/usr/local/bin/containerd"))
+    assert backup.stat().st_ino == before
+    assert node.files.place("/usr/local/bin/containerd").stat().st_nlink == 2
