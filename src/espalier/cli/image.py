@@ -53,12 +53,12 @@ def build(
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as workshop:
         try:
             layers = _layers(found, kubernetes_version, Path(workshop))
-            digests = write_archive(
-                [Image((tag,), tuple(layers.values()), (f"/{image.PROGRAM}",))], output, docker=True
-            )
+            upgrader = Image((tag,), tuple(layers.values()), (f"/{image.PROGRAM}",))
+            digests = write_archive([upgrader], output, docker=True)
+            sizes = [f"{what} {_size(layer) / MIB:.1f} MiB" for what, layer in layers.items()]
         except (BuildFailed, OSError) as error:
             raise Failure(f"the image could not be built: {error}") from None
-    print(f"{output}: {tag} ({digests[tag]})\n{sizes}")
+    print(f"{output}: {tag} ({digests[tag]})\n{', '.join(sizes)}")
 
 
 def _layers(found: base.Base, version: str, workshop: Path) -> dict[str, Layer]:

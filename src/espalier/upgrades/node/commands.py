@@ -39,8 +39,8 @@ class Commands:
         """
         try:
             ended = self._run([*ENTER, *command], timeout)
-        except FileNotFoundError:
-            return Result(127, f"{ENTER[0]} is not in the image")
+        except OSError as error:
+            return Result(127, f"{ENTER[0]} can't be started ({error})")
         except subprocess.TimeoutExpired as expired:
             said = expired.output or b""
             return Result(124, f"{_text(said)}\nnot done after {timeout:.0f} s")
@@ -50,8 +50,8 @@ class Commands:
         """Run a long command and say each line when it comes; otherwise as `run`."""
         try:
             running = self._start([*ENTER, *command])
-        except FileNotFoundError:
-            return Result(127, f"{ENTER[0]} is not in the image")
+        except OSError as error:
+            return Result(127, f"{ENTER[0]} can't be started ({error})")
         late = threading.Timer(timeout, running.kill)
         late.start()
         lines = []
