@@ -49,14 +49,14 @@ class ManagedClusters:
     providers: Mapping[str, Provider]
 
     async def apply(
-        self, name: str = "docker.yaml", *, namespace: str = NAMESPACE, name_of: str = "garden", **spec: object
+        self, example: str = "docker.yaml", *, namespace: str = NAMESPACE, name: str = "garden", **spec: object
     ) -> None:
         """Apply an example, under another name if one is given, with these fields of the Cluster's spec."""
-        for document in read_manifests((EXAMPLES / name).read_bytes(), source=name):
+        for document in read_manifests((EXAMPLES / example).read_bytes(), source=example):
             tree = document.tree
-            tree["metadata"] |= {"namespace": namespace, "name": name_of}
+            tree["metadata"] |= {"namespace": namespace, "name": name}
             if tree["kind"] == "Cluster":
-                tree["spec"]["datacenterRef"]["name"] = name_of
+                tree["spec"]["datacenterRef"]["name"] = name
                 tree["spec"] |= spec
             await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
 

@@ -151,14 +151,19 @@ def numbered(number: int) -> Key:
 RELEASES = ("v0.26.0", "v0.25.1")
 
 
-async def steady_clusters(world: ManagedLaptop, count: int, **annotations: str) -> None:
+async def apply(client: Client, count: int, **annotations: str) -> None:
     """So many clusters, of two releases in turn."""
     for number, tree in enumerate(manifests(count)):
         if tree["kind"] == Cluster.resource.kind:
             groups = [{"name": "md-0", "count": 1}]
             tree["spec"] |= {"eksaVersion": RELEASES[number % 2], "workerNodeGroupConfigurations": groups}
             tree["metadata"]["annotations"] = annotations
-        await world.client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+
+
+async def steady_clusters(world: ManagedLaptop, count: int, **annotations: str) -> None:
+    """So many clusters that are ready and left alone for a while."""
+    await apply(world.client, count, **annotations)
     await all_ready(world.clusters, count, seconds=900)
     await asyncio.sleep(CALM)
 
@@ -283,7 +288,8 @@ async def machines_that_a_change_replaces(world: ManagedLaptop, key: Key) -> set
     for cache in caches.all:
         source = cache.source
         cache.begin_list()
-        cache.listed((await world.client.list(source.resource, source.namespace, labels=source.labels)).items)
+        for share in source.shares:
+            cache.listed((await world.client.list(source.resource, share, labels=source.labels)).items)
         cache.end_list("1")
     scope = observer.scope(key)
     assert scope is not None

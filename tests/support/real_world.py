@@ -17,6 +17,7 @@ from espalier.cli import lock
 from espalier.cli.home import Home
 from espalier.local.assets import MissingAssets, find_base
 from espalier.local.assets.cache import assets_folder
+from espalier.local.nspawn.limits import allowed_watchers
 from espalier.local.real.programs import find_cluster_api, find_control_plane
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.world import PROGRAM, LaptopWorld
@@ -29,8 +30,13 @@ ADDRESSES = "10.78.0.0/24"
 Tree = dict[str, Any]
 
 
-def why_not(*versions: str) -> str:
-    """What is missing for real nodes of these Kubernetes versions; empty when nothing is."""
+def why_not(*versions: str, watchers: int = 0) -> str:
+    """What is missing for real nodes of these Kubernetes versions; empty when nothing is.
+
+    `watchers` is how many inotify instances the nodes of the test need.
+    """
+    if allowed_watchers() < watchers:
+        return "needs sysctl -w fs.inotify.max_user_instances=1024"
     if os.geteuid() != 0:
         return "needs root"
     if shutil.which("systemd-nspawn") is None:

@@ -92,6 +92,8 @@ class _Paper:
                 yield from self._group(group)
         if preview.duration is not None and preview.duration.seconds:
             yield from self._sentence(_estimate(preview.duration))
+        for what in preview.drift:
+            yield from self._marked("!", f"drifted, and left as it is: {what}")
         for layer in preview.offered:
             yield from self._sentence(f"Patch {layer.name} is offered: {layer.why}")
             yield from self._wrapped(
@@ -238,6 +240,7 @@ def _facts(preview: Preview) -> Tree:
         "warnings": list(preview.warnings),
         "asked": [_object(change) for change in preview.asked],
         "objects": [_object(change) for change in preview.objects],
+        "drift": list(preview.drift),
         "workloadCluster": None
         if preview.cni is None
         else {

@@ -86,7 +86,7 @@ async def up(
     It is for trying and testing, never for production. Examples: `espalier up --detach`, `espalier up --nodes real`
     """
     logs.setup(level=log_level)
-    _fit(nodes, api_server)
+    fit(nodes, api_server)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
     home.create()
@@ -145,7 +145,7 @@ def _world(
     return World.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
 
 
-def _fit(nodes: Nodes, api_server: ApiServer | None) -> None:
+def fit(nodes: Nodes, api_server: ApiServer | None) -> None:
     """Raise `Usage` for a kind of API server that can't serve that kind of nodes."""
     if nodes is Nodes.REAL and api_server is ApiServer.EMBEDDED:
         raise Usage(

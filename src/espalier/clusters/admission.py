@@ -17,7 +17,7 @@ from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, messages, releases, unsupported
+from espalier.clusters.rules import changes, content, messages, releases, unsupported, wishes
 from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
@@ -84,13 +84,14 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
+        wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            return AdmissionResponse(warnings=tuple(self._foreseen(request, new)))
+            return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        warnings = (*unsupported.warnings(new.spec), *releases.warnings(new, management))
+        warnings = (*wished, *unsupported.warnings(new.spec), *releases.warnings(new, management))
         if violations:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
@@ -99,7 +100,8 @@ class Admission:
 
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
         """What would happen, for those who only ask."""
-        if request.dry_run and request.object is not None and self._observer.is_filled and not is_self_managed(new):
+        asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
+        if asks and request.object is not None and self._observer.is_filled:
             yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _violations(
@@ -135,6 +137,11 @@ class Admission:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
+            return
+        for taken in self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)).taken:
+            message = f"{taken} belongs to another cluster; names of clusters are unique in all namespaces"
+            yield Violation("metadata.name", new.metadata.name, "", f"{message}, choose another")
+            return
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""

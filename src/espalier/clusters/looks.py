@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import structlog
+
 from espalier.api.resource import Key
 from espalier.clusters import drift
 from espalier.clusters.drift import Drift
@@ -18,6 +20,8 @@ from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.remote import RemoteClients
+
+_log = structlog.get_logger("espalier.looks")
 
 FRESH = 30.0
 """Seconds for which a look is good: a burst of events is one look."""
@@ -87,8 +91,6 @@ class Looks:
         self._awaited.add(key)
         await asyncio.wait({running.task}, timeout=PATIENCE)
         self._awaited.discard(key)
-        if running.task.done() and not running.task.cancelled():
-            running.task.result()
         return self._known(key, question)
 
     def forget(self, key: Key) -> None:
@@ -126,6 +128,9 @@ class Looks:
                 client = self._remotes.get(key, question.kubeconfig)
                 live = [await _read(client, manifest) for manifest in question.manifests]
         except (KubeError, ValueError, TimeoutError) as error:
+            return Answer(failure=type(error).__name__)
+        except Exception as error:
+            _log.exception("a look went wrong", cluster=str(key))
             return Answer(failure=type(error).__name__)
         return Answer(tuple(drift.of_manifests(question.manifests, live)))
 

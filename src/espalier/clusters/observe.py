@@ -91,11 +91,10 @@ class Observer:
         self._isolation = isolation
         self._layers = layers
         self._options = options or Options()
-        # Names are unique in all namespaces, whatever share of them this process has.
-        everywhere = "" if self._options.namespace else None
         indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
-        self.all_clusters = caches.of(eksa.Cluster.resource, everywhere, indexes=indexes)
+        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells (`_taken`).
+        self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
         self.eksa_releases = caches.of(EKSARelease.resource)
         self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
@@ -176,6 +175,11 @@ class Observer:
             return tuple(self._layers)
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self._release_of(cluster.spec), consents)
+
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """Names of the patches that this manager has."""
+        return tuple(layer.name for layer in self._layers if layer.is_patch)
 
     def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
         """The patches that a cluster could have and does not consent to."""

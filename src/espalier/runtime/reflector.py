@@ -29,12 +29,17 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is mirrored: a collection, whole or by namespace and selectors."""
+    """What is mirrored: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
 
     resource: Resource
-    namespace: str | None = None
+    namespaces: tuple[str, ...] = ()
     labels: str = ""
     fields: str = ""
+
+    @property
+    def shares(self) -> tuple[str | None, ...]:
+        """What is followed by itself: each namespace, or None for all at once."""
+        return self.namespaces or (None,)
 
 
 class Mirror(Protocol):
@@ -56,9 +61,12 @@ class Mirror(Protocol):
 class Reflector:
     """Follows one source for one mirror."""
 
-    def __init__(self, client: Client, source: Source, mirror: Mirror, entropy: random.Random) -> None:
+    def __init__(
+        self, client: Client, source: Source, mirror: Mirror, entropy: random.Random, namespace: str | None = None
+    ) -> None:
         self._client = client
         self._source = source
+        self._namespace = namespace
         self._mirror = mirror
         self._entropy = entropy
         self._position = ""  # the resource version to watch from; empty: list first
@@ -85,7 +93,7 @@ class Reflector:
         self._mirror.begin_list()
         resource_version = ""
         pages = self._client.pages(
-            source.resource, source.namespace, labels=source.labels, fields=source.fields, limit=self._page
+            source.resource, self._namespace, labels=source.labels, fields=source.fields, limit=self._page
         )
         async with aclosing(pages):
             async for page in pages:
@@ -101,7 +109,7 @@ class Reflector:
         started = loop.time()
         events = self._client.watch(
             source.resource,
-            source.namespace,
+            self._namespace,
             resource_version=begun_from,
             labels=source.labels,
             fields=source.fields,

@@ -44,7 +44,8 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime) -> Object:
     owners = managers.decode(tree["metadata"].pop("managedFields", ()))
     config = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "status")}
     last = _last_applied(tree)
-    base = _without_dropped(tree, last, config) if last is not None else tree
+    marked = {**config, "metadata": {"annotations": {}, "labels": {}, **config["metadata"]}}
+    base = _without_dropped(tree, last, marked) if last is not None else tree
     me = _applier(owners, live.head.api_version) if last is None else Manager("", "Apply", live.head.api_version)
     new, _ = managers.applied(base, config, owners, me, _OPEN, stamp, force=True)
     for part, name in _LASTING:

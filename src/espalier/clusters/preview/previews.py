@@ -19,7 +19,7 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.preview import asking, machines
 from espalier.clusters.preview.differing import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration
-from espalier.clusters.preview.foresight import CNIChange, Foreseen, foresee
+from espalier.clusters.preview.foresight import CNIChange, foresee
 from espalier.clusters.preview.machines import Fleet, Group
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
@@ -42,6 +42,8 @@ class Preview:
     stops: str = ""
     settled: bool = False
     objects: tuple[ObjectChange, ...] = ()
+    drift: tuple[str, ...] = ()
+    """Where what was made is not as it is rendered, and stays so."""
     cni: CNIChange | None = None
     groups: tuple[Group, ...] = ()
     workers_wait: bool = False
@@ -110,12 +112,13 @@ class Previews:
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
         foreseen = foresee(scope, last)
         fleet = self._fleets.get(scope.key.name, Fleet())
-        groups = machines.groups(foreseen, fleet) if _acts(foreseen) else ()
+        groups = machines.groups(foreseen, fleet) if foreseen.acts else ()
         return Preview(
             key=scope.key,
             stops=foreseen.stops,
             settled=foreseen.settled,
             objects=foreseen.objects,
+            drift=foreseen.drift,
             cni=foreseen.cni,
             groups=groups,
             workers_wait=foreseen.workers_wait,
@@ -147,10 +150,6 @@ class Previews:
         if response.allowed:
             return new, response.warnings, ()
         return new, response.warnings, response.causes or (StatusCause(response.reason, response.message, ""),)
-
-
-def _acts(foreseen: Foreseen) -> bool:
-    return not foreseen.settled and not foreseen.stops
 
 
 def _asked(live: Object | None, new: Object) -> ObjectChange | None:

@@ -80,6 +80,7 @@ def build(
     of_machines.watch(site.clusters, machines_of_cluster)
     of_clusters.watch(site.infrastructure_clusters)
     of_clusters.watch(site.infrastructure_machines, clusters_in)
+    of_clusters.watch(site.machines, clusters_in)
     of_clusters.watch(site.clusters, clusters_of_cluster)
     return [of_machines, of_clusters, _Ending(machines, registry)]
 

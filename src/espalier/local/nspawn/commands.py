@@ -12,6 +12,7 @@ LAST_LINES = 8
 
 
 _LAUNCH = """
+trap '' HUP
 pid=$1 log=$2; shift 2
 while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done
 shift

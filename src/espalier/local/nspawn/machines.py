@@ -22,7 +22,7 @@ from espalier.local.capi.contract import InfrastructureMachine, InfrastructureMa
 from espalier.local.capi.objects import is_paused
 from espalier.local.capi.statements import condition, stated
 from espalier.local.infrastructure import network_of
-from espalier.local.nspawn import cgroups, container, images, inside, processes
+from espalier.local.nspawn import cgroups, container, images, inside, limits, processes
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.bases import NodeBase, plain_version
 from espalier.local.nspawn.commands import CommandFailed, run
@@ -171,19 +171,19 @@ class InfrastructureMachines:
         if free < FREE_BYTES:
             message = f"{site.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
             return Wait("DiskFull", message, after=30.0)
-        id_ = node_id(metadata.uid)
-        site.state.write_node(
-            NodeRecord(
-                id=id_,
-                name=found.name,
-                namespace=found.namespace,
-                uid=metadata.uid,
-                cluster=machine.spec.cluster_name,
-                address=str(address),
-                version=version,
-                control_plane=names.CONTROL_PLANE in metadata.labels,
-            )
+        record = NodeRecord(
+            id=node_id(metadata.uid),
+            name=found.name,
+            namespace=found.namespace,
+            uid=metadata.uid,
+            cluster=machine.spec.cluster_name,
+            address=str(address),
+            version=version,
+            control_plane=names.CONTROL_PLANE in metadata.labels,
         )
+        if problem := limits.shortage([*site.state.nodes(), record], limits.allowed_watchers()):
+            return Wait("HostLimit", problem, after=30.0)
+        site.state.write_node(record)
         return Continue()
 
     async def _prepare(self, found: Object, record: NodeRecord) -> Outcome:

@@ -200,7 +200,9 @@ def _pod_network(pods: str) -> dict[str, NodeFile]:
         "[ -e /etc/kubernetes/kubelet.conf ] || exit 0\n"
         "nft -f /usr/local/share/pods.nft\n"
         f"[ ! -e {POD_RANGE} ] || exit 0\n"
-        'timeout 120 kubectl --kubeconfig /etc/kubernetes/kubelet.conf get node "$(hostname)" --watch '
+        # Of the collection, because kubelet may not have registered the node yet.
+        "timeout 300 kubectl --kubeconfig /etc/kubernetes/kubelet.conf get nodes --watch "
+        '--field-selector metadata.name="$(hostname)" '
         "-o 'jsonpath={.spec.podCIDR}{\"\\n\"}' | while read -r range; do\n"
         '  [ -n "$range" ] || continue\n'
         f'  sed "s,@POD_RANGE@,$range," /usr/local/share/pods.conflist > {CNI_CONFIGURATION}\n'

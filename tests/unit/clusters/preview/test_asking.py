@@ -56,6 +56,16 @@ def test_of_an_object_that_kubectl_made_what_its_last_manifest_had_goes_away() -
     assert new.metadata.generation == 5
 
 
+def test_what_kubectl_and_controllers_note_on_an_object_stays() -> None:
+    live = cluster()
+    last = cluster()
+    last["metadata"]["annotations"] = {}  # kubectl always says so
+    noted = {LAST_APPLIED: json.dumps(last), "noted": "by-the-manager"}
+    live["metadata"] |= {"annotations": noted, "uid": "u", "generation": 4}
+    new = applied(as_object(live), cluster(), now=NOW)
+    assert (new.metadata.annotations, new.metadata.generation) == (noted, 4)
+
+
 def test_a_release_that_is_left_out_stays() -> None:
     manifest = cluster()
     del manifest["spec"]["eksaVersion"]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigSpec
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
@@ -60,7 +60,9 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
         }
         annotations = {removal.DELETE_FIRST: ""} if name == marked else {}
         made_of = machine(name, "KubeadmControlPlane", "garden", spec, age=number, annotations=annotations)
-        config = KubeadmConfig(metadata=ObjectMeta(name=name), spec=control_plane.spec.kubeadm_config_spec)
+        own = msgspec.to_builtins(control_plane.spec.kubeadm_config_spec)
+        given = machine_change.control_plane_bootstrap(own, control_plane.spec.version)
+        config = KubeadmConfig(metadata=ObjectMeta(name=name), spec=msgspec.convert(given, KubeadmConfigSpec))
         cloned = {
             machine_change.CLONED_FROM_NAME: reference.name,
             machine_change.CLONED_FROM_GROUP_KIND: f"{reference.kind}.{reference.api_group}",

@@ -13,9 +13,6 @@ from espalier.api.resource import Key
 from tests.journeys.asking import GARDEN, NAMESPACE
 from tests.journeys.machine_stories import CHANGES, KUBERNETES, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
-from tests.support.cluster_api_fixture import real
-
-__all__ = ["real"]
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 
@@ -45,7 +42,7 @@ async def test_what_was_planned_is_what_the_real_controllers_do(real: RealCluste
     draw = random.Random(20261121)
     await real.provide_etcd("orchard")
     await real.head_start("orchard", KUBERNETES["1.34"])
-    await real.apply(name_of="orchard", kubernetesVersion="1.34")
+    await real.apply(name="orchard", kubernetesVersion="1.34")
     await real.until_ready(ORCHARD)
     await real.without_pods_to_drain("orchard")
     for change in draw.sample(CHANGES, len(CHANGES)):
