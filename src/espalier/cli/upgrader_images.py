@@ -5,22 +5,23 @@ Here `upgrades/node`, which says what an upgrader image is, meets `local`, which
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
 from pathlib import Path
 
-import espalier
 from espalier.local.hosts.folder import components
 from espalier.local.pods.program import Program
 from espalier.releases import Releases
+from espalier.upgrades import image
 from espalier.upgrades.node import contents
 from espalier.upgrades.node.contents import Carried, Contents
 
 CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
 """What the images bring besides Kubernetes."""
-SOURCES = Path(espalier.__file__).parent.parent
-UPGRADER = (sys.executable, "-S", "-m", "espalier.upgrades.node")
+LIBRARY = "upgrader-program"
+UPGRADER = (sys.executable, "-S", "-c", "from espalier.upgrades.node.main import main; raise SystemExit(main())")
 
 
 class UpgraderImages:
@@ -49,7 +50,19 @@ def program(place: Path, version: str) -> Program:
     folder = place / f"upgrader-{version}"
     if not (folder / contents.CONTENTS).is_file():
         _fill(folder, version)
-    return Program({"upgrader": UPGRADER}, {contents.IMAGE_FOLDER: folder}, {"PYTHONPATH": str(SOURCES)})
+    library = place / LIBRARY
+    _install(library)
+    environment = {"PYTHONPATH": str(library / image.LIBRARY)}
+    return Program({"upgrader": UPGRADER}, {contents.IMAGE_FOLDER: folder}, environment)
+
+
+@functools.cache
+def _install(library: Path) -> None:
+    """Put the program where it can be started as in its image: with nothing of the rest of the house."""
+    for path, source in image.sources().items():
+        place = library / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(source.read_bytes() if source else b"")
 
 
 def _fill(folder: Path, version: str) -> None:

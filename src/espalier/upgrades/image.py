@@ -31,9 +31,7 @@ def sources() -> Mapping[str, Path | None]:
     """Path in the image -> module of the program; None for a package that is only a folder there."""
     folder = Path(node.__file__).parent
     modules: dict[str, Path | None] = {
-        f"{LIBRARY}/espalier/upgrades/node/{path.name}": path
-        for path in sorted(folder.glob("*.py"))
-        if path.name != "__main__.py"
+        f"{LIBRARY}/espalier/upgrades/node/{path.name}": path for path in sorted(folder.glob("*.py"))
     }
     return {f"{LIBRARY}/espalier/__init__.py": None, f"{LIBRARY}/espalier/upgrades/__init__.py": None, **modules}
 
