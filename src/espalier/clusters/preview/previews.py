@@ -96,6 +96,11 @@ class Previews:
             raise LookupError(f"there is no Cluster {key}")
         return replace(self._preview(scope, last), asked=tuple(asked), warnings=tuple(warnings))
 
+    def refusals(self, cluster: Tree) -> list[StatusCause]:
+        """Everything for which a Cluster would be refused, when it is applied to what is there."""
+        live = self._live(cluster)
+        return list(self._admitted(live, asking.applied(live, cluster, now=self._now))[2])
+
     def as_it_is(self, key: Key) -> Preview:
         """What a manager would do with a cluster of which nothing new is asked."""
         return self._of_stored(key)
