@@ -25,6 +25,8 @@ CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 
 _OWN_DOMAIN = "cluster.x-k8s.io"
 _TEMPLATE_HASH = "machine-template-hash"
+_LOCAL_MODE = "ControlPlaneKubeletLocalMode"
+_LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = (1, 31), (1, 36)
 _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
 
 
@@ -61,6 +63,8 @@ class MachineParts:
     version: str = ""
     bootstrap: Tree | None = None
     """Spec of the KubeadmConfig, or for machines of a MachineDeployment the reference to their template."""
+    is_completed: bool = False
+    """Whether Cluster API completes the bootstrap configuration by the version (`control_plane_bootstrap`)."""
     infrastructure: Template | None = None
     failure_domain: str = ""
     in_place: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +91,7 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
     return MachineParts(
         version=control_plane.spec.version,
         bootstrap=msgspec.to_builtins(control_plane.spec.kubeadm_config_spec),
+        is_completed=True,
         infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
         in_place={
             "labels": _given(template.metadata.labels) if template.metadata else {},
@@ -94,6 +99,18 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
     )
+
+
+def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
+    """The KubeadmConfig's spec that machines of a control plane get: its own, and what Cluster API adds by the version.
+
+    From 1.31 until it is always on (1.36) that is a feature gate of kubeadm, unless the spec says something about it.
+    """
+    if not _LOCAL_MODE_FROM <= _minor(version) < _LOCAL_MODE_BEFORE:
+        return spec
+    cluster = spec.get("clusterConfiguration") or {}
+    gates = {_LOCAL_MODE: True, **(cluster.get("featureGates") or {})}
+    return {**spec, "clusterConfiguration": {**cluster, "featureGates": gates}}
 
 
 def of_control_plane_machine(
@@ -163,7 +180,8 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
     if current.version != desired.version:
         yield "version"
     if current.bootstrap is not None and desired.bootstrap is not None:
-        before, after = bootstrap_for_comparison(current.bootstrap), bootstrap_for_comparison(desired.bootstrap)
+        # Of the machine's version, both: what follows from another version is no reason besides it.
+        before, after = (bootstrap_for_comparison(_bootstrap(parts, current.version)) for parts in (current, desired))
         yield from (f"bootstrap.{name}" for name in sorted(differences(before, after)))
     if (
         None not in (current.infrastructure, desired.infrastructure)
@@ -172,6 +190,16 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
         yield "infrastructure"
     if desired.failure_domain and current.failure_domain != desired.failure_domain:
         yield "failureDomain"
+
+
+def _bootstrap(parts: MachineParts, version: str) -> Tree:
+    spec = parts.bootstrap or {}
+    return control_plane_bootstrap(spec, version) if parts.is_completed else spec
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.removeprefix("v").split(".")
+    return int(major), int(minor)
 
 
 def _as_join(init: Tree) -> Tree:

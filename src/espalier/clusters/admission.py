@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,14 +16,17 @@ from espalier.api.resource import Key
 from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
-from espalier.clusters.rules import changes, content, gitops, messages, releases, unsupported
+from espalier.clusters.preview import summary
+from espalier.clusters.rules import changes, content, gitops, messages, releases, unsupported, wishes
 from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import kubernetes_versions, release_name
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from espalier.runtime.webhooks import Webhooks
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
@@ -72,7 +76,7 @@ class Admission:
         return AdmissionResponse(changed=tree)
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse what can't be made, all reasons at once."""
+        """Refuse what can't be made, all reasons at once. In a dry run, warnings say what would happen."""
         if request.object is None:
             return AdmissionResponse()
         try:
@@ -80,18 +84,25 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
+        wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            return AdmissionResponse()
+            return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        warnings = (*unsupported.warnings(new.spec), *releases.warnings(new, management))
+        warnings = (*wished, *unsupported.warnings(new.spec), *releases.warnings(new, management))
         if violations:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
-        return AdmissionResponse(warnings=warnings)
+        return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
+
+    def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
+        """What would happen, for those who only ask."""
+        asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
+        if asks and request.object is not None and self._observer.is_filled:
+            yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
@@ -127,11 +138,6 @@ class Admission:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
-            return
-        for taken in self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)).taken:
-            message = f"{taken} belongs to another cluster; names of clusters are unique in all namespaces"
-            yield Violation("metadata.name", new.metadata.name, "", f"{message}, choose another")
-            return
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import semver
@@ -10,7 +11,7 @@ import semver
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
@@ -28,11 +29,13 @@ from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
 from espalier.runtime.predicates import annotations_changed, any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+
+if TYPE_CHECKING:
+    from espalier.runtime.controller import Controller
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
@@ -90,7 +93,7 @@ class Observer:
         self._options = options or Options()
         indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
-        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells (`_taken`).
+        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
         self.eksa_releases = caches.of(EKSARelease.resource)
@@ -108,6 +111,7 @@ class Observer:
             indexes={BY_NAME: _by_cluster_name},
             transform=without_other_secrets,
         )
+        self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         self.reports = Reports()
         self._decoded: dict[Key, tuple[Object, Bundles]] = {}
 
@@ -121,6 +125,7 @@ class Observer:
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
         controller.watch(self.secrets, self._users_of_secret)
+        controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         controller.watch(self.eksa_releases, self._unsettled)
         controller.watch(self.bundles, self._unsettled)
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
@@ -128,9 +133,11 @@ class Observer:
     def scope(self, key: Key) -> Scope | None:
         """Everything about one Cluster; None when there is none."""
         found = self.clusters.get(key)
-        if found is None:
-            return None
-        cluster = read(found)
+        return self.scope_of(found) if found is not None else None
+
+    def scope_of(self, found: Object) -> Scope:
+        """Everything about a Cluster that may not be stored yet."""
+        key, cluster = found.key, read(found)
         bundles = self._bundles_of(cluster.spec)
         made, problem = self._design(cluster, bundles)
         children, missing = self._children(cluster)
@@ -169,6 +176,11 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self._release_of(cluster.spec), consents)
 
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """Names of the patches that this manager has."""
+        return tuple(layer.name for layer in self._layers if layer.is_patch)
+
     def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
         """The patches that a cluster could have and does not consent to."""
         if self._isolation is not Isolation.LAYERS:
@@ -201,6 +213,7 @@ class Observer:
         return Machinery(
             objects=by_kind,
             secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
+            sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
             taken=taken,
         )
 
@@ -254,10 +267,14 @@ class Observer:
         return self._bundles_of(cluster.spec)
 
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
-        """Other Clusters of the same name, in any namespace."""
+        """Other Clusters of the same name, in any namespace; of those that aren't watched, their machinery tells."""
         meta = cluster.metadata
-        found = self.all_clusters.by_index(BY_NAME, meta.name)
-        return sorted(other.key for other in found if other.namespace != meta.namespace)
+        found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
+        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, meta.name))
+        owner = names.cluster_of(made.metadata.labels) if made is not None else None
+        if owner is not None:
+            found.add(owner)
+        return sorted(key for key in found if key.namespace != meta.namespace)
 
     def _children(self, cluster: eksa.Cluster) -> tuple[tuple[tuple[Resource, Object], ...], tuple[str, ...]]:
         reference = cluster.spec.datacenter_ref
@@ -305,7 +322,11 @@ class Observer:
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
         if kubeconfig.cluster_of(secret) is None:
             return ()
-        name = secret.metadata.labels[kubeconfig.CLUSTER_NAME_LABEL]
+        return self._of_cluster_api(secret)
+
+    def _of_cluster_api(self, object_: Object) -> Iterable[Key]:
+        """What Cluster API makes names the cluster by its label."""
+        name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _unsettled(self, changed: Object) -> Iterable[Key]:

@@ -13,8 +13,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import Expired, KubeError
@@ -27,8 +25,6 @@ WATCH_SECONDS = 300
 _GRACE = 30.0
 _AT_ONCE = 1.0  # a watch that ends that early without a word is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-
-_log = structlog.get_logger("espalier.cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,9 @@ class Reflector:
     async def _pause(self, error: Exception | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._entropy.random())
         self._failures = min(self._failures + 1, 16)
-        _log.warning(
+        import structlog  # noqa: PLC0415  whoever fills caches by hand need not load it
+
+        structlog.get_logger("espalier.cache").warning(
             "watch interrupted",
             resource=self._source.resource.group_resource,
             error=str(error) if error else "the server ended the watch at once",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_before_anything_was_made_everything_is_waited_for() -> None:
 
 def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_then() -> None:
     status = report(made(objects=objects()), Done())
-    assert set(said(status).values()) == {"True"}
+    assert {type_ for type_, value in said(status).items() if value != "True"} == {"Synced"}
     assert (status.phase, status.ready, status.spec_valid) == ("Running", True, True)
     assert (status.observed_generation, status.children_observed_generation) == (1, 1)
     assert condition(status, "WorkersReady").message == "2 of 2 worker nodes are ready"
@@ -111,6 +112,32 @@ def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int,
     found = condition(status, "WorkersReady")
     assert (found.status, found.reason) == ("False", reason)
     assert message in found.message
+
+
+def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() -> None:
+    """Its counters come from its sets, which speak of the template before until they are reconciled."""
+    made_objects = objects()
+    deployment = next(tree for tree in made_objects if tree["kind"] == "MachineDeployment")
+    status = report(made(objects=[*made_objects, machine_set(deployment)]))
+    assert said(status)["WorkersReady"] == "True"
+    status = report(made(objects=[*made_objects, machine_set(deployment, version="v1.34.4-eks-1-34-1")]))
+    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
+
+
+def machine_set(deployment: Tree, **machine: object) -> Tree:
+    """The set that a deployment has, for machines that differ in these fields."""
+    template = copy.deepcopy(deployment["spec"]["template"])
+    template["spec"] |= machine
+    name = deployment["metadata"]["name"]
+    labels = {"cluster.x-k8s.io/cluster-name": "garden", "cluster.x-k8s.io/deployment-name": name}
+    return {
+        "apiVersion": deployment["apiVersion"],
+        "kind": "MachineSet",
+        "metadata": {**deployment["metadata"], "name": f"{name}-abcde", "labels": labels},
+        "spec": {"clusterName": "garden", "replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+        "status": {"replicas": 2},
+    }
 
 
 def test_machines_of_a_group_that_is_no_longer_asked_for_count_as_too_many() -> None:
@@ -222,7 +249,8 @@ def test_times_of_transitions_move_only_with_the_status() -> None:
     first = report(made(objects=objects()), Done())
     later = datetime(2026, 1, 2, tzinfo=UTC)
     tree = {"conditions": [_tree(one) for one in first.conditions]}
-    same = status_of(made(objects=objects(), status=settled(**tree)), Done(), later)
+    compared = next(one for one in first.conditions if one.type == "Synced")
+    same = status_of(made(objects=objects(), status=settled(**tree)), Done(), later, compared)
     assert same.conditions == first.conditions
     worse = status_of(made(objects=objects(workers={"readyReplicas": 0}), status=settled(**tree)), Done(), later)
     assert condition(worse, "WorkersReady").last_transition_time == "2026-01-02T00:00:00Z"

@@ -69,6 +69,7 @@ class Clusters:
             sets=tuple(in_cluster(inventory.sets, key)),
             machines=tuple(machine.decode(Machine) for machine in machines),
             machine_objects=tuple(machines),
+            answers=self._scheme.workload_clusters.reach(key) is not None,
         )
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -89,7 +90,7 @@ class Clusters:
 
     async def _adopt(self, observed: Observed) -> None:
         """Infrastructure and control plane belong to the cluster."""
-        owner = owner_reference(RESOURCE, observed.object)
+        owner = owner_reference(RESOURCE, observed.object, controller=False)
         labels = {names.CLUSTER: observed.object.name}
         infrastructure = observed.infrastructure_object
         if infrastructure is not None and (resource := self._scheme.inventory.resource(infrastructure.kind)):

@@ -15,7 +15,6 @@ import json
 import signal
 import ssl
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ FAILURES_UNTIL_DOWN = 2
 CHUNK = 64 * 1024
 
 
-def _no_verification() -> ssl.SSLContext:
+def no_verification() -> ssl.SSLContext:
     """Health is asked for, nothing is told: whose certificate answers does not matter."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -82,6 +81,7 @@ class Listener:
         self.address = address
         self.port = port
         self.backends: list[Backend] = []
+        self.problem = ""
         self._turn = itertools.count()
         self._server: asyncio.Server | None = None
 
@@ -158,7 +158,7 @@ class Balancer:
 
     async def watch_over(self) -> None:
         """Check all backends again and again."""
-        context = _no_verification()
+        context = no_verification()
         while True:
             await self._open()
             backends = [backend for listener in self._listeners.values() for backend in listener.backends]
@@ -167,8 +167,12 @@ class Balancer:
 
     async def _open(self) -> None:
         for listener in self._listeners.values():
-            with suppress(OSError):
+            try:
                 await listener.open()
+            except OSError as error:
+                if str(error) != listener.problem:
+                    print(error, file=sys.stderr, flush=True)
+                listener.problem = str(error)
 
 
 async def main(settings: Path) -> None:

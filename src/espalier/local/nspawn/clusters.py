@@ -11,12 +11,12 @@ from espalier.local.capi import names
 from espalier.local.capi.contract import InfrastructureCluster, InfrastructureClusterStatus, Initialization
 from espalier.local.capi.objects import is_paused
 from espalier.local.capi.statements import condition, stated
-from espalier.local.infrastructure import finalizer_of
 from espalier.local.nspawn import container, inside, network
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front
 from espalier.local.nspawn.commands import CommandFailed
 from espalier.local.nspawn.network import RangeInUse
+from espalier.local.nspawn.registry import Registry
 from espalier.local.nspawn.site import Site
 from espalier.local.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -25,13 +25,24 @@ PORT = 6443
 CARRIED = "PodNetworkCarried"
 """Condition: who carries the packets of pods."""
 
+CARRIED_HERE = (
+    "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; "
+    "the image of kindnetd stands for a program that only waits"
+)
+CILIUM_MISSING = (
+    "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
+    "policies are not enforced, while plugins ptp and host-local and routes between nodes carry the pods' packets; "
+    "ask for kindnetd in spec.clusterNetwork.cniConfig instead"
+)
+
 
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, site: Site, balancing: Balancing) -> None:
+    def __init__(self, site: Site, balancing: Balancing, registry: Registry) -> None:
         self._site = site
         self._balancing = balancing
+        self._registry = registry
 
     async def reconcile(self, key: Key) -> Outcome:
         """Give one cluster its address, keep it served, and keep its pods connected."""
@@ -45,15 +56,16 @@ class InfrastructureClusters:
             if nodes:
                 return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone", after=1.0)
             await self._release(found)
-            await site.writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
             return Done()
         owner = site.owner_of(found, Cluster.resource.kind, site.clusters)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        found = await site.writer.finalizer(resource, found, finalizer_of(resource), present=True)
+        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
         try:
             endpoint = self._reserve(found, owner.decode(Cluster))
             await site.bridge.ensure()
+            await self._registry.start()
             await self._balance()
             await self._connect(found)
         except (RangeFull, RangeInUse) as error:
@@ -95,6 +107,7 @@ class InfrastructureClusters:
         if left:
             await self._site.bridge.ensure()
         elif not state.nodes():
+            await self._registry.stop()
             await self._site.bridge.remove()
             state.forget_network()
 
@@ -123,13 +136,9 @@ class InfrastructureClusters:
     async def _report(self, found: Object, reason: str, problem: str) -> None:
         typed = found.decode(InfrastructureCluster)
         ready = condition("Ready", not problem, reason or "Ready", problem)
-        carried = condition(
-            CARRIED,
-            True,
-            "CarriedByProvider",
-            "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; the image of "
-            "kindnetd stands for a program that only waits",
-        )
+        carried = condition(CARRIED, True, "CarriedByProvider", CARRIED_HERE)
+        if self._site.asks_for_cilium(found):
+            carried = condition(CARRIED, False, "CiliumMissing", CILIUM_MISSING)
         conditions = stated(
             typed.status.conditions,
             [ready, carried],

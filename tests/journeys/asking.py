@@ -1,0 +1,153 @@
+"""Clusters as users ask for them: applied, changed and awaited through the API of a management cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.api.capi.machine import Machine
+from espalier.api.catalog import resource_of
+from espalier.api.core import NODE, SECRET, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusters.design import Provider
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.previews import Preview, Previews
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from espalier.local.capi import names
+from espalier.local.workloads import Workloads
+from espalier.releases import Releases
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Manager
+from espalier.runtime.snapshot import Snapshot
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMESPACE = "default"
+GARDEN = Key(NAMESPACE, "garden")
+
+
+@dataclass(kw_only=True)
+class ManagedClusters:
+    """A running management cluster. What it is asked to do goes through the API, as a user would ask it.
+
+    `machinery` are the caches of those who make machines, `providers` those of the manager.
+    """
+
+    client: Client
+    manager: Manager
+    machinery: Caches
+    workloads: Workloads
+    clusters: Cache
+    providers: Mapping[str, Provider]
+
+    async def apply(
+        self, example: str = "docker.yaml", *, namespace: str = NAMESPACE, name: str = "garden", **spec: object
+    ) -> None:
+        """Apply an example, under another name if one is given, with these fields of the Cluster's spec."""
+        for document in read_manifests((EXAMPLES / example).read_bytes(), source=example):
+            tree = document.tree
+            tree["metadata"] |= {"namespace": namespace, "name": name}
+            if tree["kind"] == "Cluster":
+                tree["spec"]["datacenterRef"]["name"] = name
+                tree["spec"] |= spec
+            await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
+
+    async def change(self, key: Key = GARDEN, **spec: object) -> None:
+        """Merge fields into a Cluster's spec."""
+        patch: Tree = {"spec": spec}
+        await self.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+
+    async def until(self, is_so: Callable[[Cluster], bool], key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
+        """Wait until a Cluster is as described. Raises `TimeoutError` that shows it."""
+        await self._until(key, lambda found: found is not None and is_so(found.decode(Cluster)), seconds)
+        found = self.clusters.get(key)
+        assert found is not None
+        return found.decode(Cluster)
+
+    async def until_ready(self, key: Key = GARDEN) -> Cluster:
+        """Wait until a Cluster is as it was asked for last."""
+        present = await self.client.get(Cluster.resource, key.name, key.namespace)
+        generation = present.metadata.generation
+        return await self.until(
+            lambda cluster: bool(cluster.status.ready) and cluster.status.observed_generation >= generation, key
+        )
+
+    async def until_gone(self, key: Key = GARDEN) -> None:
+        """Wait until there is no such Cluster."""
+        await self._until(key, lambda found: found is None, 900)
+
+    async def workload(self, key: Key = GARDEN) -> Client:
+        """A client of a workload cluster, with the kubeconfig that lies beside its Cluster."""
+        secret = await self.client.get(SECRET, f"{key.name}-kubeconfig", key.namespace)
+        return self.workloads.connect(secret.decode(Secret).data["value"])
+
+    async def nodes(self, key: Key = GARDEN) -> list[Tree]:
+        """The nodes of a workload cluster."""
+        workload = await self.workload(key)
+        return [node.tree for node in (await workload.list(NODE)).items]
+
+    async def versions(self, key: Key = GARDEN) -> list[str]:
+        """The kubelet versions of all nodes."""
+        return sorted(node["status"]["nodeInfo"]["kubeletVersion"] for node in await self.nodes(key))
+
+    def machine_names(self, cluster: str) -> dict[str, set[str]]:
+        """Names of a cluster's Machines by the MachineDeployment, or empty for the control plane."""
+        found: dict[str, set[str]] = {}
+        for machine in self.machinery.of(Machine.resource).list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}"):
+            found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
+        return found
+
+    async def until_machines_rest(self, cluster: str) -> None:
+        """Wait until no Machine of the cluster is being deleted any more."""
+        await self.until_all(Machine.resource, cluster, lambda tree: tree["metadata"].get("deletionTimestamp"))
+
+    async def until_all(self, resource: Resource, cluster: str, lacks: Callable[[Tree], object]) -> None:
+        """Wait until no object of a kind that Cluster API has for a cluster lacks anything, else say what."""
+        cache = self.machinery.of(resource)
+        changed = asyncio.Event()
+        stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+
+        def lacking() -> dict[str, object]:
+            labelled = cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")
+            return {f"{one.kind} {one.name}": lack for one in labelled if (lack := lacks(one.tree))}
+
+        try:
+            async with asyncio.timeout(300):
+                while lacking():
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            raise TimeoutError(f"not as awaited: {lacking()}") from None
+        finally:
+            stop()
+
+    async def preview(self, key: Key, manifest: Sequence[Tree]) -> Preview:
+        """What `espalier plan` would say of a manifest."""
+        world = await reading.read(self.client, {key})
+        snapshot = Snapshot()
+        observer = Observer(snapshot, Releases.load(), providers=self.providers)
+        snapshot.fill(world.objects)
+        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
+        return previews.of_change(key, manifest)
+
+    async def _until(self, key: Key, is_so: Callable[[Object | None], bool], seconds: float) -> None:
+        changed = asyncio.Event()
+        stop = self.clusters.subscribe(lambda _old, _new, _first: changed.set())
+        try:
+            async with asyncio.timeout(seconds):
+                while not is_so(self.clusters.get(key)):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            found = self.clusters.get(key)
+            raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
+        finally:
+            stop()
