@@ -58,6 +58,11 @@ class Home:
         return self.root / "nodes"
 
     @property
+    def images(self) -> Path:
+        """Folder of what images of simulated nodes hold."""
+        return self.root / "images"
+
+    @property
     def log(self) -> Path:
         """Log of a detached world."""
         return self.root / "world.log"

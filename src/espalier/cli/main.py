@@ -36,6 +36,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "manager": ("manager",),
     "manifests": ("manifests",),
     "assets": ("assets",),
+    "image": ("image",),
     "nodes": ("nodes",),
     "version": ("version",),
     "completion": ("completion",),

@@ -18,12 +18,14 @@ from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
+from espalier.cli.upgrader_images import UpgraderImages
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build
 from espalier.local.management import follow_newest, prepare
+from espalier.local.pods.controller import Pods
 from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
@@ -73,7 +75,11 @@ class World:
             manager.add(webhooks)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
             timing = Timing(boot=boot_seconds)
-            for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
+            pods = Pods(workloads, UpgraderImages(releases, home.images), home.root, clock)
+            stack.push_async_callback(pods.close)
+            for controller in build(
+                client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods
+            ):
                 manager.add(controller)
             await prepare(client, releases)
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):

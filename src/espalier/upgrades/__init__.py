@@ -1,0 +1,1 @@
+"""In-place upgrades: Kubernetes upgraded on the node, the machine kept."""
