@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, connection, documents, flags, follow, judging, output
+from espalier.cli import chosen_release, connection, documents, flags, follow, output
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client
@@ -132,6 +132,8 @@ async def _push(
     *,
     creating: bool,
 ) -> None:
+    from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+
     output.check_format(format_)
     found = documents.read(files)
     tree, own = documents.cluster_of(found).tree, chosen_release.own_version()

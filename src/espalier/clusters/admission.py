@@ -138,11 +138,6 @@ class Admission:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
-            return
-        for taken in self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)).taken:
-            message = f"{taken} belongs to another cluster; names of clusters are unique in all namespaces"
-            yield Violation("metadata.name", new.metadata.name, "", f"{message}, choose another")
-            return
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""
