@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -168,6 +169,23 @@ async def test_a_node_whose_processes_died_is_switched_on_again(tmp_path: Path, 
         _, again = world.node("garden-a")
         assert again != running
         await world.inside("garden-a", "test", "-e", "/etc/planted")
+
+
+async def test_a_node_whose_object_is_gone_is_taken_away_by_the_next_provider(
+    tmp_path: Path, before: Footprint
+) -> None:
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
+        await world.make_cluster()
+        await world.make_machine("garden-a", GOOD)
+        await world.until(DockerMachine.resource, "garden-a", is_provisioned)
+        _, running = world.node("garden-a")
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
+        async with asyncio.timeout(60):
+            await processes.ended(running.init)
+        await world.make_cluster()
+        await world.make_machine("garden-b", GOOD)
+        await world.until(DockerMachine.resource, "garden-b", is_provisioned)
+        assert [record.name for record in world.state.nodes()] == ["garden-b"]
 
 
 async def test_a_world_is_taken_away_without_its_provider(tmp_path: Path, before: Footprint) -> None:
