@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
+from espalier.local.real.processes import State
 from tests.journeys.asking import GARDEN, NAMESPACE
 from tests.journeys.machine_stories import CHANGES, KUBERNETES, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
@@ -47,6 +51,20 @@ async def test_what_was_planned_is_what_the_real_controllers_do(real: RealCluste
     await real.without_pods_to_drain("orchard")
     for change in draw.sample(CHANGES, len(CHANGES)):
         await happens_as_planned(real, ORCHARD, change, draw)
+
+
+async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes_on(real: RealClusterApi) -> None:
+    """On the cluster of the story before."""
+    (core,) = (report for report in real.supervisor.reports if report.name == "cluster-api-core")
+    assert core.pid is not None
+    os.kill(core.pid, signal.SIGKILL)
+    cluster = await real.client.get(Cluster.resource, ORCHARD.name, ORCHARD.namespace)
+    spec = cluster.tree["spec"]
+    spec["workerNodeGroupConfigurations"][0]["count"] += 1
+    await real.change(ORCHARD, **spec)
+    await real.until_ready(ORCHARD)
+    (again,) = (report for report in real.supervisor.reports if report.name == "cluster-api-core")
+    assert (again.state, again.restarts, again.last_exit) == (State.RUNNING, 1, -signal.SIGKILL)
 
 
 async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(life: asyncio.Task[None]) -> None:

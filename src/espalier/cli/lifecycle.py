@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, connection, documents, flags, follow, output
+from espalier.cli import chosen_release, connection, documents, flags, follow, judging, output
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client
@@ -144,6 +144,9 @@ async def _push(
         with Progress() as progress:
             if chosen_release.choose(tree, existing, own):
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
+            if creating and dry_run != "server":
+                await judging.install_releases(client)
+            await judging.judge(client, prepared)
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
             if format_:
