@@ -58,9 +58,9 @@ class Home:
         return self.root / "nodes"
 
     @property
-    def images(self) -> Path:
-        """Folder of what images of simulated nodes hold."""
-        return self.root / "images"
+    def simulated(self) -> Path:
+        """Folder of the disks of simulated nodes, and of the pods that run there as processes."""
+        return self.root / "simulated"
 
     @property
     def log(self) -> Path:

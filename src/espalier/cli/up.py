@@ -228,7 +228,7 @@ async def down(
                 progress.wait(f"taking {len(left)} real nodes away")
                 await remove_everything(state_of(home))
                 progress.say(f"{len(left)} real nodes are gone")
-            for path in (home.clusters, home.authority, home.management):
+            for path in (home.clusters, home.authority, home.management, home.simulated):
                 shutil.rmtree(path, ignore_errors=True)
             for path in (home.kubeconfig, home.log, home.lock, *home.root.glob(f"{home.database.name}*")):
                 path.unlink(missing_ok=True)

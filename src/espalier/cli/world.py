@@ -75,7 +75,7 @@ class World:
             manager.add(webhooks)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
             timing = Timing(boot=boot_seconds)
-            pods = Pods(workloads, UpgraderImages(releases, home.images), home.root, clock)
+            pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
             stack.push_async_callback(pods.close)
             for controller in build(
                 client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods

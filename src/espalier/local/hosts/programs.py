@@ -129,10 +129,10 @@ class Host:
         status, found = self._request("GET", path, None)
         if status == 200:
             text = found["data"]["ClusterConfiguration"]
-            changed = re.sub(r"(?m)^kubernetesVersion:.*$", f"kubernetesVersion: {version}", text)
+            changed = re.sub(r'(?m)^(\s*"?kubernetesVersion"?: "?)[^",\n]*', rf"\g<1>{version}", text)
             self._request("PATCH", path, {"data": {"ClusterConfiguration": changed}})
-            etcd = re.search(r"(?m)^etcd:\n  local:\n(?:    .*\n)*?    imageTag: (.*)$", changed)
-            self._static_pods(version, etcd[1].strip("\"'") if etcd else "")
+            etcd = re.search(r'"?etcd"?:(?:.*\n)*?\s*"?imageTag"?: "?([^",\n]*)', changed)
+            self._static_pods(version, etcd[1] if etcd else "")
         else:
             self._static_pods(version)
         proxy = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"

@@ -1,4 +1,4 @@
-"""Changes to the text of kubeadm's ClusterConfiguration, which is YAML as kubeadm itself writes it.
+"""Changes to the text of kubeadm's ClusterConfiguration, which is YAML as kubeadm itself writes it, or JSON.
 
 kubeadm writes block mappings, two spaces deep, one scalar a line, so lines are enough; and a library for YAML would be
 the only one in the image. Text that does not look like that is refused by `StepFailed`.
@@ -6,6 +6,7 @@ the only one in the image. Text that does not look like that is refused by `Step
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from espalier.upgrades.node.failures import StepFailed
@@ -16,10 +17,31 @@ GONE_GATES = {"ControlPlaneKubeletLocalMode": 36}
 
 def for_version(text: str, minor: int, etcd_tag: str) -> str:
     """The configuration as `kubeadm upgrade apply` needs it for a minor version; an empty tag leaves etcd's image."""
+    if text.lstrip().startswith("{"):
+        return _json_for_version(text, minor, etcd_tag)
     for gate, gone in GONE_GATES.items():
         if minor >= gone:
             text = without(text, ("featureGates", gate))
     return with_value(text, ("etcd", "local", "imageTag"), etcd_tag) if etcd_tag else text
+
+
+def has_external_etcd(text: str) -> bool:
+    """Whether etcd runs elsewhere than on the nodes of the control plane."""
+    if text.lstrip().startswith("{"):
+        return bool((json.loads(text).get("etcd") or {}).get("external"))
+    return value(text, ("etcd", "external")) is not None
+
+
+def _json_for_version(text: str, minor: int, etcd_tag: str) -> str:
+    tree = json.loads(text)
+    gates = tree.get("featureGates") or {}
+    for gate in [gate for gate, gone in GONE_GATES.items() if minor >= gone and gate in gates]:
+        del gates[gate]
+    if not gates:
+        tree.pop("featureGates", None)
+    if etcd_tag:
+        tree.setdefault("etcd", {}).setdefault("local", {})["imageTag"] = etcd_tag
+    return text if tree == json.loads(text) else json.dumps(tree, indent=2)
 
 
 def value(text: str, path: Sequence[str]) -> str | None:

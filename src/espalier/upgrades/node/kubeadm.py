@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from espalier.upgrades.node import checks, layout
-from espalier.upgrades.node.cluster_configuration import for_version, value
+from espalier.upgrades.node.cluster_configuration import for_version, has_external_etcd
 from espalier.upgrades.node.failures import StepFailed
 from espalier.upgrades.node.node import Node, on_disk
 from espalier.upgrades.node.replacing import replace
@@ -76,7 +76,7 @@ def _configure(node: Node, etcd_version: str) -> None:
         revision = found["metadata"]["resourceVersion"]
     except (ValueError, KeyError, TypeError) as error:
         raise StepFailed(f"the ConfigMap kubeadm-config holds no ClusterConfiguration ({error})") from error
-    if value(text, ("etcd", "external")) is not None:
+    if has_external_etcd(text):
         raise StepFailed("the cluster has an external etcd: its control plane is not upgraded in place")
     wanted = for_version(text, node.contents.kubernetes.minor, etcd_version)
     if wanted == text:
