@@ -72,12 +72,13 @@ def manifests(
 def installed(namespaces: Sequence[str] = ()) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
     everywhere = rights.CLUSTER_SCOPED if namespaces else rights.CLUSTER
+    system = (*rights.SYSTEM, *rights.CERTIFICATE) if namespaces else rights.SYSTEM
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
         _object(core.SERVICE_ACCOUNT, NAME),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", everywhere),
-        *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, rights.SYSTEM),
+        *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
         *(
             tree
             for namespace in namespaces

@@ -83,6 +83,9 @@ SYSTEM: tuple[Right, ...] = (
 )
 """In the system's namespace."""
 
+CERTIFICATE: tuple[Right, ...] = (Right((SECRET,), APPLY),)
+"""There as well, for a manager that may not write Secrets in all namespaces: the webhooks' certificate is one."""
+
 
 def trees(rights: Iterable[Right]) -> list[Tree]:
     """Rules of a Role or ClusterRole."""
