@@ -49,10 +49,17 @@ def find_outdated(node: Node, targets: Mapping[str, str]) -> list[str]:
     return [path for path, name in targets.items() if node.files.checksum(path) != node.contents.files[name].checksum]
 
 
-def replace_and_restart(node: Node, service: str, targets: Mapping[str, str], healthy: Callable[[], Verdict]) -> bool:
+def replace_and_restart(
+    node: Node,
+    service: str,
+    targets: Mapping[str, str],
+    healthy: Callable[[], Verdict],
+    *,
+    timeout: float = services.STARTING,
+) -> bool:
     """Bring the programs of a service to the host and restart it; when it does not come up, bring the old ones back.
 
-    False when there was nothing to do. `healthy` judges the running service.
+    False when there was nothing to do. `healthy` judges the running service, which has `timeout` seconds to be well.
     Raises `StepFailed` when the service did not come up, saying what runs now.
     """
     note = f"{node.contents.work}/{service}.begun"
@@ -70,7 +77,7 @@ def replace_and_restart(node: Node, service: str, targets: Mapping[str, str], he
     except OSError as error:
         raise on_disk(error, f"the upgrade of {service} could not be begun") from error
     replace(node, targets)
-    verdict = services.restart(node, service, healthy)
+    verdict = services.restart(node, service, healthy, timeout=timeout)
     if verdict.missing and not verdict.sure:
         raise StepFailed(
             f"the new {service} runs, but whether it is well can't be told: {verdict.missing}; "

@@ -65,7 +65,8 @@ def kubelet(node: Node) -> str:
     """Upgrade kubectl and the kubelet and restart it; done when the node says with the new version that it is ready."""
     checks.compare_with_api_server(node, node.contents.kubernetes)
     replace(node, layout.tool(node, "kubectl"))
-    if replace_and_restart(node, "kubelet", layout.kubelet(node), lambda: _reported(node)):
+    targets = layout.kubelet(node)
+    if replace_and_restart(node, "kubelet", targets, lambda: _reported(node), timeout=READY_WITHIN):
         return f"kubelet {node.contents.version} runs, and the node is ready"
     verdict = _reported(node)
     if verdict.missing:

@@ -223,6 +223,8 @@ class Simulated:
     doom: Doom = field(default_factory=Doom)
     time: float = 0.0
     said: list[str] = field(default_factory=list)
+    later: dict[float, Callable[[], None]] = field(default_factory=dict)
+    """What happens in the world at some time."""
 
     def __post_init__(self) -> None:
         self.host = Host(self.root, self.cluster.ask)
@@ -242,6 +244,8 @@ class Simulated:
 
     def _wait(self, seconds: float) -> None:
         self.time += seconds
+        for due in [due for due in self.later if due <= self.time]:
+            self.later.pop(due)()
 
     def fail(self, **faults: Any) -> None:
         (self.root / FAULTS).unlink(missing_ok=True)

@@ -157,6 +157,15 @@ def test_a_node_that_stays_unready_with_the_new_kubelet_gets_the_old_one_back(no
     assert node.host.running("kubelet") == OLD
 
 
+def test_a_node_that_takes_two_minutes_to_be_ready_has_them(node: Simulated) -> None:
+    for name in STEPS[:4]:
+        node.step(name)
+    report(node.cluster, ready="False")
+    node.later[120] = lambda: report(node.cluster, NEW)
+
+    assert node.step("kubelet") == f"kubelet {NEW} runs, and the node is ready"
+
+
 def test_a_new_kubelet_stays_when_only_the_api_server_can_not_be_asked(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)
