@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.local.pods.program import Program, Programs
-from tests.support.simulated_pods import CLUSTER, World, phase, processes, running_pods
+from tests.support.simulated_pods import CLUSTER, PATIENCE, World, phase, processes, running_pods
 
 IMAGE = "example.org/teller:1"
 TELLER = """
@@ -179,7 +179,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
         assert process
 
         await here.workload.client.delete(POD, "story", "default", grace_period_seconds=1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while here.workload.object(POD, Key("default", "story")) is not None:
                 here.changed.clear()
                 await here.changed.wait()
