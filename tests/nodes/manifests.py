@@ -19,8 +19,3 @@ def manifest(workers: int, control_planes: int = 1, *, impatient: bool = False) 
         spec["machineHealthCheck"] = {"unhealthyMachineTimeout": "30s", "nodeStartupTimeout": "10m0s"}
     text: str = yaml.safe_dump_all(documents)
     return text
-
-
-def workers(count: int) -> str:
-    """The patch that asks for another number of workers."""
-    return f'{{"spec": {{"workerNodeGroupConfigurations": [{{"name": "md-0", "count": {count}}}]}}}}'

@@ -1,4 +1,4 @@
-"""The manifest of the example becomes a real cluster: created, used, scaled, upgraded, broken, deleted."""
+"""The manifest of the example becomes a real cluster: created, used, upgraded, broken, deleted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from espalier.local.nspawn.state import State
 from tests.journeys import kubectl_story as story
 from tests.nodes import workload as use
-from tests.nodes.manifests import CLUSTER, manifest, workers
+from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.footprint import Footprint, footprint
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, real_laptop, watched, why_not
+from tests.support.real_world import RealLaptop, real_laptop, why_not
 
 UPGRADED = why_not("1.35.4", "1.36.3", watchers=256)
 MANY = why_not("1.35.4", watchers=256)
@@ -51,37 +51,6 @@ async def test_the_example_becomes_a_real_cluster_that_works_and_goes(home: Path
         assert await laptop.nodes() == []
         assert not (home / "nodes").exists()
     assert made(footprint(home), home) == made(before, home)
-
-
-async def test_a_killed_world_goes_on_where_it_was(home: Path, before: Footprint) -> None:
-    async with real_laptop(home) as laptop:
-        await laptop.management("apply", "-f", "-", stdin=manifest(1))
-        await watched(
-            laptop.management, "-n", "eksa-system", "dockercluster", "garden", until=lambda found: "status" in found
-        )
-        await laptop.kill()  # before there is a node, or while the first boots
-        await laptop.up()
-        await until_nodes(laptop, 1)
-        await laptop.kill()  # while the first runs its bootstrap data
-        nodes = await laptop.nodes()
-        await laptop.up()
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
-        await use.has_nodes(workload, control_planes=1, workers=1)
-        assert {node["name"] for node in nodes} <= {node["name"] for node in await laptop.nodes()}
-        await laptop.management("delete", CLUSTER, "--wait")
-    assert made(footprint(home), home) == made(before, home)
-
-
-async def test_workers_come_and_go_while_the_service_answers(home: Path) -> None:
-    async with real_laptop(home) as laptop:
-        workload = await ready_garden(laptop, count=2)
-        async with asked_throughout(laptop) as asking:
-            for count in (4, 1):
-                await laptop.management("patch", CLUSTER, "--type=merge", "-p", workers(count))
-                await laptop.ready("garden")
-                await use.has_nodes(workload, control_planes=1, workers=count)
-        assert (asking.answered > 0, asking.failed) == (True, [])
 
 
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
@@ -124,18 +93,6 @@ async def ready_garden(laptop: RealLaptop, *, count: int) -> Kubectl:
     await use.carries_pods(workload)
     await use.answers_by_name_across_nodes(workload)
     return workload
-
-
-async def until_nodes(laptop: RealLaptop, count: int) -> None:
-    """Wait until so many DockerMachines are being bootstrapped."""
-    for _ in range(count):
-        await watched(
-            laptop.management,
-            *("-n", "eksa-system", "dockermachines"),
-            until=lambda found: any(
-                condition["reason"] == "Bootstrapping" for condition in found.get("status", {}).get("conditions", [])
-            ),
-        )
 
 
 class Asking:

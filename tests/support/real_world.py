@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,29 +128,3 @@ async def real_laptop(folder: Path) -> AsyncIterator[RealLaptop]:
         yield laptop
     finally:
         await laptop.espalier("down", "--delete-data")
-
-
-async def watched(kubectl: Kubectl, *arguments: str, until: Callable[[Tree], bool]) -> Tree:
-    """The first state of an object, as `kubectl get --watch` tells it, that is as it should be."""
-    async with kubectl.running("get", *arguments, "--watch", "-o", "json") as process:
-        assert process.stdout is not None
-        async for found in _documents(process.stdout):
-            if until(found):
-                return found
-    raise AssertionError(f"kubectl get {' '.join(arguments)} --watch ended")
-
-
-async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:
-    """JSON objects, one after the other, each beginning and ending with a brace on a line of its own."""
-    lines: list[bytes] = []
-    while line := await stream.readline():
-        lines.append(line)
-        if line == b"}\n":
-            yield json.loads(b"".join(lines))
-            lines = []
-
-
-def conditions(object_: Tree) -> dict[str, str]:
-    """Status by type."""
-    found: Iterable[Tree] = object_.get("status", {}).get("conditions", [])
-    return {condition["type"]: condition["status"] for condition in found}
