@@ -49,14 +49,15 @@ class ManagedClusters:
     providers: Mapping[str, Provider]
 
     async def apply(
-        self, example: str = "docker.yaml", *, namespace: str = NAMESPACE, name: str = "garden", **spec: object
+        self, example: str = "docker.yaml", *, namespace: str = NAMESPACE, name: str = "", **spec: object
     ) -> None:
         """Apply an example, under another name if one is given, with these fields of the Cluster's spec."""
         for document in read_manifests((EXAMPLES / example).read_bytes(), source=example):
             tree = document.tree
-            tree["metadata"] |= {"namespace": namespace, "name": name}
+            called = name or tree["metadata"]["name"]
+            tree["metadata"] |= {"namespace": namespace, "name": called}
             if tree["kind"] == "Cluster":
-                tree["spec"]["datacenterRef"]["name"] = name
+                tree["spec"]["datacenterRef"]["name"] = name or tree["spec"]["datacenterRef"]["name"]
                 tree["spec"] |= spec
             await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
 
