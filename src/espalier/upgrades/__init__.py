@@ -1,0 +1,1 @@
+"""Machines upgraded where they stand: ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade become deeds."""
