@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
+from espalier.clusterapi import rollouts
+from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
@@ -93,7 +95,17 @@ class Laptop:
         await self.until(KubeadmControlPlane.resource, name, lambda found: is_settled(found, control_planes, NEW))
         template = {"spec": {"template": {"spec": {"version": NEW}}}}
         await self.change(MachineDeployment.resource, f"{name}-md-0", template)
-        await self.until(MachineDeployment.resource, f"{name}-md-0", lambda found: is_rolled_out(found, workers))
+        await self.until_rolled_out(f"{name}-md-0", workers)
+
+    async def until_rolled_out(self, name: str, replicas: int) -> None:
+        """Wait until a deployment has so many machines, all as it asks for."""
+        sets = self.cache(MachineSet.resource)
+
+        def is_so(found: Object | None) -> bool:
+            labelled = sets.list(SYSTEM_NAMESPACE, f"{DEPLOYMENT_NAME_LABEL}={name}")
+            return is_rolled_out(found, replicas, [one.decode(MachineSet) for one in labelled])
+
+        await self.until(MachineDeployment.resource, name, is_so)
 
     async def delete(self, name: str) -> None:
         """Delete a cluster and wait until it is gone."""
@@ -233,10 +245,12 @@ def is_settled(found: Object | None, replicas: int, version: str) -> bool:
     ) == (version, replicas, replicas, replicas)
 
 
-def is_rolled_out(found: Object | None, replicas: int) -> bool:
+def is_rolled_out(found: Object | None, replicas: int, sets: Sequence[MachineSet]) -> bool:
     """Whether a deployment has so many machines, all as wanted and available, and knows its present spec."""
     deployment = found.decode(MachineDeployment) if found else None
     if deployment is None or deployment.status.observed_generation != deployment.metadata.generation:
+        return False
+    if rollouts.to_replace(deployment, sets):
         return False
     status = deployment.status
     return status.replicas == status.up_to_date_replicas == status.available_replicas == replicas

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -37,7 +36,6 @@ from tests.journeys.laptop import (
     Laptop,
     condition,
     controlled,
-    is_rolled_out,
     is_settled,
     laptop,
     machines,
@@ -117,7 +115,7 @@ def test_workers_are_scaled_out_and_in() -> None:
             workload = await world.create("garden")
             for replicas in (4, 1):
                 await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": replicas}})
-                await world.until(MachineDeployment.resource, "garden-md-0", partial(is_rolled_out, replicas=replicas))
+                await world.until_rolled_out("garden-md-0", replicas)
                 await settled(world)
                 nodes = (await workload.list(NODE)).items
                 assert len(nodes) == replicas + 1
@@ -271,7 +269,7 @@ def test_a_paused_cluster_is_left_alone() -> None:
             await settled(world)
             assert len(machines(world, "garden")) == 3
             await world.change(Cluster.resource, "garden", {"spec": {"paused": False}})
-            await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 5))
+            await world.until_rolled_out("garden-md-0", 5)
 
     simulate(story)
 
@@ -386,7 +384,7 @@ def test_a_world_that_stopped_goes_on_with_the_clusters_it_had() -> None:
             assert {node.name for node in (await workload.client.list(NODE)).items} == names
             assert await world.revision() == revision, "nothing changed, so nothing is written"
             await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
-            await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 3))
+            await world.until_rolled_out("garden-md-0", 3)
 
     simulate(story)
 
@@ -412,7 +410,7 @@ def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> No
             await asyncio.sleep(400)
             await settled(world)
             assert sick.metadata.name not in {m.metadata.name for m in machines(world, "garden")}
-            await world.until(MachineDeployment.resource, "garden-md-0", lambda found: is_rolled_out(found, 3))
+            await world.until_rolled_out("garden-md-0", 3)
 
     simulate(story)
 

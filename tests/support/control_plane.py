@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from espalier.local.real import assets, control_plane, processes
+from espalier.local.real import control_plane, processes, programs
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed
 
 READING_VERBS = frozenset({"get", "list", "watch"})
 
-find_assets = assets.find_control_plane
+find_assets = programs.find_control_plane
 
 
 def why_no_assets() -> str:
@@ -29,7 +29,7 @@ def why_no_assets() -> str:
     named = os.environ.get("KUBEBUILDER_ASSETS")
     if not named:
         return "run make real-assets"
-    lacking = assets.lacking(Path(named), assets.CONTROL_PLANE_PROGRAMS)
+    lacking = programs.lacking(Path(named))
     return f"KUBEBUILDER_ASSETS names {named}, which lacks {', '.join(lacking)}; run make real-assets"
 
 
@@ -82,7 +82,7 @@ class ControlPlane(control_plane.ControlPlane):
 
 
 @contextlib.asynccontextmanager
-async def real_control_plane(folder: Path, programs: Path) -> AsyncIterator[ControlPlane]:
+async def real_control_plane(folder: Path, binaries: Path) -> AsyncIterator[ControlPlane]:
     """A control plane that keeps everything in `folder` (empty, ours alone) and runs programs from a folder.
 
     It is ready when it serves and its controllers work. Raises `ProgramFailed` when a program does not start.
@@ -90,7 +90,7 @@ async def real_control_plane(folder: Path, programs: Path) -> AsyncIterator[Cont
     clock = SystemClock()
     async with (
         processes.supervised(folder, clock) as supervisor,
-        control_plane.control_plane(supervisor, programs, folder, clock, durable=False, audited=True) as made,
+        control_plane.control_plane(supervisor, binaries, folder, clock, durable=False, audited=True) as made,
     ):
         yield ControlPlane(
             made.folder, made.url, made.authority, made.kubeconfig, made.kubectl, made.audit_log, supervisor

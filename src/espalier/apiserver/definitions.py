@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from espalier.api import core
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver import builtin, failures
+from espalier.apiserver import builtin, failures, rule_problems
 from espalier.apiserver.json_path import compiled
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, Node, node_of
@@ -20,9 +19,8 @@ TABLE = core.CUSTOM_RESOURCE_DEFINITION.group_resource
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds a deleted definition until its objects are gone."""
 
-RULES = "x-kubernetes-validations"
 RULES_EVALUATED = "RulesEvaluated"
-"""Our own condition: False on definitions with CEL rules, for they are stored and not evaluated here."""
+"""Our own condition: False on definitions whose CEL rules call functions that are missing here."""
 
 _TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean"})
 _SCOPES = ("Cluster", "Namespaced")
@@ -70,9 +68,11 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
         status["acceptedNames"] = dict(spec["names"])
         say("NamesAccepted", True, "NoConflicts", "no conflicts found")
         say("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
-    ruled = [version["name"] for version in spec["versions"] if _has_rules(_schema_of(version))]
-    if ruled:
-        message = f"the CEL rules of {', '.join(ruled)} are stored; this API server does not evaluate them"
+    missing = sorted(
+        {name for version in spec["versions"] for name in rule_problems.missing_functions(_schema_of(version))}
+    )
+    if missing:
+        message = f"rules that call {', '.join(missing)} are stored; this API server does not evaluate them"
         say(RULES_EVALUATED, False, "NotSupported", message)
     else:
         conditions.pop(RULES_EVALUATED, None)
@@ -179,12 +179,6 @@ def _schema_of(version: Tree) -> Tree:
     return schema if isinstance(schema, dict) else {}
 
 
-def _has_rules(schema: Any) -> bool:
-    if isinstance(schema, dict):
-        return RULES in schema or any(_has_rules(part) for part in schema.values())
-    return isinstance(schema, list) and any(map(_has_rules, schema))
-
-
 def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
     """Why a definition is refused."""
     spec = new.get("spec") or {}
@@ -205,8 +199,11 @@ def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
     versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:
         yield failures.invalid("spec.versions", "", "must have exactly one version marked as storage version")
+    alike = all(_schema_of(version) == _schema_of(versions[0]) for version in versions)
+    for index, version in enumerate(versions[:1] if alike else versions):
+        yield from _schema_causes("spec.validation" if alike else f"spec.versions[{index}].schema", version)
     for index, version in enumerate(versions):
-        yield from _version_problems(f"spec.versions[{index}]", version)
+        yield from _column_problems(f"spec.versions[{index}]", version)
     if old is not None:
         before = old.get("spec") or {}
         for field in ("group", "scope"):
@@ -217,9 +214,10 @@ def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
                 yield failures.immutable(f"spec.names.{field}", names.get(field))
 
 
-def _version_problems(field: str, version: Tree) -> Iterator[StatusCause]:
+def _schema_causes(field: str, version: Tree) -> Iterator[StatusCause]:
+    """kube-apiserver speaks of a schema that all versions share as of one place."""
     schema = _schema_of(version)
-    root = f"{field}.schema.openAPIV3Schema"
+    root = f"{field}.openAPIV3Schema"
     if not schema:
         yield failures.required(root, "schemas are required")
         return
@@ -232,6 +230,10 @@ def _version_problems(field: str, version: Tree) -> Iterator[StatusCause]:
             Validator(schema)
         except ValueError as error:
             yield failures.invalid(root, "", f"can't be compiled: {error}")
+        yield from rule_problems.problems(schema, root)
+
+
+def _column_problems(field: str, version: Tree) -> Iterator[StatusCause]:
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         try:
             compiled(column.get("jsonPath", ""))

@@ -6,7 +6,7 @@ validating webhooks, compare with what is stored, store.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.apiserver import definitions, failures, managers, metadata
+from espalier.apiserver import definitions, failures, managers, metadata, ratcheting, rules
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, put, shown
 from espalier.apiserver.managers import Manager, Managers
@@ -23,6 +23,7 @@ from espalier.apiserver.requests import Ask
 from espalier.apiserver.scaling import scale_of
 from espalier.apiserver.tidying import Tidying
 from espalier.apiserver.webhooks import Result, WebhookCall
+from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object, encode_json
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -150,7 +151,8 @@ class Finisher:
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
         if kind.custom:
-            causes += kind.validator.causes(new)
+            causes += self._schema_causes(draft)
+            causes += self._rule_causes(draft, causes)
         definition = kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
         if definition and not causes:
             causes += definitions.problems(new, draft.before or None)
@@ -160,6 +162,31 @@ class Finisher:
             raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.ask.name, causes)
         if definition and not new["metadata"].get("deletionTimestamp"):
             definitions.establish(new, draft.before or None, self._core.registry, metadata.timestamp(self._core.now()))
+
+    def _schema_causes(self, draft: Draft) -> list[StatusCause]:
+        causes = draft.kind.validator.causes(draft.new)
+        if draft.old is None:
+            return causes
+        kept = {
+            index
+            for index, cause in enumerate(causes)
+            if ratcheting.is_unchanged(cause, draft.new, draft.before, draft.kind.node)
+        }
+        draft.warnings += [ratcheting.sentence(causes[index]) for index in sorted(kept)]
+        return [cause for index, cause in enumerate(causes) if index not in kept]
+
+    def _rule_causes(self, draft: Draft, causes: Sequence[StatusCause]) -> Iterator[StatusCause]:
+        place = draft.kind.rules
+        if place.is_bare:
+            return
+        if any(cause.reason in rules.BLOCKING for cause in causes):
+            yield rules.NOT_CHECKED
+            return
+        for found in rules.broken(place, draft.new, draft.before or None, draft.kind.node):
+            if found.is_old:
+                draft.warnings.append(ratcheting.sentence(found.cause))
+            else:
+                yield found.cause
 
     def _unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:

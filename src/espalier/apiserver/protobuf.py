@@ -55,8 +55,8 @@ def tree_of(body: bytes) -> Tree:
     if not body.startswith(PREFIX):
         raise Malformed("it does not begin as Kubernetes' protobuf does")
     try:
-        unknown = _raw(body[len(PREFIX) :])
-        kind = _raw(_bytes(unknown, 1))
+        unknown = raw_fields(body[len(PREFIX) :])
+        kind = raw_fields(_bytes(unknown, 1))
         api_version, name = _bytes(kind, 1).decode(), _bytes(kind, 2).decode()
         content = _bytes(unknown, 2)
         definition = _definition(api_version, name)
@@ -99,7 +99,8 @@ def _definition(api_version: str, kind: str) -> str:
     return definition
 
 
-def _raw(content: bytes) -> Raw:
+def raw_fields(content: bytes) -> Raw:
+    """The fields of a message by their numbers. Raises `Malformed`, and `IndexError` when a number is cut off."""
     fields: Raw = {}
     position, end = 0, len(content)
     while position < end:
@@ -148,7 +149,7 @@ def _message(name: str, content: bytes, depth: int) -> Tree:
         raise Malformed("it is nested too deeply")
     tree: Tree = {}
     fields = _messages()[name]
-    for number, values in _raw(content).items():
+    for number, values in raw_fields(content).items():
         field = fields.get(number)
         if field is None:
             continue  # of a newer version of the kind: as unknown as an unknown field in JSON
@@ -170,7 +171,7 @@ def _shaped(field: Field, values: list[Value], depth: int) -> Any:
     if field.shape == "[]":
         return [_value(field.type, each, depth) for value in values for each in _unpacked(field.type, value)]
     if field.shape == "map":
-        entries = (_raw(value) for value in values if isinstance(value, bytes))
+        entries = (raw_fields(value) for value in values if isinstance(value, bytes))
         return {_bytes(entry, 1).decode(): _value(field.type, _entry_value(entry), depth) for entry in entries}
     return _value(field.type, values[-1], depth)
 
@@ -250,7 +251,7 @@ def _micro_time(content: bytes, depth: int) -> str | None:
 def _moment(content: bytes) -> datetime | None:
     if not content:
         return None
-    raw = _raw(content)
+    raw = raw_fields(content)
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
             seconds=_number(raw, 1), microseconds=_number(raw, 2) // 1000
@@ -260,21 +261,21 @@ def _moment(content: bytes) -> datetime | None:
 
 
 def _quantity(content: bytes, depth: int) -> str:
-    return _bytes(_raw(content), 1).decode()
+    return _bytes(raw_fields(content), 1).decode()
 
 
 def _int_or_string(content: bytes, depth: int) -> int | str:
-    raw = _raw(content)
+    raw = raw_fields(content)
     return _bytes(raw, 3).decode() if _number(raw, 1) else _number(raw, 2)
 
 
 def _json(content: bytes, depth: int) -> Any:
-    text = _bytes(_raw(content), 1)
+    text = _bytes(raw_fields(content), 1)
     return msgspec.json.decode(text) if text else None
 
 
 def _duration(content: bytes, depth: int) -> str:
-    return f"{_number(_raw(content), 1) / 1e9:g}s"
+    return f"{_number(raw_fields(content), 1) / 1e9:g}s"
 
 
 _SCHEMAS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
@@ -282,24 +283,24 @@ _SCHEMA = f"{_SCHEMAS}JSONSchemaProps"
 
 
 def _schema_or_bool(content: bytes, depth: int) -> Any:
-    raw = _raw(content)
+    raw = raw_fields(content)
     return _message(_SCHEMA, _bytes(raw, 2), depth + 1) if 2 in raw else bool(_number(raw, 1))
 
 
 def _schema_or_list(content: bytes, depth: int) -> Any:
-    raw = _raw(content)
+    raw = raw_fields(content)
     if 1 in raw:
         return _message(_SCHEMA, _bytes(raw, 1), depth + 1)
     return [_message(_SCHEMA, _last_bytes([each]), depth + 1) for each in raw.get(2, [])]
 
 
 def _schema_or_texts(content: bytes, depth: int) -> Any:
-    raw = _raw(content)
+    raw = raw_fields(content)
     return _message(_SCHEMA, _bytes(raw, 1), depth + 1) if 1 in raw else [_text(each) for each in raw.get(2, [])]
 
 
 def _texts(content: bytes, depth: int) -> list[str]:
-    return [_text(each) for each in _raw(content).get(1, [])]
+    return [_text(each) for each in raw_fields(content).get(1, [])]
 
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.apiserver.rules import Place, place_of
 from espalier.apiserver.structure import Node, node_of
 from espalier.apiserver.validation import Validator
 from espalier.kube.errors import StatusCause
@@ -69,6 +70,11 @@ class ServedKind:
     def validator(self) -> Validator:
         """Checks objects of this kind against its schema; for kinds of CRDs only."""
         return Validator(self.schema)
+
+    @cached_property
+    def rules(self) -> Place:
+        """The CEL rules of this kind; for kinds of CRDs only."""
+        return place_of(self.schema)
 
     @property
     def described(self) -> str:

@@ -48,6 +48,16 @@ class Home:
         return self.root / "clusters"
 
     @property
+    def management(self) -> Path:
+        """Folder of a real management cluster: data, keys and logs of its programs."""
+        return self.root / "management"
+
+    @property
+    def nodes(self) -> Path:
+        """Folder in which everything is written down that real nodes are made of."""
+        return self.root / "nodes"
+
+    @property
     def log(self) -> Path:
         """Log of a detached world."""
         return self.root / "world.log"

@@ -35,6 +35,8 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "releases": ("releases",),
     "manager": ("manager",),
     "manifests": ("manifests",),
+    "assets": ("assets",),
+    "nodes": ("nodes",),
     "version": ("version",),
     "completion": ("completion",),
 }

@@ -9,23 +9,45 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Annotated
+from contextlib import AbstractAsyncContextManager, suppress
+from enum import StrEnum
+from typing import Annotated, Protocol
 
+import msgspec
 from cyclopts import App, Parameter
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.cli import connection, flags, lock, output, tables
-from espalier.cli.failures import Away, Failure, Overdue
+from espalier.cli.failures import Away, Failure, Overdue, Usage
 from espalier.cli.home import Home
+from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
 from espalier.kube.errors import KubeError
+from espalier.local.nspawn.addresses import DEFAULT_RANGE
+from espalier.local.nspawn.build import remove_everything
+from espalier.local.real.processes import read_states
 from espalier.releases import Releases
 from espalier.runtime import logs
 
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
+
+
+class Nodes(StrEnum):
+    """What machines are."""
+
+    SIMULATED = "simulated"
+    REAL = "real"
+
+
+class ApiServer(StrEnum):
+    """What serves the management cluster."""
+
+    EMBEDDED = "embedded"
+    REAL = "real"
+
+
 Port = Annotated[int, Parameter(help="Port of the management API server; 0 keeps the one it had, or takes a free one.")]
 
 
@@ -42,30 +64,41 @@ async def up(
     ] = False,
     port: Port = 0,
     boot_seconds: Annotated[float, Parameter(help="How long a simulated machine takes to boot.")] = 0.2,
+    nodes: Annotated[
+        Nodes,
+        Parameter(help="simulated, or real: kubelets in systemd-nspawn containers, on Linux, as root."),
+    ] = Nodes.SIMULATED,
+    node_addresses: Annotated[
+        str, Parameter(help="IPv4 range of real nodes and their control planes, on a bridge of its own.")
+    ] = DEFAULT_RANGE,
+    api_server: Annotated[
+        ApiServer | None,
+        Parameter(help="embedded (for simulated nodes) or real (for real ones).", show_default=False),
+    ] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "warning",
     releases: flags.Releases = None,
     ready_descriptor: Annotated[int, Parameter(show=False)] = -1,
 ) -> None:
-    """Run the laptop world: a management cluster with all controllers, and simulated machines.
+    """Run the laptop world: a management cluster with all controllers, and simulated machines or real nodes.
 
-    It is for trying and testing, never for production. Example: `espalier up --detach`
+    It is for trying and testing, never for production. Examples: `espalier up --detach`, `espalier up --nodes real`
     """
     logs.setup(level=log_level)
+    _fit(nodes, api_server)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
     home.create()
     if detach:
         arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
+        arguments += ["--nodes", nodes, "--node-addresses", node_addresses]
         await _detach(home, [*arguments, *(["--releases", str(releases)] if releases else [])])
         return
-    from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
-
     with lock.hold(home.lock) as held, Progress() as progress:
         progress.wait("starting the API server and the controllers")
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with World.run(home, port=port, boot_seconds=boot_seconds, releases=offered) as world:
+        async with _world(home, nodes, node_addresses, port, boot_seconds, offered) as world:
             held.announce(world.url)
             if ready_descriptor >= 0:
                 os.write(ready_descriptor, b"ready\n")
@@ -75,6 +108,50 @@ async def up(
             await world.until_failed_or(stop)
             progress.wait("stopping")
         progress.say("stopped; `espalier up` goes on where it was")
+        left = state_of(home).nodes()
+        if left:
+            progress.say(f"{len(left)} real nodes go on; `espalier down --delete-data` takes them away")
+
+
+class RunningWorld(Protocol):
+    """Either kind of world."""
+
+    url: str
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Returns when `stop` is set; raises what failed, if that comes first."""
+
+
+def _world(
+    home: Home, nodes: Nodes, node_addresses: str, port: int, boot_seconds: float, releases: Releases
+) -> AbstractAsyncContextManager[RunningWorld]:
+    # Imported here: the other commands need not load a whole world.
+    if nodes is Nodes.REAL:
+        from espalier.cli.real_world import RealSettings, RealWorld  # noqa: PLC0415
+        from espalier.local.assets import find_base  # noqa: PLC0415
+
+        return RealWorld.run(home, RealSettings(node_addresses), port=port, releases=releases, find_base=find_base)
+    from espalier.cli.world import World  # noqa: PLC0415
+
+    left = state_of(home).nodes()
+    if left:
+        names = ", ".join(record.name for record in left)
+        raise Failure(
+            f"the world in {home.root} has real nodes ({names}): go on with `espalier up --nodes real`, "
+            "or take them away with `espalier down --delete-data`"
+        )
+    return World.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
+
+
+def _fit(nodes: Nodes, api_server: ApiServer | None) -> None:
+    """Raise `Usage` for a kind of API server that can't serve that kind of nodes."""
+    if nodes is Nodes.REAL and api_server is ApiServer.EMBEDDED:
+        raise Usage(
+            "--api-server: found embedded, allowed with --nodes real is real: the embedded API server can't carry "
+            "Cluster API's own controllers yet (they convert their objects by webhooks)"
+        )
+    if nodes is Nodes.SIMULATED and api_server is ApiServer.REAL:
+        raise Usage("--api-server: found real, allowed with --nodes simulated is embedded")
 
 
 def _how_to_go_on(progress: Progress, home: Home) -> None:
@@ -145,7 +222,12 @@ async def down(
         else:
             progress.say("no world was running", mark="-")
         if delete_data and home.root.exists():
-            for path in (home.clusters, home.authority):
+            left = state_of(home).nodes()
+            if left or state_of(home).network() is not None:
+                progress.wait(f"taking {len(left)} real nodes away")
+                await remove_everything(state_of(home))
+                progress.say(f"{len(left)} real nodes are gone")
+            for path in (home.clusters, home.authority, home.management):
                 shutil.rmtree(path, ignore_errors=True)
             for path in (home.kubeconfig, home.log, home.lock, *home.root.glob(f"{home.database.name}*")):
                 path.unlink(missing_ok=True)
@@ -168,11 +250,19 @@ async def status(
     if running is None:
         raise Away(f"no world runs in {home.root}; start it with `espalier up`")
     facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
+    programs = read_states(home.management)
     if output_format:
-        output.write_facts(facts, output_format)
+        more = {"programs": msgspec.to_builtins(programs)} if programs else {}
+        output.write_facts({**facts, **more}, output_format)
         return
     output.write_table(("world", ""), list(facts.items()))
     sys.stdout.write("\n")
+    if programs:
+        rows = [
+            (report.name, report.state, str(report.restarts), str(report.pid or ""), report.log) for report in programs
+        ]
+        output.write_table(("program", "state", "restarts", "pid", "log"), rows)
+        sys.stdout.write("\n")
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
             await tables.write(connected.client, Selection(Cluster.resource, None))

@@ -14,6 +14,7 @@ from espalier.api.resource import Key
 from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
+from espalier.clusters.preview import summary
 from espalier.clusters.rules import changes, content, messages, releases, unsupported
 from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
@@ -71,7 +72,7 @@ class Admission:
         return AdmissionResponse(changed=tree)
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse what can't be made, all reasons at once."""
+        """Refuse what can't be made, all reasons at once. In a dry run, warnings say what would happen."""
         if request.object is None:
             return AdmissionResponse()
         try:
@@ -80,7 +81,8 @@ class Admission:
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            return AdmissionResponse()
+            same = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
+            return AdmissionResponse(warnings=(summary.NOTHING,) if same else ())
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
@@ -90,6 +92,8 @@ class Admission:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
+        elif request.dry_run:
+            warnings = (*warnings, *summary.sentences(self._observer.scope_of(request.object)))
         return AdmissionResponse(warnings=warnings)
 
     def _violations(

@@ -10,7 +10,7 @@ import semver
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
@@ -109,6 +109,7 @@ class Observer:
             indexes={BY_NAME: _by_cluster_name},
             transform=without_other_secrets,
         )
+        self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         self.reports = Reports()
         self._decoded: dict[Key, tuple[Object, Bundles]] = {}
 
@@ -122,6 +123,7 @@ class Observer:
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
         controller.watch(self.secrets, self._users_of_secret)
+        controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         controller.watch(self.eksa_releases, self._unsettled)
         controller.watch(self.bundles, self._unsettled)
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
@@ -129,9 +131,11 @@ class Observer:
     def scope(self, key: Key) -> Scope | None:
         """Everything about one Cluster; None when there is none."""
         found = self.clusters.get(key)
-        if found is None:
-            return None
-        cluster = read(found)
+        return self.scope_of(found) if found is not None else None
+
+    def scope_of(self, found: Object) -> Scope:
+        """Everything about a Cluster that may not be stored yet."""
+        key, cluster = found.key, read(found)
         bundles = self._bundles_of(cluster.spec)
         made, problem = self._design(cluster, bundles)
         children, missing = self._children(cluster)
@@ -202,6 +206,7 @@ class Observer:
         return Machinery(
             objects=by_kind,
             secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
+            sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
             taken=taken,
         )
 
@@ -306,7 +311,11 @@ class Observer:
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
         if kubeconfig.cluster_of(secret) is None:
             return ()
-        name = secret.metadata.labels[kubeconfig.CLUSTER_NAME_LABEL]
+        return self._of_cluster_api(secret)
+
+    def _of_cluster_api(self, object_: Object) -> Iterable[Key]:
+        """What Cluster API makes names the cluster by its label."""
+        name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _unsettled(self, changed: Object) -> Iterable[Key]:

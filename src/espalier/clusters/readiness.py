@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.meta import Condition
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, rollouts
 from espalier.clusters import names
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.scope import Scope
@@ -176,7 +176,8 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
             is_this = names.machine_deployment(scope.key.name, group_name(group)) == name
             if is_this and wanted != deployment.spec.template.spec.version:
                 return replicas
-    return max(0, replicas - (deployment.status.up_to_date_replicas or 0))
+    counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
+    return min(replicas, max(counted, rollouts.to_replace(deployment, scope.machinery.sets_of(name))))
 
 
 def _workers_ready(scope: Scope, initialized: Condition) -> Condition:

@@ -13,7 +13,7 @@ import msgspec
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
+from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
@@ -85,8 +85,13 @@ def _deployment(object_: Object) -> object:
     return (status.observed_generation, status.replicas, status.ready_replicas, status.up_to_date_replicas)
 
 
+def _set(object_: Object) -> object:
+    return object_.decode(MachineSet).status.replicas
+
+
 _VIEWS: Mapping[Resource, View] = {
     capi.Cluster.resource: _cluster,
     KubeadmControlPlane.resource: _control_plane,
     MachineDeployment.resource: _deployment,
+    MachineSet.resource: _set,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from espalier.api.capi.machine import MachineSet
 from espalier.api.core import (
     CORE_EVENT,
     LEASE,
@@ -68,6 +69,7 @@ CLUSTER: tuple[Right, ...] = (
 SYSTEM: tuple[Right, ...] = (
     Right((Bundles.resource,), (*FOLLOW, "create")),
     Right((SECRET,), FOLLOW),
+    Right((MachineSet.resource,), FOLLOW),
     Right((LEASE,), ("get", *APPLY)),
     *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
 )

@@ -10,7 +10,7 @@ import msgspec
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
+from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
@@ -30,6 +30,8 @@ class Machinery:
     objects: Mapping[Resource, Mapping[str, Object]] = field(default_factory=dict)
     secrets: tuple[Object, ...] = ()
     """Cluster API's Secrets of the cluster; only that with the kubeconfig has its data."""
+    sets: tuple[Object, ...] = ()
+    """The MachineSets that Cluster API makes for the groups of workers."""
     taken: tuple[str, ...] = ()
     """Objects of others under names that the cluster needs."""
 
@@ -57,6 +59,11 @@ class Machinery:
     def typed_deployments(self) -> dict[str, MachineDeployment]:
         """The groups of workers."""
         return {name: found.decode(MachineDeployment) for name, found in self.of(MachineDeployment.resource).items()}
+
+    def sets_of(self, deployment: str) -> list[MachineSet]:
+        """The MachineSets of a group of workers."""
+        mine = (one for one in self.sets if one.metadata.labels.get(contract.DEPLOYMENT_NAME_LABEL) == deployment)
+        return [one.decode(MachineSet) for one in mine]
 
     @cached_property
     def kubeconfig(self) -> bytes | None:

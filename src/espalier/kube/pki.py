@@ -1,7 +1,8 @@
 """Keys and certificates: an authority of one's own, and what it issues to servers and clients.
 
-Keys are ECDSA P-256 (an RSA key costs a hundred times as much). Every certificate carries the extensions that strict
-verifiers demand (RFC 5280: subject and authority key identifiers, key usage, basic constraints).
+Keys are ECDSA P-256 (an RSA key costs a hundred times as much); an authority that others made may have an RSA key.
+Every certificate carries the extensions that strict verifiers demand (RFC 5280: subject and authority key identifiers,
+key usage, basic constraints).
 
 With `entropy` given, keys, serial numbers and signatures come from it alone, so that a simulated world is the same at
 every run. That is **for simulation only**: whoever knows the seed knows the keys. Without it the system's randomness
@@ -12,24 +13,29 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import TypeAlias
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CLOCK_SKEW = timedelta(minutes=5)
 """Certificates are valid from this long before they are made: the clocks of two machines differ."""
+
+_SigningKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -44,7 +50,9 @@ class KeyPair:
     @cached_property
     def x509(self) -> x509.Certificate:
         """The parsed certificate."""
-        return x509.load_pem_x509_certificate(self.certificate)
+        with warnings.catch_warnings():  # Cluster API numbers its authorities 0, which RFC 5280 disallows
+            warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+            return x509.load_pem_x509_certificate(self.certificate)
 
     @property
     def not_after(self) -> datetime:
@@ -94,10 +102,10 @@ class Authority(KeyPair):
         return self._issue(_subject(common_name, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None, now, days)
 
     @cached_property
-    def _private_key(self) -> ec.EllipticCurvePrivateKey:
+    def _private_key(self) -> _SigningKey:
         key = load_pem_private_key(self.key, password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError("the authority's private key is not an elliptic curve key")
+        if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+            raise ValueError("the authority's private key is neither an elliptic curve key nor an RSA key")
         return key
 
     def _issue(
@@ -152,7 +160,7 @@ def _builder(
 def _pems(
     builder: x509.CertificateBuilder,
     key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
+    signer: _SigningKey,
     entropy: random.Random | None,
 ) -> tuple[bytes, bytes]:
     certificate = builder.sign(signer, hashes.SHA256(), ecdsa_deterministic=True if entropy is not None else None)
@@ -180,7 +188,7 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _authority_key_identifier(public_key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
+def _authority_key_identifier(public_key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(public_key)
 
 

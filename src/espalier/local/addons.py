@@ -7,7 +7,9 @@ import json
 from typing import NamedTuple
 
 import msgspec
+import yaml
 
+from espalier.api.capi.kubeadm import ClusterConfiguration
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SERVICE, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -161,6 +163,12 @@ def _kubeadm_config(name: str, endpoint: str, kubeadm: Kubeadm, network: Network
     }
     data = {"ClusterConfiguration": json.dumps(configuration, indent=2, sort_keys=True)}
     return {**_object(CONFIG_MAP, "kubeadm-config"), "data": data}
+
+
+def cluster_configuration(kubeadm_config: Tree) -> ClusterConfiguration:
+    """What kubeadm keeps in its ConfigMap `kubeadm-config`, for machines that join."""
+    document = yaml.load(kubeadm_config["data"]["ClusterConfiguration"], yaml.CSafeLoader)
+    return msgspec.convert(document, ClusterConfiguration)
 
 
 def _object(resource: Resource, name: str, labels: dict[str, str] | None = None) -> Tree:

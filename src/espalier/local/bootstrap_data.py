@@ -9,16 +9,20 @@ as one. Certificates are not in it: simulated machines take them from the cluste
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
+import yaml
 
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec, NodeRegistration
 from espalier.api.core import Taint
-from espalier.api.meta import Part
+from espalier.api.meta import Part, Tree
 
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 CONTROL_PLANE_TAINT = Taint(key=CONTROL_PLANE_LABEL, effect="NoSchedule")
 
 _HEADER = b"#cloud-config\n"
+_KUBEADM_FOLDER = "/run/kubeadm/"
 
 
 class Kubeadm(Part):
@@ -52,17 +56,12 @@ def render(spec: KubeadmConfigSpec, *, version: str, init: bool, control_plane: 
     """The bootstrap data of a machine. `node_name` is used when the configuration names none."""
     configuration = spec.init_configuration if init else spec.join_configuration
     registration = (configuration and configuration.node_registration) or NodeRegistration()
-    taints = registration.taints
-    if taints is None:
-        taints = [CONTROL_PLANE_TAINT] if control_plane else []
-    kubeadm = Kubeadm(
+    kubeadm = _decided(
+        registration,
         version=version,
         init=init,
         control_plane=control_plane,
-        # The template that machines of cloud providers use; simulated ones have no instance metadata.
-        node_name=node_name if "{{" in registration.name or not registration.name else registration.name,
-        labels=_node_labels(registration),
-        taints=taints,
+        node_name=node_name,
         cluster=spec.cluster_configuration,
     )
     action = "init" if init else "join"
@@ -78,12 +77,70 @@ def render(spec: KubeadmConfigSpec, *, version: str, init: bool, control_plane: 
     return _HEADER + msgspec.json.encode(document)
 
 
-def read(data: bytes) -> Kubeadm:
-    """The decisions in bootstrap data. Raises `ValueError` when they are not of this form."""
+def read(data: bytes, *, version: str = "", node_name: str = "") -> Kubeadm:
+    """The decisions in bootstrap data, of this module's `render` or of Cluster API's kubeadm provider.
+
+    The provider's do not say everything: `version` and `node_name` are those of the machine. A machine that joins is
+    told nothing of the cluster's configuration; it finds that in the cluster. Raises `ValueError` when the data are
+    not of these forms, without showing them: there are keys inside.
+    """
     try:
         return msgspec.json.decode(data.removeprefix(_HEADER), type=CloudConfig).kubeadm
-    except msgspec.MsgspecError as error:
+    except msgspec.MsgspecError:
+        return _of_provider(data, version, node_name)
+
+
+def _of_provider(data: bytes, version: str, node_name: str) -> Kubeadm:
+    documents = {document.get("kind"): document for document in _kubeadm_documents(data)}
+    cluster, init, join = (documents.get(f"{kind}Configuration") for kind in ("Cluster", "Init", "Join"))
+    if init is None and join is None:
+        raise ValueError("the bootstrap data cannot be read: neither kubeadm init nor kubeadm join is configured there")
+    try:
+        return _decided(
+            msgspec.convert((init or join or {}).get("nodeRegistration") or {}, NodeRegistration),
+            version=version,
+            init=init is not None,
+            control_plane=init is not None or "controlPlane" in (join or {}),
+            node_name=node_name,
+            cluster=msgspec.convert(cluster, ClusterConfiguration) if cluster else None,
+        )
+    except msgspec.ValidationError as error:
         raise ValueError(f"the bootstrap data cannot be read: {error}") from None
+
+
+def _kubeadm_documents(data: bytes) -> Iterator[Tree]:
+    """What kubeadm is given, out of the files that a cloud-config writes."""
+    try:
+        config = yaml.load(data, yaml.CSafeLoader)
+        for file in config["write_files"]:
+            if str(file["path"]).startswith(_KUBEADM_FOLDER):
+                yield from (tree for tree in yaml.load_all(file["content"], yaml.CSafeLoader) if isinstance(tree, dict))
+    except (yaml.YAMLError, TypeError, KeyError):
+        raise ValueError("the bootstrap data cannot be read: they are no cloud-config that writes files") from None
+
+
+def _decided(
+    registration: NodeRegistration,
+    *,
+    version: str,
+    init: bool,
+    control_plane: bool,
+    node_name: str,
+    cluster: ClusterConfiguration | None,
+) -> Kubeadm:
+    taints = registration.taints
+    if taints is None:
+        taints = [CONTROL_PLANE_TAINT] if control_plane else []
+    return Kubeadm(
+        version=version,
+        init=init,
+        control_plane=control_plane,
+        # The template that machines of cloud providers use; simulated ones have no instance metadata.
+        node_name=node_name if "{{" in registration.name or not registration.name else registration.name,
+        labels=_node_labels(registration),
+        taints=taints,
+        cluster=cluster,
+    )
 
 
 def _node_labels(registration: NodeRegistration) -> dict[str, str]:

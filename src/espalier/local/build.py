@@ -57,30 +57,30 @@ def build(
     timing: Timing = Timing(),
     workers: int = 50,
 ) -> list[Controller]:
-    """The controllers of the laptop world, for a manager to run.
+    """The controllers of the laptop world, for a manager to run: Cluster API in the small, and simulated machines.
 
     `entropy` makes the names of new objects. `keys` makes private keys: None for the system's randomness.
     """
-    inventory = Inventory.of(caches, kinds)
-    writer = Writer(client, {cache.source.resource: cache for cache in inventory.all()})
-    scheme = Scheme(inventory, writer, workloads, clock, entropy, keys)
-    wiring = _Wiring(scheme, workloads, workers)
-    controllers = [
-        wiring.clusters(),
-        wiring.control_planes(),
-        wiring.deployments(),
-        wiring.sets(),
-        wiring.machines(),
-        wiring.configs(),
-        wiring.health_checks(),
-        wiring.workload_clusters(timing.pods),
-    ]
-    for provider in kinds:
-        controllers += [
-            wiring.infrastructure_clusters(provider),
-            wiring.infrastructure_machines(provider, timing.boot),
-        ]
-    return controllers
+    wiring = _Wiring.of(client, caches, workloads, clock, entropy, keys, kinds, workers)
+    return [*wiring.cluster_api(), *wiring.machinery(timing)]
+
+
+def build_machines(
+    client: Client,
+    caches: Caches,
+    workloads: Workloads,
+    *,
+    clock: Clock,
+    entropy: random.Random,
+    kinds: Sequence[InfrastructureKinds] = (DOCKER,),
+    timing: Timing = Timing(),
+    workers: int = 50,
+) -> list[Controller]:
+    """The controllers of simulated machines and of what happens in workload clusters, for a manager to run.
+
+    Cluster API's own managers are elsewhere.
+    """
+    return _Wiring.of(client, caches, workloads, clock, entropy, None, kinds, workers).machinery(timing)
 
 
 class _Wiring:
@@ -91,6 +91,41 @@ class _Wiring:
         self._inventory = scheme.inventory
         self._workloads = workloads
         self._workers = workers
+
+    @classmethod
+    def of(
+        cls,
+        client: Client,
+        caches: Caches,
+        workloads: Workloads,
+        clock: Clock,
+        entropy: random.Random,
+        keys: random.Random | None,
+        kinds: Sequence[InfrastructureKinds],
+        workers: int,
+    ) -> _Wiring:
+        inventory = Inventory.of(caches, kinds)
+        writer = Writer(client, {cache.source.resource: cache for cache in inventory.all()})
+        return cls(Scheme(inventory, writer, workloads, clock, entropy, keys), workloads, workers)
+
+    def cluster_api(self) -> list[Controller]:
+        """Cluster API in the small."""
+        return [
+            self.clusters(),
+            self.control_planes(),
+            self.deployments(),
+            self.sets(),
+            self.machines(),
+            self.configs(),
+            self.health_checks(),
+        ]
+
+    def machinery(self, timing: Timing) -> list[Controller]:
+        """Machines, and what happens in their clusters."""
+        controllers = [self.workload_clusters(timing.pods)]
+        for provider in self._inventory.kinds:
+            controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing.boot)]
+        return controllers
 
     def _controller(self, name: str, reconcile: Reconcile) -> Controller:
         return Controller(name, replanned(reconcile), workers=self._workers)

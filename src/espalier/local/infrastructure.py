@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 
 from espalier.api.capi.cluster import Cluster, Endpoint
+from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
 from espalier.api.meta import Condition
@@ -32,13 +34,16 @@ from espalier.local.capi.contract import (
     Initialization,
 )
 from espalier.local.capi.inventory import in_cluster
-from espalier.local.capi.objects import cluster_key, controller_of, is_paused
+from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owning_cluster
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import newest
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads
 from espalier.runtime.outcome import Done, Outcome, Wait
+
+CERTIFICATE_DAYS = 365
+"""How long the certificates of a control plane machine are valid, as kubeadm makes them."""
 
 
 def finalizer_of(resource: Resource) -> str:
@@ -99,10 +104,8 @@ class InfrastructureClusters:
         return Wait("ControlPlaneClosed", problem, after=5.0) if problem else Done()
 
     def _owner(self, found: Object) -> Object | None:
-        owner = controller_of(found.metadata)
-        if owner is None or owner.kind != Cluster.resource.kind:
-            return None
-        return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name))
+        owner = owning_cluster(found.metadata)
+        return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name)) if owner else None
 
     async def _keep_open(self, owner: Object, endpoint: Endpoint) -> str:
         """Run the API server of a cluster whose control plane has booted. Returns what hinders it."""
@@ -172,7 +175,8 @@ class InfrastructureMachines:
         remaining = self._still_boots(found)
         if remaining > 0:
             return Wait("Booting", "the machine boots", after=remaining)
-        kubeadm = bootstrap_data.read(secret.decode(Secret).data.get("value", b""))
+        data = secret.decode(Secret).data.get("value", b"")
+        kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
         cluster = Key(found.namespace, machine.spec.cluster_name)
         try:
             workload = await self._reach(cluster, kubeadm)
@@ -180,7 +184,7 @@ class InfrastructureMachines:
             return Wait("ControlPlaneClosed", str(error), after=5.0)
         if workload is None:
             return Wait("ControlPlaneUnreachable", "waiting for the API server of the cluster", after=1.0)
-        return await self._join(found, typed, kubeadm, workload)
+        return await self._join(found, typed, machine, kubeadm, workload)
 
     def _still_boots(self, found: Object) -> float:
         """Seconds until the machine has booted; the first call switches it on."""
@@ -200,16 +204,33 @@ class InfrastructureMachines:
         return self._workloads.reach(cluster)
 
     async def _join(
-        self, found: Object, typed: InfrastructureMachine, kubeadm: Kubeadm, workload: WorkloadCluster
+        self,
+        found: Object,
+        typed: InfrastructureMachine,
+        machine: Machine,
+        kubeadm: Kubeadm,
+        workload: WorkloadCluster,
     ) -> Outcome:
         provider_id = self._kinds.provider_id.format(cluster=workload.key.name, name=found.name)
         address = address_of(typed.metadata.uid)
         await workload.register(kubeadm, provider_id=provider_id, address=address)
         self._powered_on.pop(found.key, None)
+        if kubeadm.control_plane:
+            await self._tell_expiry(machine)
         found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
         addresses = msgspec.convert(nodes.addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
         return Done()
+
+    async def _tell_expiry(self, machine: Machine) -> None:
+        """Say when the machine's certificates end: Cluster API would dial it to see, and nobody can dial this one."""
+        reference = machine.spec.bootstrap.config_ref
+        configs = self._scheme.inventory.configs
+        config = configs.get(Key(machine.metadata.namespace, reference.name)) if reference else None
+        if config is not None and names.CERTIFICATES_EXPIRY not in config.metadata.annotations:
+            expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
+            marks = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            await self._scheme.writer.change(KubeadmConfig.resource, config, {"metadata": {"annotations": marks}})
 
     async def _report(
         self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()

@@ -49,7 +49,7 @@ async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeO
     Returns once all of it is served. Releases and management Cluster that are there stay as they are.
     """
     await _namespace(client)
-    await _install([*eksa.KINDS, *kinds], client)
+    await install_definitions([*eksa.KINDS, *kinds], client)
     await install(client, releases.objects())
     for object_ in management_cluster(releases):
         try:
@@ -105,7 +105,7 @@ def management_cluster(releases: Releases) -> list[KubeObject]:
     return [DockerDatacenterConfig(metadata=metadata), Cluster(metadata=paused, spec=spec)]
 
 
-async def _install(kinds: Sequence[type[KubeObject]], client: Client) -> None:
+async def install_definitions(kinds: Sequence[type[KubeObject]], client: Client) -> None:
     """Apply CRDs and wait until the server serves them all."""
     for kind in kinds:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), field_manager=FIELD_MANAGER)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
@@ -138,6 +138,9 @@ class WorkloadCluster:
 
     async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
         """A kubelet starts: its node appears, and the static pods of a control plane."""
+        if kubeadm.control_plane and kubeadm.cluster is None:  # a machine that joins asks the cluster for it
+            found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
+            kubeadm = msgspec.structs.replace(kubeadm, cluster=addons.cluster_configuration(found.tree))
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         node = await self.create(
             NODE,

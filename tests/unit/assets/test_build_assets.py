@@ -158,6 +158,15 @@ def test_all_that_lacks_is_named_at_once(machine: Machine) -> None:
     assert not machine.assets.exists()
 
 
+def test_real_nodes_lack_root_and_debootstrap_as_well(machine: Machine) -> None:
+    code, output = machine.run("nodes", prelude="import os; os.geteuid = lambda: 1000")
+    assert code == 2
+    assert "root, for node-root bookworm, node-base 1.34.4, node-base 1.35.4, node-base 1.36.3: run" in output
+    assert "debootstrap: no such program on PATH; install it with: apt-get install debootstrap" in output
+    assert "no program 'go' on PATH" in output
+    assert not machine.assets.exists()
+
+
 def test_an_old_go_is_not_tried(machine: Machine) -> None:
     machine.install_go(COMPILES)
     code, output = machine.run(GO_VERSION="go1.25.4")
@@ -168,7 +177,7 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "no component is called kubernetse; there are tests, nodes, all, etcd, kubernetes, cluster-api" in output
+    assert "no component is called kubernetse; there are tests, nodes, etcd, kubernetes, cluster-api" in output
     assert "of one version node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -111,6 +112,32 @@ def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int,
     found = condition(status, "WorkersReady")
     assert (found.status, found.reason) == ("False", reason)
     assert message in found.message
+
+
+def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() -> None:
+    """Its counters come from its sets, which speak of the template before until they are reconciled."""
+    made_objects = objects()
+    deployment = next(tree for tree in made_objects if tree["kind"] == "MachineDeployment")
+    status = report(made(objects=[*made_objects, machine_set(deployment)]))
+    assert said(status)["WorkersReady"] == "True"
+    status = report(made(objects=[*made_objects, machine_set(deployment, version="v1.34.4-eks-1-34-1")]))
+    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
+
+
+def machine_set(deployment: Tree, **machine: object) -> Tree:
+    """The set that a deployment has, for machines that differ in these fields."""
+    template = copy.deepcopy(deployment["spec"]["template"])
+    template["spec"] |= machine
+    name = deployment["metadata"]["name"]
+    labels = {"cluster.x-k8s.io/cluster-name": "garden", "cluster.x-k8s.io/deployment-name": name}
+    return {
+        "apiVersion": deployment["apiVersion"],
+        "kind": "MachineSet",
+        "metadata": {**deployment["metadata"], "name": f"{name}-abcde", "labels": labels},
+        "spec": {"clusterName": "garden", "replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+        "status": {"replicas": 2},
+    }
 
 
 def test_machines_of_a_group_that_is_no_longer_asked_for_count_as_too_many() -> None:

@@ -12,10 +12,10 @@ import argparse
 import signal
 from collections.abc import Sequence
 
-from espalier.local.assets.build import Lacking, envtest_line, link_envtest, provide
-from espalier.local.assets.cache import assets_folder, is_finished
+from espalier.local.assets.build import Lacking, provide
+from espalier.local.assets.cache import assets_folder
 from espalier.local.assets.processes import BuildFailed
-from espalier.local.assets.recipes import ENVTEST, GROUPS, chosen
+from espalier.local.assets.recipes import GROUPS, chosen
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,17 +28,14 @@ def main(arguments: Sequence[str]) -> int:
         components = chosen(parser.parse_args(arguments).what)
     except ValueError as error:
         parser.error(str(error))
-    assets = assets_folder()
     try:
-        provide(components, assets, say)
+        provide(components, assets_folder(), say)
     except BuildFailed as failure:
         print(failure, file=sys.stderr)
         return 1
     except Lacking as lacking:
         print(lacking, file=sys.stderr)
         return 2
-    if all(is_finished(component.home(assets)) for component in ENVTEST):
-        say(envtest_line(link_envtest(ENVTEST, assets)))
     return 0
 
 

@@ -2,9 +2,9 @@
 
 A base is one folder per Kubernetes version, `node-base-<version>-<recipe>/`, beside a folder that all of them share:
 
-    node-root-bookworm-<recipe>/rootfs/   Debian, systemd, runc, containerd, CNI plugins, cloud-init, units
+    node-root-bookworm-<recipe>/rootfs/   Debian with systemd, runc, iptables, cloud-init
     node-base-1.35.4-<recipe>/
-      system/                             lies over it: kubelet, kubeadm, kubectl; the sandbox image of containerd
+      system/                             lies over it: containerd, CNI plugins, kubelet, kubeadm, kubectl, units
       containerd/                         a /var/lib/containerd in which all images are, unpacked
       base.json                           Kubernetes version, image repository, images by name, the shared folder's name
 
@@ -48,7 +48,7 @@ class Base:
     """Kubernetes, without a leading v."""
     home: Path
     root: Path
-    """The file system that all versions share."""
+    """The file system of Debian that all versions share."""
     images: Mapping[str, str]
     """Full image name -> digest of its manifest; all of them are in the store."""
     repository: str
@@ -56,7 +56,7 @@ class Base:
 
     @property
     def system(self) -> Path:
-        """What lies over `root`: the programs of this Kubernetes version."""
+        """What lies over `root`: programs, units and settings of nodes of this version."""
         return self.home / "system"
 
     @property

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from espalier.local.assets.cache import UNFINISHED, is_intact, only_one_builder, seal, size_of
+from espalier.local.assets.cache import UNFINISHED, is_finished, is_intact, only_one_builder, seal, size_of
 from espalier.local.assets.component import MIB, Component, numbers, with_needs
 from espalier.local.assets.go import GoModule, go_settings
 from espalier.local.assets.processes import Progress, elapsed
+from espalier.local.assets.recipes import ENVTEST
 
 Say = Callable[[str], None]
 
@@ -48,6 +49,8 @@ def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Com
     for component in asked:
         if component not in wanted:
             say(f"{component.label}: up to date")
+    if all(is_finished(component.home(assets)) for component in ENVTEST):
+        say(f"KUBEBUILDER_ASSETS={shlex.quote(str(_link_envtest(assets)))}")
     return wanted
 
 
@@ -78,6 +81,21 @@ def _build(component: Component, assets: Path, say: Say) -> None:
         progress.end()
         shutil.rmtree(workshop, ignore_errors=True)
     say(f"{component.label}: built, {size_of(home) / MIB:.0f} MiB in {elapsed(started)}")
+
+
+def _link_envtest(assets: Path) -> Path:
+    """The folder with the programs of one control plane, by their usual names: `KUBEBUILDER_ASSETS` may name it."""
+    folder = assets / f"envtest-{ENVTEST[-1].version}"
+    folder.mkdir(exist_ok=True)
+    for component in ENVTEST:
+        for program in component.contents:
+            target = Path("..") / component.home(assets).name / program
+            link = folder / program
+            if not link.is_symlink() or link.readlink() != target:
+                fresh = folder / f".{program}-{os.getpid()}"
+                fresh.symlink_to(target)
+                fresh.replace(link)
+    return folder
 
 
 # --- What a machine must have ------------------------------------------------------------------------------------
@@ -130,26 +148,3 @@ def _lacking_space(components: Sequence[Component], assets: Path, go_cache: Path
         for folder, size in needs.values()
         if (free := shutil.disk_usage(folder).free) < size
     ]
-
-
-# --- What belongs together, by its usual names -------------------------------------------------------------------
-
-
-def link_envtest(components: Sequence[Component], assets: Path) -> Path:
-    """The folder with the programs of one control plane, by their usual names: `KUBEBUILDER_ASSETS` may name it."""
-    folder = assets / f"envtest-{components[-1].version}"
-    folder.mkdir(exist_ok=True)
-    for component in components:
-        for program in component.contents:
-            target = Path("..") / component.home(assets).name / program
-            link = folder / program
-            if not link.is_symlink() or link.readlink() != target:
-                fresh = folder / f".{program}-{os.getpid()}"
-                fresh.symlink_to(target)
-                fresh.replace(link)
-    return folder
-
-
-def envtest_line(folder: Path) -> str:
-    """The setting that makes tests use the folder."""
-    return f"KUBEBUILDER_ASSETS={shlex.quote(str(folder))}"

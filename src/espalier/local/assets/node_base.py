@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
-import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from espalier.local.assets import base, debian
+from espalier.local.assets import base, debian, image_store
 from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.component import Component
+from espalier.local.assets.component import HERE, Component
 from espalier.local.assets.node_root import NodeRoot
 from espalier.local.assets.processes import BuildFailed, Progress, run
 
+FILES = HERE / "node"
+"""Our own files: units, settings of containerd, of the kubelet's unit and of cloud-init."""
+ENABLED = ("containerd", "kubelet")
+FOLDERS = (
+    "etc/cni/net.d",
+    "etc/kubernetes/manifests",
+    "etc/containerd/conf.d",
+    "var/lib/containerd",
+    "var/lib/kubelet",
+)
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NODE_PROGRAMS = ("kubelet", "kubeadm", "kubectl")
 PROXY_PACKAGES = ("iptables", "nftables", "conntrack", "kmod")
 """What kube-proxy calls, in each of its modes."""
 PROBE_IMAGE = "espalier.local/probe:1"
-START_SECONDS = 60
-CONTAINERD = """\
-version = 3
-root = "{folder}/containerd"
-state = "{folder}/run"
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", \
-"io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
-[grpc]
-  address = "{folder}/s"
-[ttrpc]
-  address = "{folder}/t"
-"""
 
 
 @dataclass(frozen=True)
@@ -49,6 +43,7 @@ class NodeBase(Component):
     pause: Component
     probe: Component
     containerd: Component
+    cni_plugins: Component
     etcd_tag: str
     pause_tag: str
     repository: str = base.DEFAULT_REPOSITORY
@@ -67,7 +62,8 @@ class NodeBase(Component):
     @property
     def needs(self) -> Sequence[Component]:
         """All that it is made of."""
-        return (self.root, self.containerd, self.kubernetes, self.etcd, self.coredns, self.pause, self.probe)
+        programs = (self.kubernetes, self.etcd, self.coredns, self.pause, self.probe)
+        return (self.containerd, self.cni_plugins, self.root, *programs)
 
     @property
     def as_root(self) -> bool:
@@ -77,8 +73,9 @@ class NodeBase(Component):
     @property
     def ingredients(self) -> Iterable[bytes]:
         """Names, and what writes the images."""
-        yield repr((self.etcd_tag, self.pause_tag, self.repository, PROXY_PACKAGES, PROBE_IMAGE, CONTAINERD)).encode()
-        for module in ("archive.py", "debian.py", "node_base.py"):
+        yield from _described(FILES)
+        yield repr((self.etcd_tag, self.pause_tag, self.repository, PROXY_PACKAGES, PROBE_IMAGE)).encode()
+        for module in ("archive.py", "debian.py", "image_store.py", "node_base.py"):
             yield Path(__file__).with_name(module).read_bytes()
 
     @cached_property
@@ -102,7 +99,9 @@ class NodeBase(Component):
         root = self.root.home(assets) / "rootfs"
         digests = write_archive(self._images(root, assets), archive)
         progress.show("unpacking images")
-        self._import(archive, workshop / "containerd", assets)
+        store, programs = workshop / "containerd", self.containerd.home(assets)
+        store.mkdir()
+        image_store.fill(store, archive, programs, pinned=[self.image_names["pause"]], label=self.label)
         archive.unlink()
         facts = {
             "version": self.version,
@@ -113,16 +112,28 @@ class NodeBase(Component):
         (workshop / base.FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
     def _system(self, system: Path, assets: Path) -> None:
+        """What lies over Debian. Programs are the files of the components themselves, by another name."""
+        _lay_over(FILES, system)
+        for folder in FOLDERS:
+            (system / folder).mkdir(parents=True, exist_ok=True)
+        wanted = system / "etc/systemd/system/multi-user.target.wants"
+        wanted.mkdir(parents=True)
+        for unit in ENABLED:
+            (wanted / f"{unit}.service").symlink_to(f"../{unit}.service")
+        for component, folder in ((self.containerd, "usr/local/bin"), (self.cni_plugins, "opt/cni/bin")):
+            (system / folder).mkdir(parents=True)
+            for program in component.contents:
+                os.link(component.home(assets) / program, system / folder / program)
         programs = system / "usr/local/bin"
-        programs.mkdir(parents=True)
-        binary = self.kubernetes.home(assets) / f"{self.kubernetes.name}.bin"
-        os.link(binary.resolve(), programs / "kubernetes")
+        os.link(self.kubernetes.home(assets) / f"{self.kubernetes.name}.bin", programs / "kubernetes")
         for program in NODE_PROGRAMS:
             (programs / program).symlink_to("kubernetes")
-        settings = system / "etc/containerd/conf.d"
-        settings.mkdir(parents=True)
         sandbox = "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n"
-        (settings / "sandbox.toml").write_text(f"version = 3\n{sandbox}  sandbox = '{self.image_names['pause']}'\n")
+        settings = system / "etc/containerd/conf.d/sandbox.toml"
+        settings.write_text(f"version = 3\n{sandbox}  sandbox = '{self.image_names['pause']}'\n")
+        for path in (system, *system.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o755)  # whatever the umask is: they cover Debian's own
 
     def _asked_for(self, kubeadm: Path) -> None:
         """Ask kubeadm which images it wants. Raises `BuildFailed` when ours have other names."""
@@ -147,55 +158,6 @@ class NodeBase(Component):
             _image(PROBE_IMAGE, _programs(self.probe, assets, ("probe",), ""), "probe"),
         ]
 
-    def _import(self, archive: Path, store: Path, assets: Path) -> None:
-        """Have containerd unpack the archive into an image store, and compare what it has with what was asked."""
-        programs = self.containerd.home(assets)
-        # Paths of sockets must be short, and the store must lie where hard links to it can be made: two folders.
-        with (
-            tempfile.TemporaryDirectory(prefix="espalier-") as scratch,
-            _containerd(programs, Path(scratch), store) as address,
-        ):
-            ctr: list[str | Path] = [programs / "ctr", "--address", address, "--namespace", "k8s.io"]
-            run([*ctr, "images", "import", "--snapshotter=overlayfs", archive], self.label)
-            there = set(run([*ctr, "images", "list", "--quiet"], self.label).split())
-            if lost := {*self.image_names.values(), PROBE_IMAGE} - there:
-                raise BuildFailed(f"{self.label}: containerd did not import {', '.join(sorted(lost))}")
-            for name in self.image_names.values():
-                run([*ctr, "images", "label", name, "io.cri-containerd.image=managed"], self.label)
-            run([*ctr, "images", "label", self.image_names["pause"], "io.cri-containerd.pinned=pinned"], self.label)
-
-
-@contextlib.contextmanager
-def _containerd(programs: Path, scratch: Path, store: Path) -> Iterator[Path]:
-    """A containerd of our own while the block runs, with its image store in `store`. Yields its socket."""
-    store.mkdir()
-    (scratch / "containerd").symlink_to(store)
-    settings, log, ready = scratch / "config.toml", scratch / "log", scratch / "n"
-    settings.write_text(CONTAINERD.format(folder=scratch))
-    # It ends with us, also when we are killed; it tells when it serves as it would tell systemd.
-    command: list[str | Path] = ["setpriv", "--pdeathsig=TERM", programs / "containerd", "--config", settings]
-    with log.open("wb") as words, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
-        notices.bind(str(ready))
-        environment = {**os.environ, "NOTIFY_SOCKET": str(ready)}
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=words, stderr=words)
-        try:
-            _await_ready(notices, process, log)
-            yield scratch / "s"
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _await_ready(notices: socket.socket, process: subprocess.Popen[bytes], log: Path) -> None:
-    notices.settimeout(1)
-    for _ in range(START_SECONDS):
-        with contextlib.suppress(TimeoutError):
-            if b"READY=1" in notices.recv(4096):
-                return
-        if process.poll() is not None:
-            break
-    raise BuildFailed(f"containerd does not start:\n  {log.read_text(errors='replace')[-2000:]}")
-
 
 def _programs(component: Component, assets: Path, programs: Sequence[str], folder: str) -> Layer:
     """A layer of one binary, linked by the names of its programs."""
@@ -208,3 +170,19 @@ def _programs(component: Component, assets: Path, programs: Sequence[str], folde
 
 def _image(name: str, layer: Layer, program: str, user: str = "") -> Image:
     return Image((name,), (layer,), (f"/{program}",), user)
+
+
+def _described(folder: Path) -> Iterable[bytes]:
+    """Names and contents of all files of a folder, sorted."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        yield f"{path.relative_to(folder)}\n".encode()
+        yield path.read_bytes()
+
+
+def _lay_over(files: Path, root: Path) -> None:
+    """Copy a tree of files over another; modes are ours, not those of a checkout."""
+    for path in sorted(path for path in files.rglob("*") if path.is_file()):
+        target = root / path.relative_to(files)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        target.chmod(0o644)

@@ -143,8 +143,7 @@ PAUSE = _own("pause", 2 * MIB)
 PROBE = _own("probe", 7 * MIB)
 NODE_ROOT = NodeRoot(
     "node-root",
-    programs=((CONTAINERD, "usr/local/bin"), (CNI_PLUGINS, "opt/cni/bin")),
-    size=480 * MIB,
+    size=300 * MIB,
     workspace=0,
     minutes=3,
 )
@@ -174,6 +173,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
             pause=PAUSE,
             probe=PROBE,
             containerd=CONTAINERD,
+            cni_plugins=CNI_PLUGINS,
             etcd_tag=etcd_tag,
             pause_tag=pause_tag,
             repository=repository,
@@ -185,8 +185,8 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
     ]
 
 
-GROUPS = ("tests", "nodes", "all")
-"""What people ask for: what tests of the control plane need, what real nodes need, and both."""
+GROUPS = ("tests", "nodes")
+"""What people ask for: the management cluster that tests run against, and all that a world of real nodes needs."""
 
 
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[Component]:
@@ -195,8 +195,8 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[C
     Raises `ValueError` for a name that none has, saying which there are.
     """
     nodes = node_bases(repository)
-    groups = {"tests": TESTED, "nodes": nodes, "all": (*TESTED, *nodes)}
-    everything = with_needs(groups["all"])
+    groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
+    everything = with_needs(groups["nodes"])
     found: list[Component] = []
     unknown = []
     for name in names:

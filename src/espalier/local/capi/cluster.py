@@ -89,7 +89,7 @@ class Clusters:
 
     async def _adopt(self, observed: Observed) -> None:
         """Infrastructure and control plane belong to the cluster."""
-        owner = owner_reference(RESOURCE, observed.object)
+        owner = owner_reference(RESOURCE, observed.object, controller=False)
         labels = {names.CLUSTER: observed.object.name}
         infrastructure = observed.infrastructure_object
         if infrastructure is not None and (resource := self._scheme.inventory.resource(infrastructure.kind)):

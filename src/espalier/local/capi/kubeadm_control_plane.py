@@ -29,7 +29,7 @@ from espalier.local.capi.control_plane import Observed, OwnedMachine, next_move
 from espalier.local.capi.control_plane_status import component_conditions, status
 from espalier.local.capi.inventory import in_cluster, owned_by
 from espalier.local.capi.machine_parts import complete, machine_body
-from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owner_reference
+from espalier.local.capi.objects import cluster_key, is_paused, owner_reference, owning_cluster
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import condition, stated
 from espalier.local.together import together
@@ -50,7 +50,7 @@ class KubeadmControlPlanes:
         found = inventory.control_planes.get(key)
         if found is None or is_paused(found):
             return None
-        owner = controller_of(found.metadata)
+        owner = owning_cluster(found.metadata)
         cluster = (
             inventory.clusters.get(Key(key.namespace, owner.name))
             if owner
@@ -95,7 +95,7 @@ class KubeadmControlPlanes:
             return Done()
         if observed.control_plane.metadata.deletion_timestamp is not None:
             return await self._delete(observed)
-        if controller_of(observed.object.metadata) is None:
+        if owning_cluster(observed.object.metadata) is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this control plane")
         writer = self._scheme.writer
         current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)

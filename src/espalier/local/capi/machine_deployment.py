@@ -221,6 +221,7 @@ class MachineDeployments:
         machines = [machine for owned in observed.sets for machine in owned.machines]
         outdated = [m.metadata.name for owned in observed.sets if owned is not newest for m in owned.machines]
         rollup = Rollup.of(machines, outdated)
+        told = [owned.set.status for owned in observed.sets]
         desired = 0 if waiting is not None else observed.replicas
         generation = observed.deployment.metadata.generation
         _, missing = observed.limits
@@ -242,10 +243,11 @@ class MachineDeployments:
                 generation=generation,
             ),
             selector=",".join(f"{name}={value}" for name, value in sorted(match.items())),
-            replicas=rollup.replicas,
-            ready_replicas=rollup.ready,
-            available_replicas=rollup.available,
-            up_to_date_replicas=rollup.up_to_date,
+            # As in Cluster API: what the sets said last, so that it may speak of the template before.
+            replicas=sum(counts.replicas or 0 for counts in told),
+            ready_replicas=sum(counts.ready_replicas or 0 for counts in told),
+            available_replicas=sum(counts.available_replicas or 0 for counts in told),
+            up_to_date_replicas=sum(counts.up_to_date_replicas or 0 for counts in told),
             versions=list(rollup.versions),
             observed_generation=generation,
             phase=phase,

@@ -14,6 +14,7 @@ TEMPLATE_HASH = "machine-template-hash"
 PAUSED = "cluster.x-k8s.io/paused"
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
+CERTIFICATES_EXPIRY = "machine.cluster.x-k8s.io/certificates-expiry"
 REVISION = "machinedeployment.clusters.x-k8s.io/revision"
 
 NODE_CLUSTER = "cluster.x-k8s.io/cluster-name"

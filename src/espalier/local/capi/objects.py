@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from espalier.api.capi.cluster import Cluster
 from espalier.api.meta import ObjectMeta, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
@@ -23,6 +24,13 @@ def owner_reference(resource: Resource, owner: Object, *, controller: bool = Tru
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     """The owner that is the object's controller."""
     return next((owner for owner in metadata.owner_references if owner.controller), None)
+
+
+def owning_cluster(metadata: ObjectMeta) -> OwnerReference | None:
+    """The Cluster that owns infrastructure or a control plane: as an owner, not as their controller."""
+    cluster = Cluster.resource
+    owners = (owner for owner in metadata.owner_references if owner.kind == cluster.kind)
+    return next((owner for owner in owners if owner.api_version.partition("/")[0] == cluster.group), None)
 
 
 def with_owner(metadata: ObjectMeta, owner: OwnerReference) -> list[OwnerReference]:

@@ -27,7 +27,7 @@ FAILURES_UNTIL_DOWN = 2
 CHUNK = 64 * 1024
 
 
-def _no_verification() -> ssl.SSLContext:
+def no_verification() -> ssl.SSLContext:
     """Health is asked for, nothing is told: whose certificate answers does not matter."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -158,7 +158,7 @@ class Balancer:
 
     async def watch_over(self) -> None:
         """Check all backends again and again."""
-        context = _no_verification()
+        context = no_verification()
         while True:
             await self._open()
             backends = [backend for listener in self._listeners.values() for backend in listener.backends]

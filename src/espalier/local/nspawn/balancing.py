@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import signal
-import subprocess
 import sys
-from pathlib import Path
 from typing import TypedDict
 
 from espalier.local.nspawn import balancer, processes
+from espalier.local.nspawn.commands import start_apart
 from espalier.local.nspawn.state import BalancerRecord, State
 
 
@@ -30,7 +27,6 @@ class Balancing:
         self._state = state
         self._settings = state.root / "balancer.conf"
         self._log = state.root / "balancer.log"
-        self._child: subprocess.Popen[bytes] | None = None
 
     async def front(self, fronts: list[Front]) -> None:
         """Have the balancer do this. It is started when it does not run, and told when something changed."""
@@ -45,7 +41,7 @@ class Balancing:
             fresh.replace(self._settings)
         record = self._state.balancer()
         if record is None or not record.process.alive:
-            self._start()
+            await self._start()
         elif changed:
             processes.stop(record.process, signal.SIGHUP)
 
@@ -55,9 +51,6 @@ class Balancing:
         if record is not None and record.process.alive:
             processes.stop(record.process)
             await processes.ended(record.process)
-        if self._child is not None:
-            await asyncio.to_thread(self._child.wait)
-            self._child = None
 
     @property
     def process(self) -> processes.Process | None:
@@ -65,22 +58,12 @@ class Balancing:
         record = self._state.balancer()
         return record.process if record is not None and record.process.alive else None
 
-    def _start(self) -> None:
-        if self._child is not None:
-            self._child.poll()
-        source = Path(balancer.__file__)
-        with self._log.open("ab") as log:
-            self._child = subprocess.Popen(
-                # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
-                [sys.executable, "-I", "-S", str(source), str(self._settings)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd="/",
-                env={"PATH": os.defpath},
-            )
-        started = processes.identify(self._child.pid)
+    async def _start(self) -> None:
+        # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
+        command = (sys.executable, "-I", "-S", balancer.__file__, str(self._settings))
+        pid = self._state.root / "balancer.pid"
+        await start_apart(command, pid=pid, log=self._log)
+        started = processes.identify(int(pid.read_text()))
         if started is None:
-            raise OSError(f"the balancer did not start: see {self._log}")
+            raise OSError(f"the balancer ended at once: see {self._log}")
         self._state.write_balancer(BalancerRecord(started))

@@ -15,7 +15,7 @@ from espalier.local.nspawn.balancing import Balancing
 from espalier.local.nspawn.bases import FindBase
 from espalier.local.nspawn.clusters import InfrastructureClusters
 from espalier.local.nspawn.machines import InfrastructureMachines
-from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge
+from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
 from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.local.nspawn.state import State
 from espalier.releases import Releases
@@ -80,13 +80,15 @@ def build(
     return [of_machines, of_clusters]
 
 
-async def remove_everything(state: State, addresses: AddressRange) -> None:
+async def remove_everything(state: State) -> None:
     """Have no node, process, mount, interface or file of a world. No controllers of it may run."""
     for record in state.nodes():
         await container.take_away(state.folder(record.id))
         state.forget_node(record.id)
     await Balancing(state).end()
-    await Bridge(state, addresses).remove()
+    network = state.network()
+    if network is not None:
+        await remove_link(network.bridge)
     state.forget_network()
 
 

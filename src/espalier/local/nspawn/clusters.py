@@ -11,7 +11,6 @@ from espalier.local.capi import names
 from espalier.local.capi.contract import InfrastructureCluster, InfrastructureClusterStatus, Initialization
 from espalier.local.capi.objects import is_paused
 from espalier.local.capi.statements import condition, stated
-from espalier.local.infrastructure import finalizer_of
 from espalier.local.nspawn import container, inside, network
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front
@@ -24,6 +23,16 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 PORT = 6443
 CARRIED = "PodNetworkCarried"
 """Condition: who carries the packets of pods."""
+
+CARRIED_HERE = (
+    "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; "
+    "the image of kindnetd stands for a program that only waits"
+)
+CILIUM_MISSING = (
+    "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
+    "policies are not enforced, while plugins ptp and host-local and routes between nodes carry the pods' packets; "
+    "ask for kindnetd in spec.clusterNetwork.cniConfig instead"
+)
 
 
 class InfrastructureClusters:
@@ -45,12 +54,12 @@ class InfrastructureClusters:
             if nodes:
                 return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone", after=1.0)
             await self._release(found)
-            await site.writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
             return Done()
         owner = site.owner_of(found, Cluster.resource.kind, site.clusters)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        found = await site.writer.finalizer(resource, found, finalizer_of(resource), present=True)
+        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
         try:
             endpoint = self._reserve(found, owner.decode(Cluster))
             await site.bridge.ensure()
@@ -123,13 +132,9 @@ class InfrastructureClusters:
     async def _report(self, found: Object, reason: str, problem: str) -> None:
         typed = found.decode(InfrastructureCluster)
         ready = condition("Ready", not problem, reason or "Ready", problem)
-        carried = condition(
-            CARRIED,
-            True,
-            "CarriedByProvider",
-            "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; the image of "
-            "kindnetd stands for a program that only waits",
-        )
+        carried = condition(CARRIED, True, "CarriedByProvider", CARRIED_HERE)
+        if self._site.asks_for_cilium(found):
+            carried = condition(CARRIED, False, "CiliumMissing", CILIUM_MISSING)
         conditions = stated(
             typed.status.conditions,
             [ready, carried],

@@ -5,8 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 LAST_LINES = 8
+
+
+_LAUNCH = """
+pid=$1 log=$2; shift 2
+while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done
+shift
+echo $$ > "$pid.new" && mv "$pid.new" "$pid" || exit
+exec "$@" < /dev/null >> "$log" 2>&1
+"""
+"""Enters control groups, writes its own number down, and becomes the program."""
 
 
 class CommandFailed(Exception):
@@ -42,3 +53,23 @@ async def run(
     if process.returncode != 0:
         raise CommandFailed(command, process.returncode or 0, (err or out).decode(errors="replace"))
     return out.decode(errors="replace")
+
+
+async def start_apart(
+    command: Sequence[str],
+    *,
+    pid: Path,
+    log: Path,
+    groups: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Start a program that outlives this process: no child, in a session of its own and in these control groups.
+
+    Its number is in the file `pid` from its first moment on. Raises `CommandFailed` when it could not be started.
+    """
+    pid.unlink(missing_ok=True)
+    launcher = ("setsid", "--fork", "sh", "-c", _LAUNCH, "launch", str(pid), str(log))
+    # The pipes of the launcher close when the program has taken its place: until then `run` waits.
+    said = await run(*launcher, *map(str, groups), "--", *command, environment=environment)
+    if not pid.exists():
+        raise CommandFailed(command, 1, said or "it could not enter its control groups")

@@ -9,28 +9,21 @@ import asyncio
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from espalier.local.nspawn import cgroups, network, processes
 from espalier.local.nspawn.bases import NodeBase
-from espalier.local.nspawn.commands import CommandFailed, run
+from espalier.local.nspawn.commands import run, start_apart
 from espalier.local.nspawn.node_files import NodeFile
 from espalier.local.nspawn.processes import Process
 from espalier.local.nspawn.state import NodeFolder
 
-_LAUNCH = """
-pid=$1 console=$2; shift 2
-while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done
-shift
-echo $$ > "$pid.new" && mv "$pid.new" "$pid" || exit
-exec "$@" < /dev/null > "$console" 2>&1
-"""
-"""Enters the node's control groups, writes its own number down, and becomes systemd-nspawn in a session of its own."""
+_RUN = Path("/run/systemd/nspawn")
+"""Where systemd-nspawn leaves a folder and a lock for each machine that did not end by itself."""
 
-_PROPAGATE = Path("/run/systemd/nspawn/propagate")
-"""Where systemd-nspawn leaves a folder for each machine."""
+Command = tuple[str, ...]
 
 SYSTEM_CALLS = "@keyring bpf perf_event_open @mount @privileged"
 
@@ -93,7 +86,6 @@ async def switch_on(folder: NodeFolder, *, hostname: str, uid: str, bridge: str)
 
     Raises `CommandFailed` when it does not start.
     """
-    folder.pid.unlink(missing_ok=True)
     groups = cgroups.make(folder.id)
     command = (
         "systemd-nspawn",
@@ -114,28 +106,24 @@ async def switch_on(folder: NodeFolder, *, hostname: str, uid: str, bridge: str)
         f"--bind={folder.containerd}:/var/lib/containerd",
         f"--system-call-filter={SYSTEM_CALLS}",
     )
-    launch = ("sh", "-c", _LAUNCH, folder.id, str(folder.pid), str(folder.console))
-    entered = (str(group) for group in groups)
-    # The pipes of `setsid` close when systemd-nspawn has taken the place of the launcher: until then `run` waits.
     environment = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes"}
-    said = await run("setsid", "--fork", *launch, *entered, "--", *command, environment=environment)
-    if not folder.pid.exists():
-        raise CommandFailed(command, 1, said or "it could not enter its control groups")
+    await start_apart(command, pid=folder.pid, log=folder.console, groups=groups, environment=environment)
 
 
 async def take_away(folder: NodeFolder) -> None:
     """Have no process, control group, mount, interface or file of a node."""
     await cgroups.end_all(folder.id)
     cgroups.remove(folder.id)
+    _lock_of(folder).unlink(missing_ok=True)
     for point in sorted((point for point in _mount_points() if _is_below(point, folder.path)), reverse=True):
         await run("umount", "--lazy", point)
     await network.remove_link(f"vb-{folder.id}")
-    propagate = _PROPAGATE / folder.id
+    propagate = _RUN / "propagate" / folder.id
     if propagate.exists():
         propagate.rmdir()
 
 
-def inside(running: Running, *command: str) -> Sequence[str]:
+def inside(running: Running, *command: str) -> Command:
     """A command line that runs a command in a node."""
     return ("nsenter", "--target", str(running.init.pid), "--all", "--wdns=/", *command)
 
@@ -148,6 +136,15 @@ def supervisor_of(folder: NodeFolder) -> Process | None:
         return None
     # A reused number would belong to a process that is not in the node's control groups.
     return processes.identify(pid) if pid in cgroups.members(folder.id) else None
+
+
+def _lock_of(folder: NodeFolder) -> Path:
+    """The lock by which systemd-nspawn keeps others from the same root: named by device and inode."""
+    try:
+        root = folder.root.stat()
+    except FileNotFoundError:
+        return _RUN / "locks" / "none"
+    return _RUN / "locks" / f"inode-{root.st_dev}:{root.st_ino}"
 
 
 def _machine_uuid(uid: str) -> str:

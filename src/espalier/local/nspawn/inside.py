@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -18,6 +19,8 @@ SENTINEL = "run/cluster-api/bootstrap-success.complete"
 RESULT = "run/cloud-init/result.json"
 LOG = "var/log/cloud-init-output.log"
 LAST_LINES = 12
+_OWN_WORDS = re.compile(r"ci-info|Cloud-init v\.|[-0-9]{10} [:,0-9]{12} - \S+\.py\[")
+"""What cloud-init says itself, between what the commands say."""
 
 
 class _V1(msgspec.Struct):
@@ -46,7 +49,7 @@ def last_lines(folder: NodeFolder) -> str:
         text = (folder.root / LOG).read_text(errors="replace")
     except OSError:
         return ""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("ci-info", "Cloud-init v."))]
+    lines = [line for line in text.splitlines() if line.strip() and not _OWN_WORDS.match(line)]
     return "\n".join(lines[-LAST_LINES:])
 
 

@@ -21,7 +21,7 @@ from espalier.local.capi import names
 from espalier.local.capi.contract import InfrastructureMachine, InfrastructureMachineStatus, Initialization
 from espalier.local.capi.objects import is_paused
 from espalier.local.capi.statements import condition, stated
-from espalier.local.infrastructure import finalizer_of, network_of
+from espalier.local.infrastructure import network_of
 from espalier.local.nspawn import cgroups, container, images, inside, processes
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.bases import NodeBase, plain_version
@@ -67,9 +67,9 @@ class InfrastructureMachines:
             record = site.state.node(node_id(found.metadata.uid))
             if record is not None:
                 await self._take_away(record)
-            await site.writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
             return Done()
-        found = await site.writer.finalizer(resource, found, finalizer_of(resource), present=True)
+        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
         outcome = await self._advance(found)
         if isinstance(outcome, Wait | Fault):
             await self._report(found, condition("Ready", False, outcome.reason, outcome.message))

@@ -9,19 +9,21 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
-from espalier.api.resource import Key
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.contract import DOCKER, InfrastructureKinds
-from espalier.local.capi.objects import cluster_key, controller_of
+from espalier.local.capi.objects import cluster_key
 from espalier.local.capi.writer import Writer
 from espalier.local.nspawn.bases import FindBase
 from espalier.local.nspawn.network import Bridge
 from espalier.local.nspawn.state import State
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
-from espalier.runtime.mapping import by_controller
+from espalier.runtime.mapping import by_owner
 
 BY_CLUSTER = "nspawn/cluster"
 BY_OWNER = "nspawn/owner"
@@ -35,6 +37,8 @@ class Site:
     control_planes: Cache
     machines: Cache
     secrets: Cache
+    manifests: Cache
+    """The Clusters of users, which say what pod network they ask for."""
     infrastructure_clusters: Cache
     infrastructure_machines: Cache
     kinds: InfrastructureKinds
@@ -59,7 +63,7 @@ class Site:
         kinds: InfrastructureKinds = DOCKER,
     ) -> Site:
         """With the caches of one management cluster."""
-        indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_controller}
+        indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
         infrastructure_clusters = caches.of(kinds.cluster, indexes=indexes)
         infrastructure_machines = caches.of(kinds.machine, indexes=indexes)
         written = {kinds.cluster: infrastructure_clusters, kinds.machine: infrastructure_machines}
@@ -68,6 +72,7 @@ class Site:
             control_planes=caches.of(KubeadmControlPlane.resource, indexes={BY_CLUSTER: _by_cluster}),
             machines=caches.of(Machine.resource),
             secrets=caches.of(SECRET, labels=names.CLUSTER),
+            manifests=caches.of(eksa.Cluster.resource),
             infrastructure_clusters=infrastructure_clusters,
             infrastructure_machines=infrastructure_machines,
             kinds=kinds,
@@ -80,9 +85,24 @@ class Site:
         )
 
     def owner_of(self, found: Object, kind: str, cache: Cache) -> Object | None:
-        """The object of `kind` that controls an infrastructure object."""
-        owner = controller_of(found.metadata)
-        return cache.get(Key(found.namespace, owner.name)) if owner and owner.kind == kind else None
+        """The object of `kind` that owns an infrastructure object; a Cluster does so without being its controller."""
+        owner = next((owner for owner in found.metadata.owner_references if owner.kind == kind), None)
+        return cache.get(Key(found.namespace, owner.name)) if owner else None
+
+    @staticmethod
+    def finalizer(resource: Resource) -> str:
+        """What holds an infrastructure object until its node, or its address, is gone."""
+        return f"{resource.group}/espalier-{resource.kind.lower()}"
+
+    def asks_for_cilium(self, found: Object) -> bool:
+        """Whether the manifest that an infrastructure object was made for names Cilium as the pod network."""
+        labels = found.metadata.labels
+        key = Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_NAME_LABEL, ""))
+        manifest = self.manifests.get(key)
+        network = manifest.decode(eksa.Cluster).spec.cluster_network if manifest else None
+        if network is None:
+            return False
+        return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
 
     def control_plane_of(self, cluster: Key) -> KubeadmControlPlane | None:
         """The control plane of a cluster."""

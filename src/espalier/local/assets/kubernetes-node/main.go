@@ -20,7 +20,7 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubeadm "k8s.io/kubernetes/cmd/kubeadm/app"
-	kubeadmutil "k8s.io/kubernetes/cmd/kubeadm/app/util"
+	kubeadmerrors "k8s.io/kubernetes/cmd/kubeadm/app/util/errors"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
@@ -52,7 +52,7 @@ func serve(command func() *cobra.Command) func() int {
 
 // runKubeadm tells errors as kubeadm does, by the exit code too.
 func runKubeadm() int {
-	kubeadmutil.CheckErr(kubeadm.Run())
+	kubeadmerrors.HandleError(kubeadm.Run())
 	return 0
 }
 

@@ -1,0 +1,140 @@
+"""The Common Expression Language: expressions are compiled once, with the errors of Kubernetes' own compiler.
+
+The library is CEL's own (decision 0041). It is loaded when the first expression is compiled, for most starts need none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from espalier.api.meta import Tree
+from espalier.apiserver import cel_fields
+
+OLD = "oldSelf"
+NOT_HERE = frozenset(
+    {
+        *("find", "findAll", "isSorted", "sum", "min", "max", "isURL", "url", "getScheme", "getHost", "getHostname"),
+        *("getPort", "getEscapedPath", "getQuery", "isIP", "ip", "isCanonical", "family", "isUnspecified"),
+        *("isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "isCIDR", "cidr"),
+        *("containsIP", "containsCIDR", "masked", "prefixLength", "isQuantity", "quantity", "isInteger", "asInteger"),
+        *("asApproximateFloat", "sign", "add", "sub", "isLessThan", "isGreaterThan", "compareTo", "isSemver", "semver"),
+        *("major", "minor", "patch", "sets", "intersects", "equivalent", "validate", "transformList", "transformMap"),
+        *("transformMapEntry", "sortBy", "jsonpatch", "escapeKey"),
+    }
+)
+"""Functions of Kubernetes that are missing here: a rule that calls one is stored, and not evaluated."""
+
+_UNDECLARED = re.compile(r"undeclared reference to '(\w+)[\w.]*'")
+_NO_KEY = re.compile(r'NOT_FOUND: Key not found in map : "?(.*?)"?$')
+
+
+class Malformed(ValueError):
+    """An expression that can't be compiled. The text is the compiler's."""
+
+
+class Missing(ValueError):
+    """An expression calls functions that Kubernetes has and we have not: `names`."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
+class EvaluationError(Exception):
+    """An expression has no value for these variables; the text says why, as Kubernetes does."""
+
+
+class Expression(NamedTuple):
+    """A compiled expression; `type` is the name of what it gives ("bool", "string", "dyn", …)."""
+
+    program: Any
+    type: str
+    uses_old: bool
+
+    def value(self, self_: Any, old: Any = None, *, has_old: bool = False) -> Any:
+        """What it gives. Raises `EvaluationError`."""
+        data = {"self": self_, OLD: old, "_hasOld": has_old} if self.uses_old else {"self": self_}
+        try:
+            result = self.program.eval(data=data)
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            raise EvaluationError(str(error)) from None
+        if result.type().name() == "ERROR":
+            raise EvaluationError(_reason(str(result.value())))
+        return result.value()
+
+
+def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expression:
+    """Compile an expression over `self` of this schema, and `oldSelf` when it names that.
+
+    With `optional_old`, `oldSelf` is an optional value. Raises `Malformed` and `Missing`.
+    """
+    try:
+        program, uses_old = _compile(text, schema, with_old=False), False
+    except Malformed as error:
+        if OLD not in _UNDECLARED.findall(str(error)):
+            raise
+        program, uses_old = _compile(text, schema, with_old=True, optional=optional_old), True
+    if problems := list(cel_fields.undefined(program.serialize(), text, schema)):
+        raise Malformed("\n".join(problems))
+    type_ = program.return_type().name().lower()
+    if uses_old and optional_old:
+        wrapped = f"cel.bind({OLD}, _hasOld ? optional.of({OLD}) : optional.none(), {text}\n)"
+        program = _environment("dyn", "dyn").compile(wrapped)
+    return Expression(program, type_, uses_old)
+
+
+def _compile(text: str, schema: Tree, *, with_old: bool, optional: bool = False) -> Any:
+    self_ = _type(schema)
+    environment = _environment(self_, ("dyn" if optional else self_) if with_old else "")
+    try:
+        return environment.compile(text)
+    except RuntimeError as error:
+        message = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
+        undeclared = _UNDECLARED.findall(message)
+        if undeclared and message.count("ERROR:") == len(undeclared) and NOT_HERE.issuperset(undeclared):
+            raise Missing(sorted(set(undeclared))) from None
+        raise Malformed(message) from None
+
+
+@cache
+def _environment(self_: str, old: str) -> Any:
+    from cel_expr_python import cel  # noqa: PLC0415  heavy, and seldom needed
+    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings  # noqa: PLC0415
+
+    variables = {"self": cel.Type(self_)}
+    if old:
+        variables |= {OLD: cel.Type(old), "_hasOld": cel.Type.BOOL}
+    extensions = [ext_strings.ExtStrings(), ext_optional.ExtOptional(), ext_bindings.ExtBindings()]
+    return cel.NewEnv(variables=variables, extensions=extensions)
+
+
+_SCALARS: Mapping[str, str] = {"string": "string", "integer": "int", "number": "double", "boolean": "bool"}
+_FORMATS: Mapping[str, str] = {
+    "byte": "bytes", "date": "timestamp", "date-time": "timestamp", "duration": "duration"
+}  # fmt: skip
+
+
+def _type(schema: Tree) -> str:
+    """The type that the compiler is told. It knows no objects with fields: see `cel_fields` for these."""
+    type_ = schema.get("type", "")
+    if type_ == "array":
+        return f"list<{_type(schema.get('items') or {})}>"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"map<string, {_type(schema['additionalProperties'])}>"
+    if type_ == "string" and schema.get("format") in _FORMATS:
+        return _FORMATS[schema["format"]]
+    return "dyn" if schema.get("x-kubernetes-int-or-string") else _SCALARS.get(type_, "dyn")
+
+
+def _reason(text: str) -> str:
+    if match := _NO_KEY.match(text):
+        return f"no such key: {match[1]}"
+    _, _, reason = text.partition(": ")
+    if reason.startswith("No matching overloads found"):
+        return "call arguments did not match a supported operator, function or macro signature for rule"
+    if reason.startswith("Index error: index="):
+        return f"index out of bounds: {reason.removeprefix('Index error: index=').partition(' ')[0]}"
+    return reason or text

@@ -1,0 +1,44 @@
+"""What a write may leave as it was though the schema of its kind has become stricter.
+
+Kubernetes calls it ratcheting: a place that the write does not change fails no write, and is warned of instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from espalier.api import paths
+from espalier.api.meta import Tree
+from espalier.apiserver.comparing import element_of, elements_of
+from espalier.apiserver.structure import Node
+from espalier.kube.errors import StatusCause
+
+
+def sentence(cause: StatusCause) -> str:
+    """What a warning says of it."""
+    return f"{cause.field}: {cause.message}"
+
+
+def is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
+    """Whether the place that a cause names, or one that contains it, is as it was."""
+    after: Any = new
+    before: Any = old
+    below: Node | None = node
+    for step in paths.parse(cause.field):
+        if isinstance(after, dict) and isinstance(before, dict):
+            if step not in after or step not in before:
+                return False
+            after, before = after[step], before[step]
+            below = below.child(str(step)) if below is not None else None
+        elif isinstance(after, list) and isinstance(before, list) and isinstance(step, int):
+            if below is None or below.list_type != "map" or step >= len(after):
+                return False
+            found = elements_of(before, below).get(element_of(after[step], below))
+            if found is None:
+                return False
+            after, before, below = after[step], found, below.items
+        else:
+            return False
+        if after == before and type(after) is type(before):
+            return True
+    return False

@@ -1,0 +1,121 @@
+"""Why the CEL rules of a definition are refused, in the words of kube-apiserver. What rules cost is not estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.meta import Tree
+from espalier.apiserver import cel, cel_values, failures
+from espalier.apiserver.rules import VALIDATIONS, field_path
+from espalier.apiserver.structure import LIST_TYPE
+from espalier.kube.errors import StatusCause
+
+
+def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
+    """What is wrong with the rules of a structural schema."""
+    yield from _below(cel_values.whole(schema), root, "")
+
+
+def missing_functions(schema: Tree) -> set[str]:
+    """Functions of Kubernetes that rules of an accepted schema call, and that are missing here."""
+    return _missing(cel_values.whole(schema))
+
+
+def _missing(schema: Tree) -> set[str]:
+    found: set[str] = set()
+    for rule in schema.get(VALIDATIONS) or ():
+        for text in (rule["rule"], rule.get("messageExpression")):
+            try:
+                if text:
+                    cel.compiled(text, schema, optional_old=bool(rule.get("optionalOldSelf")))
+            except cel.Missing as error:
+                found.update(error.names)
+    for part in _parts(schema).values():
+        found |= _missing(part)
+    return found
+
+
+def _parts(schema: Tree) -> dict[str, Tree]:
+    """The schemas below a schema by the names of their places."""
+    parts = {f"properties[{name}]": part for name, part in schema.get("properties", {}).items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            parts[name] = schema[name]
+    return parts
+
+
+def _below(schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
+    """`lost` is the place above from which on no predecessor is known."""
+    for index, rule in enumerate(schema.get(VALIDATIONS) or ()):
+        yield from _rule(rule, schema, f"{where}.{VALIDATIONS}[{index}]", lost)
+    for name, part in _parts(schema).items():
+        loses = name == "items" and schema.get(LIST_TYPE) != "map"
+        yield from _below(part, f"{where}.{name}", lost or (where if loses else ""))
+
+
+def _rule(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
+    text, message = str(rule.get("rule") or ""), rule.get("message")
+    if not text.strip():
+        yield failures.required(f"{where}.rule", "rule is not specified")
+        return
+    if isinstance(message, str) and "\n" in message.strip():
+        yield failures.invalid(f"{where}.message", message, "must not contain line breaks")
+    if message is not None and not message.strip():
+        yield failures.invalid(f"{where}.message", message, "message must be non-empty if specified")
+    if "\n" in text.strip() and not message:
+        yield failures.required(f"{where}.message", "message must be specified if rule contains line breaks")
+    if rule.get("fieldPath") and not _is_field(schema, rule["fieldPath"]):
+        yield failures.invalid(f"{where}.fieldPath", rule["fieldPath"], "must be a valid path")
+    yield from _compiling(rule, schema, where, lost)
+
+
+def _compiling(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
+    optional = bool(rule.get("optionalOldSelf"))
+    try:
+        expression = cel.compiled(rule["rule"], schema, optional_old=optional)
+    except cel.Missing:
+        return
+    except cel.Malformed as error:
+        yield _invalid(f"{where}.rule", rule, f"compilation failed: {error}")
+        return
+    if expression.type not in ("bool", "dyn"):
+        yield _invalid(f"{where}.rule", rule, "cel expression must evaluate to a bool")
+    if expression.uses_old and lost:
+        detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {lost}"
+        yield failures.invalid(f"{where}.rule", rule["rule"], detail)
+    if optional and not expression.uses_old:
+        yield failures.invalid(f"{where}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule")
+    if rule.get("messageExpression"):
+        try:
+            message = cel.compiled(rule["messageExpression"], schema, optional_old=optional)
+        except cel.Missing:
+            return
+        except cel.Malformed as error:
+            yield _invalid(f"{where}.messageExpression", rule, f"messageExpression compilation failed: {error}")
+            return
+        if message.type not in ("string", "dyn"):
+            yield _invalid(f"{where}.messageExpression", rule, "messageExpression must evaluate to a string")
+
+
+def _invalid(where: str, rule: Tree, detail: str) -> StatusCause:
+    shown = {
+        "Rule": rule["rule"],
+        "Message": rule.get("message") or "",
+        "MessageExpression": rule.get("messageExpression") or "",
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath") or "",
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
+    return failures.invalid(where, shown, detail)
+
+
+def _is_field(schema: Tree, text: str) -> bool:
+    steps = field_path(text)
+    if not steps:
+        return False
+    for step in steps:
+        below = cel_values.fields(schema).get(str(step)) or schema.get("additionalProperties")
+        if not isinstance(below, dict):
+            return False
+        schema = below
+    return True

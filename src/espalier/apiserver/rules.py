@@ -1,0 +1,212 @@
+"""`x-kubernetes-validations` of custom resources: each rule at each place of an object that its schema governs.
+
+Places of an object are compared with the same places of the one before: fields and values of maps by name, items of
+lists by key where the list is a map; items of other lists have no predecessor. A place that a write leaves as it was
+fails no write: what is wrong there is warned of. Rules about a change (they name `oldSelf`) are no rules about a state,
+and hold always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from espalier.api.meta import Tree
+from espalier.apiserver import cel, cel_values, failures
+from espalier.apiserver.comparing import elements_of
+from espalier.apiserver.structure import Node
+from espalier.kube.errors import StatusCause
+
+VALIDATIONS = "x-kubernetes-validations"
+BLOCKING = frozenset(
+    {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+"""Reasons of a schema's causes after which rules would stumble over the object's form."""
+
+NOT_CHECKED = failures.cause(
+    "FieldValueInvalid",
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation",
+)
+_FIELD_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, compiled. `path` is where to put the blame, from the rule's place."""
+
+    expression: cel.Expression
+    message: str
+    message_expression: cel.Expression | None
+    reason: str
+    path: str
+    optional_old: bool
+
+
+@dataclass(slots=True)
+class Place:
+    """A place of a schema that has rules, or has such places below it."""
+
+    schema: Tree
+    rules: list[Rule] = field(default_factory=list)
+    properties: dict[str, Place] = field(default_factory=dict)
+    values: Place | None = None
+    items: Place | None = None
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no rule here nor below."""
+        return not (self.rules or self.properties or self.values or self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A broken rule; `is_old` when it was broken before and the place is as it was."""
+
+    cause: StatusCause
+    is_old: bool
+
+
+def place_of(schema: Tree, *, root: bool = True) -> Place:
+    """The rules of a schema that was accepted. Rules with functions that are missing here are left out."""
+    place = Place(cel_values.whole(schema) if root else schema)
+    for rule in schema.get(VALIDATIONS) or ():
+        try:
+            place.rules.append(_rule(rule, place.schema))
+        except cel.Missing:
+            continue
+    for name, part in cel_values.fields(schema).items():
+        below = place_of(part, root=False)
+        if not below.is_bare:
+            place.properties[name] = below
+    for name in ("additionalProperties", "items"):
+        if isinstance(schema.get(name), dict):
+            below = place_of(schema[name], root=False)
+            if not below.is_bare:
+                setattr(place, "values" if name != "items" else name, below)
+    return place
+
+
+def _rule(rule: Tree, schema: Tree) -> Rule:
+    optional = bool(rule.get("optionalOldSelf"))
+    message = rule.get("messageExpression")
+    return Rule(
+        expression=cel.compiled(rule["rule"], schema, optional_old=optional),
+        message=(rule.get("message") or f"failed rule: {rule['rule']}").strip(),
+        message_expression=cel.compiled(message, schema, optional_old=optional) if message else None,
+        reason=rule.get("reason") or "FieldValueInvalid",
+        path="".join(f".{step}" for step in field_path(rule.get("fieldPath") or "") or ()),
+        optional_old=optional,
+    )
+
+
+def field_path(text: str) -> list[str] | None:
+    """The steps of a rule's `fieldPath`, None when it is none."""
+    steps, position = [], 0
+    while position < len(text):
+        match = _FIELD_STEP.match(text, position)
+        if match is None:
+            return None
+        steps.append(match[1] or match[2].replace("\\'", "'").replace("\\\\", "\\"))
+        position = match.end()
+    return steps
+
+
+def broken(place: Place, new: Tree, old: Tree | None, node: Node) -> Iterator[Found]:
+    """The rules that a valid object breaks, in the order of the schema."""
+    yield from _at(place, new, old, node, "", was_same=False)
+
+
+def _at(place: Place, new: Any, old: Any, node: Node | None, path: str, *, was_same: bool) -> Iterator[Found]:
+    """`was_same`: a place above is as it was, and so is this one, though its predecessor may not be known."""
+    if new is None:
+        return
+    same = was_same or (new == old and type(new) is type(old))
+    yield from _here(place, new, old, node, path, same)
+    if isinstance(new, dict):
+        before = old if isinstance(old, dict) else {}
+        for name, part in new.items():
+            field_, inner = place.properties.get(name), node.child(name) if node is not None else None
+            below, where = (field_, f"{path}.{name}") if field_ is not None else (place.values, f"{path}[{name}]")
+            if below is not None:
+                yield from _at(below, part, before.get(name), inner, where.removeprefix("."), was_same=same)
+    elif isinstance(new, list) and place.items is not None:
+        inner = node.items if node is not None else None
+        for index, (item, was) in enumerate(_pairs(new, old, node)):
+            yield from _at(place.items, item, was, inner, f"{path}[{index}]", was_same=same)
+
+
+def _here(place: Place, new: Any, old: Any, node: Node | None, path: str, same: bool) -> Iterator[Found]:
+    if not place.rules:
+        return
+    has_old = old is not None
+    self_ = cel_values.value(new, place.schema)
+    was = cel_values.value(_aligned(old, new, node), place.schema) if has_old else None
+    for rule in place.rules:
+        if rule.expression.uses_old and not has_old and not rule.optional_old:
+            continue
+        try:
+            if rule.expression.value(self_, was, has_old=has_old) is True:
+                continue
+        except cel.EvaluationError as error:
+            shown = failures.shown(place.schema.get("type") or "")
+            message = f"Invalid value: {shown}: {error} evaluating rule: {rule.message}"
+            cause = failures.cause("FieldValueInvalid", path, message)
+        else:
+            cause = _cause(rule, _message(rule, self_, was, has_old), new, path + rule.path)
+        yield Found(cause, is_old=same and not rule.expression.uses_old)
+
+
+def _message(rule: Rule, self_: Any, was: Any, has_old: bool) -> str:
+    if rule.message_expression is not None:
+        try:
+            message = rule.message_expression.value(self_, was, has_old=has_old)
+        except cel.EvaluationError:
+            return rule.message
+        if isinstance(message, str) and message.strip() and "\n" not in message:
+            return message.strip()
+    return rule.message
+
+
+def _cause(rule: Rule, message: str, value: Any, where: str) -> StatusCause:
+    is_scalar = not isinstance(value, dict | list)
+    match rule.reason:
+        case "FieldValueRequired":
+            return failures.required(where, message)
+        case "FieldValueForbidden":
+            return failures.forbidden_field(where, message)
+        case "FieldValueDuplicate":
+            return (
+                failures.duplicate(where, value) if is_scalar else failures.cause(rule.reason, where, "Duplicate value")
+            )
+    if is_scalar:
+        return failures.invalid(where, value, message)
+    return failures.cause(rule.reason, where, f"Invalid value: {message}")
+
+
+def _pairs(new: list[Any], old: Any, node: Node | None) -> Iterator[tuple[Any, Any]]:
+    """Items of a list with their predecessors, None where there is none."""
+    before: dict[str, Any] = {}
+    if node is not None and node.list_type == "map" and isinstance(old, list):
+        before = elements_of(old, node)
+    if not before or node is None:
+        yield from ((item, None) for item in new)
+        return
+    for element, item in zip(elements_of(new, node), new, strict=False):
+        yield item, before.get(element)
+
+
+def _aligned(old: Any, new: Any, node: Node | None) -> Any:
+    """The old value with the items of sets and maps in the order of the new ones: there order is nothing."""
+    if node is None:
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {name: _aligned(part, new.get(name), node.child(name)) for name, part in old.items()}
+    if isinstance(old, list) and isinstance(new, list) and node.list_type in ("set", "map"):
+        before, after = elements_of(old, node), elements_of(new, node)
+        order = [*(each for each in after if each in before), *(each for each in before if each not in after)]
+        return [_aligned(before[each], after.get(each), node.items) for each in order]
+    return old

@@ -1,0 +1,218 @@
+"""The world of real nodes: a real management cluster, Cluster API's managers, and our controllers in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from espalier import clusters
+from espalier.api.capi import docker
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.cli import manifests
+from espalier.cli.failures import Failure
+from espalier.cli.home import Home
+from espalier.clusters import rights
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.local.management import follow_newest, prepare
+from espalier.local.nspawn.addresses import AddressRange, BadRange
+from espalier.local.nspawn.bases import FindBase
+from espalier.local.nspawn.build import build as build_nodes
+from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
+from espalier.local.nspawn.state import State
+from espalier.local.real import programs
+from espalier.local.real.cluster_api import run_cluster_api
+from espalier.local.real.control_plane import HOST, control_plane
+from espalier.local.real.processes import ProgramFailed, supervised
+from espalier.releases import Releases
+from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+
+KINDS = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
+"""Of Cluster API, what we serve ourselves; its own managers bring the rest."""
+
+TOOLS = {
+    "systemd-nspawn": "systemd-container",
+    "ip": "iproute2",
+    "mount": "mount",
+    "umount": "mount",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+}
+"""Programs that nodes need on this machine, and the Debian packages that they are in."""
+
+
+@dataclass(frozen=True)
+class RealSettings:
+    """What a user may choose about real nodes."""
+
+    addresses: str
+    bridge: str = DEFAULT_BRIDGE
+
+
+@dataclass
+class RealWorld:
+    """A running world of real nodes."""
+
+    url: str
+    manager: Manager
+    _managing: asyncio.Task[Ending]
+
+    @classmethod
+    @asynccontextmanager
+    async def run(
+        cls, home: Home, settings: RealSettings, *, port: int, releases: Releases, find_base: FindBase
+    ) -> AsyncIterator[RealWorld]:
+        """Start everything; ready when the block is entered. When it is left all of it stops, except for the nodes.
+
+        Raises `Failure` when this machine can't carry it, with all reasons.
+        """
+        home.create()
+        state = State(home.nodes)
+        addresses = await check(settings, state)
+        control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
+        if control_plane_at is None or cluster_api_at is None:
+            raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
+        clock, entropy = SystemClock(), random.SystemRandom()
+        folder = home.management
+        async with AsyncExitStack() as stack:
+            supervisor = await stack.enter_async_context(supervised(folder, clock))
+            try:
+                running = await stack.enter_async_context(
+                    control_plane(supervisor, control_plane_at, folder, clock, port=port or port_before(home))
+                )
+                client = _client(running.kubeconfig.read_bytes())
+                stack.push_async_callback(client.close)
+                await run_cluster_api(supervisor, cluster_api_at, folder / "cluster-api", running, client, clock)
+            except ProgramFailed as error:
+                raise Failure(str(error)) from error
+            except OSError as error:
+                raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
+            await _remove_webhooks(client)
+            await prepare(client, releases, KINDS)
+            manager = Manager(client, clock=clock, entropy=entropy)
+            webhook_port = _free_port()
+            webhooks = _webhooks(client, clock, webhook_port)
+            remotes = RemoteClients(_client)
+            stack.push_async_callback(remotes.close)
+            clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+            manager.add(webhooks)
+            for controller in build_nodes(
+                client,
+                manager.caches,
+                clock=clock,
+                state=state,
+                addresses=addresses,
+                bridge=settings.bridge,
+                find_base=find_base,
+                releases=releases,
+            ):
+                manager.add(controller)
+            managing = asyncio.create_task(manager.run(), name="manager")
+            stack.push_async_callback(_stop, manager, managing)
+            await _leading(manager, managing)
+            for resource, tree in manifests.webhook_configurations(f"https://{HOST}:{webhook_port}"):
+                await client.apply(resource, tree)
+            await follow_newest(client, releases)
+            home.kubeconfig.unlink(missing_ok=True)
+            Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig)
+            yield cls(running.url, manager, managing)
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Returns when `stop` is set; raises what ended the manager, if that comes first."""
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait([waiting, self._managing], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._managing.done():
+            self._managing.result()
+
+
+async def check(settings: RealSettings, state: State) -> AddressRange:
+    """The range for nodes. Raises `Failure` with every reason why this machine can't carry real nodes."""
+    reasons = []
+    if sys.platform != "linux":
+        raise Failure("real nodes are Linux containers: this machine runs no Linux; leave `--nodes real` away")
+    if os.geteuid() != 0:
+        reasons.append("root is needed to make containers: run it as root")
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        reasons.append(f"programs are missing: apt-get install {' '.join(sorted(missing))}")
+    try:
+        addresses = AddressRange.parse(settings.addresses)
+    except BadRange as error:
+        raise Failure("; ".join([*reasons, str(error)])) from error
+    if not missing:
+        try:
+            await Bridge(state, addresses, settings.bridge).check()
+        except RangeInUse as error:
+            reasons.append(str(error))
+    if reasons:
+        raise Failure("no real nodes here: " + "; ".join(reasons))
+    return addresses
+
+
+def port_before(home: Home) -> int:
+    """The port that the world had at its last run, 0 at the first."""
+    if not home.kubeconfig.exists():
+        return 0
+    return urlsplit(Kubeconfig.load([home.kubeconfig]).context().server).port or 0
+
+
+async def _remove_webhooks(client: Client) -> None:
+    """They fail closed, and those of a former run point to where nobody answers."""
+    for resource, tree in manifests.webhook_configurations():
+        with suppress(NotFound):
+            await client.delete(resource, tree["metadata"]["name"])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _webhooks(client: Client, clock: SystemClock, port: int) -> Webhooks:
+    webhooks = Webhooks(host=HOST, port=port)
+    webhooks.certificate = ServingCertificate(
+        client,
+        namespace=SYSTEM_NAMESPACE,
+        names=[HOST],
+        validating=[rights.VALIDATING_WEBHOOKS],
+        mutating=[rights.MUTATING_WEBHOOKS],
+        serve=webhooks.use,
+        clock=clock,
+    )
+    return webhooks
+
+
+def _client(kubeconfig: bytes) -> Client:
+    access = Kubeconfig.parse(kubeconfig).context()
+    return Client(HttpTransport(access), field_manager="espalier", user_agent="espalier")
+
+
+async def _leading(manager: Manager, managing: asyncio.Task[Ending]) -> None:
+    """Returns once controllers run; raises what ended the manager before."""
+    leading = asyncio.create_task(manager.leading.wait())
+    await asyncio.wait([leading, managing], return_when=asyncio.FIRST_COMPLETED)
+    leading.cancel()
+    if managing.done():
+        managing.result()
+
+
+async def _stop(manager: Manager, managing: asyncio.Task[Ending]) -> None:
+    manager.stop()
+    await asyncio.gather(managing, return_exceptions=True)

@@ -1,0 +1,63 @@
+"""A preview in a few sentences, from what a manager's caches have: for server-side dry runs. Machines have no names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from espalier.clusters.preview.differing import Verb
+from espalier.clusters.preview.foresight import Foreseen, foresee
+from espalier.clusters.preview.machines import Group, groups
+from espalier.clusters.scope import Scope
+
+NOTHING = "plan: nothing would change"
+
+_MOST_FIELDS = 3
+"""Fields that are named in a sentence: API servers shorten long warnings."""
+
+_VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "deleted"}
+
+
+def sentences(scope: Scope) -> Iterator[str]:
+    """What would happen if the Cluster of this scope were stored. That it links objects which are not there is no
+    obstacle: in a dry run of a whole manifest nothing of it is."""
+    foreseen = foresee(replace(scope, missing=()))
+    if foreseen.stops:
+        yield f"plan: then nothing is done: {foreseen.stops}"
+        return
+    counted = Counter(change.verb for change in foreseen.objects)
+    said = [f"{counted[verb]} {word}" for verb, word in _VERBS.items() if counted[verb]]
+    if said:
+        yield f"plan: objects of Cluster API: {', '.join(said)}"
+    if foreseen.cni is not None:
+        yield f"plan: the pod network is applied to the workload cluster ({foreseen.cni.mark.rpartition('-')[0]})"
+    yield from _machines(foreseen)
+    if foreseen.settled or not (said or foreseen.cni):
+        yield NOTHING
+
+
+def _machines(foreseen: Foreseen) -> Iterator[str]:
+    for group in groups(foreseen, None):
+        said = list(_moves(group))
+        if said:
+            yield f"plan: {group.name or 'control plane'}: {'; '.join(said)}"
+
+
+def _moves(group: Group) -> Iterator[str]:
+    replaced = min(len(group.replaced), group.coming)
+    more, fewer = group.coming - replaced, len(group.going) - replaced
+    if replaced:
+        fields = group.replaced[0].why
+        others = len(fields) - _MOST_FIELDS
+        why = ", ".join(fields[:_MOST_FIELDS]) + (f" and {others} more" if others > 0 else "")
+        yield f"would replace {counted(replaced)} because of {why}"
+    if more:
+        yield f"would make {counted(more)}"
+    if fewer:
+        yield f"would remove {counted(fewer)}"
+
+
+def counted(number: int) -> str:
+    """So many machines, in words."""
+    return "1 machine" if number == 1 else f"{number} machines"

@@ -1,0 +1,311 @@
+"""What was planned is what happens: random changes of a cluster, foreseen first, then made and watched."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from espalier.api import catalog, paths
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.clusters import Isolation
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.differing import ObjectChange, safe
+from espalier.clusters.preview.previews import Preview, Previews
+from espalier.kube.client import Client
+from espalier.kube.errors import Invalid
+from espalier.kube.inprocess import InProcessTransport
+from espalier.releases import Releases
+from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.recorded import Happened, Leaves, Recorder, compared, recorder
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+RELEASES = Releases.load()
+STORIES = int(os.environ.get("ESPALIER_PLAN_STORIES", "9"))
+
+Change = Callable[[Tree, int], None]
+"""Changes the spec of a Cluster; the number chooses among the possibilities."""
+
+
+def group(spec: Tree, number: int) -> Tree:
+    groups: list[Tree] = spec["workerNodeGroupConfigurations"]
+    return groups[number % len(groups)]
+
+
+def one_of(options: Sequence[Any], number: int) -> Any:
+    return copy.deepcopy(options[number % len(options)])
+
+
+def scale_control_plane(spec: Tree, number: int) -> None:
+    spec["controlPlaneConfiguration"]["count"] = one_of((1, 3), number)
+
+
+def scale_group(spec: Tree, number: int) -> None:
+    group(spec, number)["count"] = one_of((1, 2, 3, 0, 4), number)
+
+
+def add_group(spec: Tree, number: int) -> None:
+    names = {one["name"] for one in spec["workerNodeGroupConfigurations"]}
+    new = {"name": f"md-{number % 3}", "count": 1 + number % 2}
+    if new["name"] not in names:
+        spec["workerNodeGroupConfigurations"].append(new)
+
+
+def remove_group(spec: Tree, number: int) -> None:
+    groups = spec["workerNodeGroupConfigurations"]
+    if len(groups) > 1:
+        groups.pop(number % len(groups))
+
+
+def upgrade_kubernetes(spec: Tree, number: int) -> None:
+    spec["kubernetesVersion"] = one_of(("1.35", "1.36"), number)
+
+
+def hold_a_group_back(spec: Tree, number: int) -> None:
+    group(spec, number)["kubernetesVersion"] = one_of(("1.34", "1.35", None), number)
+
+
+def upgrade_release(spec: Tree, number: int) -> None:
+    spec["eksaVersion"] = one_of(("v0.26.0", "v0.25.1"), number)
+
+
+def check_health(spec: Tree, number: int) -> None:
+    spec["machineHealthCheck"] = one_of(({"unhealthyMachineTimeout": "7m0s"}, {"nodeStartupTimeout": "20m0s"}), number)
+
+
+def check_health_of_a_group(spec: Tree, number: int) -> None:
+    group(spec, number)["machineHealthCheck"] = one_of(({"maxUnhealthy": "30%"}, {"maxUnhealthy": 2}), number)
+
+
+def label_a_group(spec: Tree, number: int) -> None:
+    group(spec, number)["labels"] = {"tier": f"tier-{number % 3}"}
+
+
+def label_the_control_plane(spec: Tree, number: int) -> None:
+    spec["controlPlaneConfiguration"]["labels"] = {"tier": f"tier-{number % 3}"}
+
+
+def taint_the_control_plane(spec: Tree, number: int) -> None:
+    taint = {"key": f"only-{number % 2}", "value": "true", "effect": "NoSchedule"}
+    spec["controlPlaneConfiguration"]["taints"] = [taint]
+
+
+def tell_kubelets(spec: Tree, number: int) -> None:
+    target = group(spec, number) if number % 3 else spec["controlPlaneConfiguration"]
+    target["kubeletConfiguration"] = {"maxPods": 50 + number % 5}
+
+
+def audit_otherwise(spec: Tree, number: int) -> None:
+    policy = f"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: {one_of(('None', 'Metadata'), number)}\n"
+    spec["controlPlaneConfiguration"]["auditPolicyContent"] = policy
+
+
+def name_the_api_server(spec: Tree, number: int) -> None:
+    spec["controlPlaneConfiguration"]["certSans"] = [f"api-{number % 3}.example.com"]
+
+
+def tell_the_api_server(spec: Tree, number: int) -> None:
+    spec["controlPlaneConfiguration"]["apiServerExtraArgs"] = {"v": str(number % 4)}
+
+
+def set_the_pod_network(spec: Tree, number: int) -> None:
+    policies: tuple[Tree, ...] = ({"policyEnforcementMode": "always"}, {}, {"policyEnforcementMode": "default"})
+    spec["clusterNetwork"]["cniConfig"] = {"cilium": one_of(policies, number)}
+
+
+def roll_groups_faster(spec: Tree, number: int) -> None:
+    limits = one_of(({"maxSurge": 2, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}), number)
+    group(spec, number)["upgradeRolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdate": limits}
+
+
+def forget(spec: Tree, number: int) -> None:
+    """Leave out what was given before."""
+    target = spec["controlPlaneConfiguration"] if number % 2 else group(spec, number // 2)
+    optional = sorted(target.keys() - {"name", "count", "kubernetesVersion"})
+    if optional:
+        target.pop(optional[number % len(optional)])
+
+
+CHANGES: tuple[Change, ...] = (
+    scale_control_plane,
+    scale_group,
+    add_group,
+    remove_group,
+    upgrade_kubernetes,
+    hold_a_group_back,
+    upgrade_release,
+    check_health,
+    check_health_of_a_group,
+    label_a_group,
+    label_the_control_plane,
+    taint_the_control_plane,
+    tell_kubelets,
+    audit_otherwise,
+    name_the_api_server,
+    tell_the_api_server,
+    set_the_pod_network,
+    roll_groups_faster,
+    forget,
+)
+
+
+async def planned(world: ManagedLaptop, manifest: list[Tree], isolation: Isolation = Isolation.LAYERS) -> Preview:
+    """The preview as `espalier plan` makes it: everything is read anew."""
+    cluster = next(tree for tree in manifest if tree["kind"] == "Cluster")
+    versions = [cluster["spec"]["eksaVersion"]] if "eksaVersion" in cluster["spec"] else []
+    there = await reading.read(world.client, [GARDEN], versions=versions)
+    snapshot = Snapshot()
+    observer = Observer(snapshot, RELEASES, isolation=isolation)
+    snapshot.fill(there.objects)
+    return Previews(snapshot, observer, there.fleets, now=EPOCH).of_change(GARDEN, copy.deepcopy(manifest))
+
+
+def manifest_of_the_example() -> list[Tree]:
+    trees = [document.tree for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="docker")]
+    for tree in trees:
+        tree["metadata"]["namespace"] = NAMESPACE
+    return sorted(trees, key=lambda tree: tree["kind"] == "Cluster")
+
+
+async def apply(world: ManagedLaptop, manifest: list[Tree]) -> None:
+    for tree in manifest:
+        await world.client.apply(catalog.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+
+
+def leaves_of_change(change: ObjectChange) -> Leaves:
+    found: Leaves = {}
+    for field, old, new in change.fields:
+        path = tuple(str(step) for step in paths.parse(field))
+        found |= compared(old, new, path)
+    return found
+
+
+def as_shown(leaves: Leaves) -> Leaves:
+    """What a watch saw, hidden where a plan hides it."""
+    return {path: (safe(path, old), safe(path, new)) for path, (old, new) in leaves.items()}
+
+
+def assert_so(preview: Preview, happened: Happened) -> None:
+    """Objects, fields, and machines in their order."""
+    by_verb: dict[str, dict[tuple[str, str], ObjectChange]] = {"create": {}, "change": {}, "delete": {}}
+    for change in preview.objects:
+        by_verb[change.verb][change.kind, change.name] = change
+    assert by_verb["create"].keys() == happened.created
+    assert by_verb["delete"].keys() == happened.deleted
+    assert {key: leaves_of_change(change) for key, change in by_verb["change"].items()} == {
+        key: as_shown(leaves) for key, leaves in happened.changed.items()
+    }
+    assert {one.name: one.coming for one in preview.groups if one.coming} == happened.coming
+    assert_in_order(preview, happened.going)
+    assert_shipped(preview, happened.shipped)
+
+
+def assert_in_order(preview: Preview, going: Mapping[str, list[tuple[float, str]]]) -> None:
+    foreseen = {one.name: [machine.name for machine in one.going] for one in preview.groups if one.going}
+    assert {name: Counter(machines) for name, machines in foreseen.items()} == {
+        name: Counter(machine for _, machine in machines) for name, machines in going.items()
+    }
+    for name, machines in foreseen.items():
+        when = {machine: moment for moment, machine in going[name]}
+        moments = [when[machine] for machine in machines]
+        assert moments == sorted(moments), f"{name}: {machines} went at {moments}"
+    if "" in going and len(going) > 1:
+        last = max(moment for moment, _ in going[""])
+        assert all(moment >= last for name, moments in going.items() if name for moment, _ in moments)
+
+
+def assert_shipped(preview: Preview, shipped: Mapping[tuple[str, str], Leaves]) -> None:
+    changed = [change for change in preview.cni.objects if change.verb == "change"] if preview.cni else []
+    assert preview.cni is None or preview.cni.is_exact
+    expected = {(change.kind, change.name): leaves_of_change(change) for change in changed}
+    seen = {key: as_shown(leaves) for key, leaves in shipped.items()}
+    assert {key: value for key, value in expected.items() if key[0] != "ClusterRole"} == seen
+
+
+async def told(world: ManagedLaptop, watch: Recorder, manifest: list[Tree], seen: Counter[str]) -> bool:
+    """Plan a change, make it, and compare. False when it is refused: by both, for the same fields."""
+    preview = await planned(world, manifest)
+    await watch.begin()
+    if preview.refusals:
+        with pytest.raises(Invalid) as error:
+            await apply(world, manifest)
+        details = error.value.status.details
+        assert details is not None
+        assert [(one.field, one.message) for one in preview.refusals] == [
+            (cause.field, cause.message) for cause in details.causes
+        ]
+        seen["refused"] += 1
+        return False
+    await apply(world, manifest)
+    await world.until_ready()
+    happened = await watch.end()
+    assert_so(preview, happened)
+    seen["accepted"] += 1
+    seen["with machines"] += bool(happened.going or happened.coming)
+    seen["replaced"] += sum(len(one.replaced) for one in preview.groups)
+    assert (await planned(world, manifest)).is_empty  # and then there is nothing left to do
+    return True
+
+
+async def story(simulation: Simulation, steps: Sequence[tuple[Change | None, int]], seen: Counter[str]) -> None:
+    async with managed_laptop(simulation.clock) as world:
+        watching = Client(InProcessTransport(world.server), user_agent="recorder")
+        manifest = manifest_of_the_example()
+        cluster = manifest[-1]["spec"]
+        cluster |= {"kubernetesVersion": "1.34", "eksaVersion": "v0.25.0"}
+        cluster["workerNodeGroupConfigurations"] = [{"name": "md-0", "count": 1}]
+        await apply(world, manifest)
+        await world.until_ready()
+        history = [manifest]
+        async with recorder(world, watching) as watch:
+            for change, number in steps:
+                following = copy.deepcopy(history[-1])
+                if change is None:
+                    following = copy.deepcopy(one_of(history, number))  # taking back
+                else:
+                    change(following[-1]["spec"], number)
+                _without_nulls(following[-1]["spec"])
+                if await told(world, watch, following, seen):
+                    history.append(following)
+
+
+def _without_nulls(spec: Tree) -> None:
+    for one in spec["workerNodeGroupConfigurations"]:
+        if one.get("kubernetesVersion", "") is None:
+            del one["kubernetesVersion"]
+
+
+def test_what_happens_is_what_was_planned() -> None:
+    seen: Counter[str] = Counter()
+
+    @example([(change, index) for index, change in enumerate((*CHANGES, None))])
+    @settings(
+        max_examples=STORIES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(st.lists(st.tuples(st.sampled_from((*CHANGES, None)), st.integers(0, 1000)), min_size=10, max_size=10))
+    def tell(steps: list[tuple[Change | None, int]]) -> None:
+        run(lambda simulation: story(simulation, steps, seen), epoch=EPOCH, seed=1)
+
+    tell()
+    # What was told must have been worth telling.
+    assert seen["accepted"] >= 100, seen
+    assert seen["with machines"] >= 40, seen
+    assert seen["replaced"] >= 40, seen

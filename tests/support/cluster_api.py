@@ -1,0 +1,183 @@
+"""T2: a real control plane with the real Cluster API managers, our Cluster controller, and simulated machines.
+
+The control planes of its workload clusters use an etcd elsewhere: simulated machines have no members of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from espalier import clusters
+from espalier.api.capi import docker
+from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
+from espalier.cli import manifests
+from espalier.clusters.design import Components, Design, Provider
+from espalier.clusters.render import docker as docker_provider
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.local.build import Timing, build_machines
+from espalier.local.management import prepare
+from espalier.local.real import cluster_api, control_plane, processes, programs
+from espalier.local.stores import MemoryStores
+from espalier.local.workloads import Workloads
+from espalier.releases import Releases
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+from tests.journeys.asking import ManagedClusters
+from tests.support.control_plane import why_no_assets
+
+INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
+
+GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
+"""Objects here change faster than once a second."""
+
+
+@dataclass(kw_only=True)
+class RealClusterApi(ManagedClusters):
+    """The running world. `logs` is the folder with the logs of all programs."""
+
+    supervisor: processes.Supervisor
+    folder: Path
+
+    async def provide_etcd(self, cluster: str) -> None:
+        """What an administrator brings for a cluster whose etcd is elsewhere: its authority, and a client of it."""
+        now = SystemClock().now()
+        authority = Authority.create("etcd-ca", now=now)
+        client = authority.issue_client("kube-apiserver-etcd-client", groups=["system:masters"], now=now)
+        secrets = {
+            "etcd": {"tls.crt": authority.certificate},
+            "apiserver-etcd-client": {"tls.crt": client.certificate, "tls.key": client.key},
+        }
+        for purpose, data in secrets.items():
+            body = {
+                "apiVersion": SECRET.api_version,
+                "kind": SECRET.kind,
+                "metadata": {"name": f"{cluster}-{purpose}", "namespace": SYSTEM_NAMESPACE},
+                "stringData": {name: pem.decode() for name, pem in data.items()},
+            }
+            await self.client.apply(SECRET, body)
+
+
+class ExternalEtcdProvider:
+    """Docker, with etcd elsewhere."""
+
+    def infrastructure_cluster(self, design: Design) -> KubeObject:
+        return docker_provider.infrastructure_cluster(design)
+
+    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
+        config = docker_provider.control_plane_config(design)
+        assert config.cluster_configuration is not None
+        folder = "/etc/kubernetes/pki"
+        external = ExternalEtcd(
+            endpoints=["https://127.0.0.1:2379"],
+            ca_file=f"{folder}/etcd/ca.crt",
+            cert_file=f"{folder}/apiserver-etcd-client.crt",
+            key_file=f"{folder}/apiserver-etcd-client.key",
+        )
+        configuration = msgspec.structs.replace(config.cluster_configuration, etcd=Etcd(external=external))
+        return msgspec.structs.replace(config, cluster_configuration=configuration)
+
+    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+        return docker_provider.worker_config(design, group)
+
+    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
+        return docker_provider.machine_template(design, components, name)
+
+
+EXTERNAL_ETCD: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: ExternalEtcdProvider()}
+
+
+def why_no_cluster_api() -> str:
+    """What a person can do when something is not there that `real_cluster_api` needs; empty when all is."""
+    if programs.find_control_plane() is None:
+        return why_no_assets()
+    return "" if programs.find_cluster_api() else "Cluster API's managers are not built: run make real-assets"
+
+
+@asynccontextmanager
+async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
+    """The world, in a folder of its own. Ready when clusters can be applied."""
+    binaries, managers = programs.find_control_plane(), programs.find_cluster_api()
+    assert binaries is not None
+    assert managers is not None
+    clock, entropy = SystemClock(), random.SystemRandom()
+    async with AsyncExitStack() as stack:
+        supervisor = await stack.enter_async_context(processes.supervised(folder, clock))
+        made = await stack.enter_async_context(
+            control_plane.control_plane(supervisor, binaries, folder / "control-plane", clock, durable=False)
+        )
+
+        def connected(agent: str) -> Client:
+            access = Kubeconfig.load([made.kubeconfig]).context()
+            return Client(HttpTransport(access, environment={}), field_manager=agent, user_agent=agent)
+
+        user, machines, ours = connected("journey"), connected("espalier-laptop"), connected("espalier")
+        for client in (user, machines, ours):
+            stack.push_async_callback(client.close)
+        releases = Releases.load()
+        installing = cluster_api.run_cluster_api(
+            supervisor, managers, folder / "cluster-api", made, user, clock, gates=GATES
+        )
+        await asyncio.gather(installing, prepare(user, releases, INFRASTRUCTURE))
+
+        workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
+        stack.push_async_callback(workloads.close)
+        manager = Manager(ours, clock=clock, entropy=entropy)
+        remotes = RemoteClients(workloads.connect)
+        stack.push_async_callback(remotes.close)
+        webhooks = Webhooks(host=control_plane.HOST, port=0)
+        webhooks.use(made.authority.issue_server("espalier", names=[control_plane.HOST], now=clock.now()))
+        manager.add(webhooks)
+        clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks, providers=EXTERNAL_ETCD)
+        caches = Caches(machines, entropy=entropy)
+        manager.add(caches)
+        timing = Timing(boot=0.1)
+        for controller in build_machines(machines, caches, workloads, clock=clock, entropy=entropy, timing=timing):
+            manager.add(controller)
+        running = asyncio.create_task(manager.run(), name="manager")
+        stack.push_async_callback(_stop, manager, running)
+        await _begun(manager, running)
+        for resource, tree in manifests.webhook_configurations(f"https://{control_plane.HOST}:{webhooks.port}"):
+            for webhook in tree["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(made.ca)
+            await user.apply(resource, tree)
+        yield RealClusterApi(
+            client=user,
+            manager=manager,
+            machinery=caches,
+            workloads=workloads,
+            clusters=manager.caches.of(Cluster.resource),
+            supervisor=supervisor,
+            folder=folder,
+        )
+
+
+async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
+    leading = asyncio.create_task(manager.leading.wait())
+    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
+    leading.cancel()
+    if running.done():
+        running.result()
+
+
+async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
+    manager.stop()
+    await running

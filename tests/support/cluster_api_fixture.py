@@ -1,0 +1,19 @@
+"""The fixture `real`: import it to offer it to the tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.support.cluster_api import RealClusterApi, real_cluster_api, why_no_cluster_api
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def real(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealClusterApi]:
+    """The real Cluster API for all tests of this run; without the programs, the tests are skipped."""
+    if lacking := why_no_cluster_api():
+        pytest.skip(lacking)
+    async with real_cluster_api(tmp_path_factory.mktemp("real")) as world:
+        yield world

@@ -1,0 +1,89 @@
+"""`espalier assets`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.main import run
+from espalier.local.assets.cache import assets_folder
+from espalier.local.assets.recipes import ETCD, TESTED
+from tests.unit.assets.making import make_component
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ESPALIER_CACHE", str(tmp_path))
+    return assets_folder()
+
+
+def test_the_list_tells_what_is_built_and_what_the_rest_costs(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_component(ETCD, cache)
+    assert run(["assets", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["NAME", "VERSION", "STATE", "SIZE", "TO", "BUILD", "FOLDER"]
+    assert lines[1].split()[:3] == ["etcd", ETCD.version, "built"]
+    assert lines[1].split()[-1] == ETCD.home(cache).name
+    assert "about 125 MiB   about 5 min" in lines[2]
+
+
+def test_the_list_can_be_read_by_programs(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = make_component(ETCD, cache)
+    assert run(["assets", "list", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["folder"] == str(cache)
+    assert told["assets"][0]["state"] == "built"
+    assert told["assets"][0]["folder"] == str(home)
+    assert told["assets"][1]["minutes"] == 5
+
+
+def test_a_dry_run_builds_nothing_and_says_what_is_lacking(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert run(["assets", "build", "tests", "--dry-run"]) == 1
+    shown = capsys.readouterr()
+    assert f"Building into {cache}" in shown.out
+    assert "together" in shown.out
+    assert "no program 'go' on PATH" in shown.err
+    assert not cache.exists()
+
+
+def test_what_is_there_is_not_built_again(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for component in TESTED:
+        make_component(component, cache)
+    assert run(["assets", "build", "tests"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("up to date") == len(TESTED)
+    assert f"KUBEBUILDER_ASSETS={cache}/envtest-" in said
+
+
+def test_an_unknown_component_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["assets", "build", "kubernetse"]) == 2
+    assert "no component is called kubernetse; there are tests, nodes, etcd" in capsys.readouterr().err
+
+
+def test_a_build_that_is_stopped_says_what_stays(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("espalier.local.assets.build.provide", stopped)
+    assert run(["assets", "build", "tests"]) == 130
+    assert "what was finished stays, the same command builds the rest" in capsys.readouterr().err
+
+
+def test_pruning_says_how_much_was_removed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = cache / "etcd-3.4.0-0123456789ab"
+    old.mkdir(parents=True)
+    (old / "SHA256SUMS").write_text("")
+    assert run(["assets", "prune", "--dry-run"]) == 0
+    assert old.is_dir()
+    assert "1 would be removed" in capsys.readouterr().out
+    assert run(["assets", "prune"]) == 0
+    assert not old.exists()
+    assert run(["assets", "prune"]) == 0
+    assert f"nothing is outdated in {cache}" in capsys.readouterr().out
