@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
+from espalier import clusters, upgrades
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.apiserver.requests import Attributes
@@ -110,6 +110,7 @@ async def managed_laptop(
             layers=layers,
             resync=resync,
         )
+        upgrades.build(manager, remotes=remotes, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())
@@ -140,9 +141,9 @@ def as_granted(attributes: Attributes, user: User) -> bool:
     """The manager may do what its Roles say, and no more; administrators may do anything."""
     if user != MANAGER:
         return "system:masters" in user.groups
-    granted = list(rights.CLUSTER)
+    granted = [*rights.CLUSTER, *upgrades.rights.CLUSTER]
     if attributes.namespace == SYSTEM_NAMESPACE:
-        granted += rights.SYSTEM
+        granted += [*rights.SYSTEM, *upgrades.rights.SYSTEM]
     return any(
         attributes.verb in right.verbs
         and attributes.subresource == right.subresource

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from espalier import clusters
+from espalier import clusters, upgrades
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
@@ -119,6 +119,7 @@ async def manager(
         isolation=isolation,
         resync=resync,
     )
+    upgrades.build(running, remotes=remotes, resync=resync)
     running.add(webhooks)
     running.add(InstallReleases(running.client, offered))
     try:

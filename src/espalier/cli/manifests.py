@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 from cyclopts import App, Parameter
 
+from espalier import upgrades
 from espalier.api import core, eksa
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
@@ -18,6 +19,7 @@ from espalier.api.resource import Resource
 from espalier.cli import output
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
+from espalier.kube.rights import trees
 
 NAME = "espalier-controller-manager"
 SERVICE = "espalier-webhook-service"
@@ -68,10 +70,10 @@ def installed() -> list[Tree]:
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
         _object(core.SERVICE_ACCOUNT, NAME),
-        _object(core.CLUSTER_ROLE, NAME) | {"rules": rights.trees(rights.CLUSTER)},
+        _object(core.CLUSTER_ROLE, NAME) | {"rules": trees([*rights.CLUSTER, *upgrades.rights.CLUSTER])},
         _object(core.CLUSTER_ROLE_BINDING, NAME)
         | {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": NAME}, "subjects": [subject]},
-        _object(core.ROLE, NAME) | {"rules": rights.trees(rights.SYSTEM)},
+        _object(core.ROLE, NAME) | {"rules": trees([*rights.SYSTEM, *upgrades.rights.SYSTEM])},
         _object(core.ROLE_BINDING, NAME)
         | {"roleRef": {"apiGroup": group, "kind": "Role", "name": NAME}, "subjects": [subject]},
     ]

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
+from espalier import clusters, upgrades
 from espalier.api.capi import docker
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
@@ -109,6 +109,7 @@ class RealWorld:
             remotes = RemoteClients(_client)
             stack.push_async_callback(remotes.close)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+            upgrades.build(manager, remotes=remotes)
             manager.add(webhooks)
             for controller in build_nodes(
                 client,

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
+from espalier import clusters, upgrades
 from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.sqlite import SqliteStore
@@ -72,6 +72,7 @@ class World:
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+            upgrades.build(manager, remotes=remotes)
             timing = Timing(boot=boot_seconds)
             for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
                 manager.add(controller)
