@@ -19,6 +19,7 @@ from espalier.api import paths
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
+from espalier.clusterapi.feature_gates import with_gates
 
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
@@ -86,7 +87,7 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
     reference = template.spec.infrastructure_ref
     return MachineParts(
         version=control_plane.spec.version,
-        bootstrap=msgspec.to_builtins(control_plane.spec.kubeadm_config_spec),
+        bootstrap=_with_gates(msgspec.to_builtins(control_plane.spec.kubeadm_config_spec), control_plane.spec.version),
         infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
         in_place={
             "labels": _given(template.metadata.labels) if template.metadata else {},
@@ -157,6 +158,11 @@ def differences(current: Any, desired: Any, path: tuple[paths.Step, ...] = ()) -
             yield from differences(current.get(name), desired.get(name), (*path, name))
     elif current != desired:
         yield paths.render(path)
+
+
+def _with_gates(spec: Tree, version: str) -> Tree:
+    configuration: Tree = with_gates(spec.get("clusterConfiguration") or {}, version)
+    return spec | {"clusterConfiguration": configuration}
 
 
 def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:

@@ -8,8 +8,12 @@ from espalier.api.eksa.release import Bundles
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
-from espalier.upgrades import images, node_upgrade
+from espalier.upgrades import front, group_upgrade, images, node_upgrade
+from espalier.upgrades.control_plane_group import ControlPlaneGroup
+from espalier.upgrades.deployment_group import DeploymentGroup
 from espalier.upgrades.following import Following
+from espalier.upgrades.front import ControlPlaneSide, DeploymentSide
+from espalier.upgrades.group import Group
 from espalier.upgrades.observe import Observer
 from espalier.upgrades.passing import Tools
 from espalier.upgrades.writing import Writer
@@ -24,3 +28,8 @@ def build(manager: Manager, *, remotes: RemoteClients, workers: int = 10, resync
     manager.add(following)
     manager.add(images.controller(manager.caches.of(Bundles.resource, SYSTEM_NAMESPACE), observer.images, writer))
     manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+    groups: tuple[Group, ...] = (ControlPlaneGroup(), DeploymentGroup())
+    for group in groups:
+        manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, entropy=manager.entropy))
+    for side in (ControlPlaneSide(), DeploymentSide()):
+        manager.add(front.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy))

@@ -13,6 +13,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import by_controller
+from espalier.runtime.predicates import Predicate, any_change
 from espalier.runtime.transforms import metadata_only
 from espalier.upgrades import names
 from espalier.upgrades.following import Following
@@ -42,6 +43,10 @@ class Observer:
         """One of our own objects."""
         return self.own[resource].get(Key(SYSTEM_NAMESPACE, name))
 
+    def marked_one(self, resource: Resource, name: str) -> Object | None:
+        """Metadata of a KubeadmControlPlane or MachineDeployment, marked or not."""
+        return self.marked[resource].get(Key(SYSTEM_NAMESPACE, name))
+
     def node_upgrades(self, owner: Object) -> list[Object]:
         """The NodeUpgrades that an upgrade made."""
         return self.own[NodeUpgrade.resource].by_index(BY_CONTROLLER, owner.metadata.uid)
@@ -59,7 +64,7 @@ class Observer:
         ):
             self.following.leave(cluster)
 
-    def watch(self, controller: Controller, resource: Resource) -> None:
+    def watch(self, controller: Controller, resource: Resource, *, predicate: Predicate = any_change) -> None:
         """Have a change of anything in a followed cluster bring its objects of this kind."""
         cache = (self.own | self.marked)[resource]
 
@@ -69,7 +74,7 @@ class Observer:
                     controller.enqueue(found.key)
 
         self.following.subscribe(changed)
-        controller.watch(cache)
+        controller.watch(cache, predicate=predicate)
 
 
 def keys_of(cache: Cache) -> Callable[[Object], Iterable[Key]]:

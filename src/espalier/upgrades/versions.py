@@ -27,3 +27,9 @@ def obstacle(current: str, wanted: str) -> str:
         between = f"v{before.major}.{before.minor + 1}"
         return f"{current} can't become {wanted}: go to {between} first, kubeadm upgrades by one minor at a time"
     return ""
+
+
+def is_older(one: str, other: str) -> bool:
+    """Whether a version is older than another, patches included. Of what is no version nothing is said."""
+    before, after = parsed(one), parsed(other)
+    return before is not None and after is not None and before.finalize_version() < after.finalize_version()

@@ -24,6 +24,10 @@ class Writer:
         self.client = client
         self._caches = caches
 
+    def near(self, caches: Mapping[Resource, Cache]) -> Writer:
+        """The same, and these caches are told as well."""
+        return Writer(self.client, {**self._caches, **caches})
+
     async def create(self, object_: KubeObject) -> None:
         """Make an object; one of its name that is there stays as it is."""
         try:

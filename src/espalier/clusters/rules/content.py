@@ -12,7 +12,7 @@ from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.schema import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.durations import seconds
-from espalier.clusters.rules import messages, unsupported
+from espalier.clusters.rules import in_place, messages, unsupported
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9-]+$"
@@ -48,6 +48,7 @@ def violations(cluster: eksa.Cluster) -> list[Violation]:
         *_workers(spec, cluster.metadata.name),
         *_networks(spec.cluster_network),
         *_health_checks(spec),
+        *in_place.violations(spec),
         *unsupported.violations(spec),
     ]
 

@@ -14,6 +14,7 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import reference
+from espalier.clusterapi.feature_gates import with_gates
 from espalier.kube.objects import Object
 from espalier.local import addons
 from espalier.local.bootstrap_data import Kubeadm
@@ -248,6 +249,9 @@ class KubeadmControlPlanes:
             spec["joinConfiguration"] = {**(spec.get("joinConfiguration") or {}), "controlPlane": {}}
         else:
             spec.pop("joinConfiguration", None)
+        spec["clusterConfiguration"] = with_gates(
+            spec.get("clusterConfiguration") or {}, observed.control_plane.spec.version
+        )
         config: Tree = {
             "labels": template.labels if template else {},
             "annotations": template.annotations if template else {},
