@@ -19,7 +19,7 @@ from espalier.api import paths
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi.feature_gates import with_gates
+from espalier.clusterapi.feature_gates import LOCAL_MODE, with_gates
 
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
@@ -160,6 +160,16 @@ def differences(current: Any, desired: Any, path: tuple[paths.Step, ...] = ()) -
         yield paths.render(path)
 
 
+def _without_new_gate(desired: Tree, current: Tree) -> Tree:
+    """A machine made before the provider knew the gate is not replaced for its sake."""
+    configuration: Tree = desired.get("clusterConfiguration") or {}
+    gates: Tree = configuration.get("featureGates") or {}
+    if LOCAL_MODE not in gates or LOCAL_MODE in ((current.get("clusterConfiguration") or {}).get("featureGates") or {}):
+        return desired
+    others = {name: value for name, value in gates.items() if name != LOCAL_MODE}
+    return desired | {"clusterConfiguration": configuration | {"featureGates": others}}
+
+
 def _with_gates(spec: Tree, version: str) -> Tree:
     configuration: Tree = with_gates(spec.get("clusterConfiguration") or {}, version)
     return spec | {"clusterConfiguration": configuration}
@@ -169,7 +179,8 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
     if current.version != desired.version:
         yield "version"
     if current.bootstrap is not None and desired.bootstrap is not None:
-        before, after = bootstrap_for_comparison(current.bootstrap), bootstrap_for_comparison(desired.bootstrap)
+        before = bootstrap_for_comparison(current.bootstrap)
+        after = bootstrap_for_comparison(_without_new_gate(desired.bootstrap, current.bootstrap))
         yield from (f"bootstrap.{name}" for name in sorted(differences(before, after)))
     if (
         None not in (current.infrastructure, desired.infrastructure)

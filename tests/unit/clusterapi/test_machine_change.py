@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -192,3 +193,16 @@ def test_whether_a_machine_is_replaced_does_not_depend_on_the_direction(one: Mac
     assert machine_change(one, one).kind is ChangeKind.NOTHING
     there, back = machine_change(one, other), machine_change(other, one)
     assert (there.kind, there.fields) == (back.kind, back.fields)
+
+
+def with_gate(config: Tree) -> Tree:
+    gates = {"featureGates": {"ControlPlaneKubeletLocalMode": True}}
+    return config | {"clusterConfiguration": config["clusterConfiguration"] | gates}
+
+
+def test_the_gate_that_the_provider_sets_belongs_to_versions_below_1_36() -> None:
+    made = machine(with_gate(joined()))
+    assert machine_change(made, control_plane()).kind is ChangeKind.NOTHING
+    raised = dataclasses.replace(made, version="v1.36.3")
+    change = machine_change(raised, control_plane("v1.36.3"))
+    assert change.fields == ("bootstrap.clusterConfiguration.featureGates",)
