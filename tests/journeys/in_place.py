@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -100,3 +101,17 @@ async def marks(world: ManagedLaptop) -> list[str]:
             names = ("in-place-upgrade-needed", "cluster.x-k8s.io/paused", "in-place-fallback", "skip-remediation")
             found += [f"{one.name}: {mark}" for mark in one.metadata.annotations if mark.endswith(names)]
     return found
+
+
+async def until_machines(world: ManagedLaptop, are_so: Callable[[list[Machine]], bool]) -> None:
+    """Wait until the machines of all clusters are as described."""
+    cache = world.machinery.of(Machine.resource)
+    changed = asyncio.Event()
+    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+    try:
+        async with asyncio.timeout(900):
+            while not are_so([found.decode(Machine) for found in cache.list()]):
+                changed.clear()
+                await changed.wait()
+    finally:
+        stop()

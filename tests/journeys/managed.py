@@ -97,7 +97,13 @@ async def managed_laptop(
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
         stack.push_async_callback(workloads.close)
         manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more())
-        remotes = RemoteClients(workloads.connect)
+
+        def reached(kubeconfig: bytes) -> Client:
+            client = workloads.connect(kubeconfig)
+            client.transport = wrap(client.transport)
+            return client
+
+        remotes = RemoteClients(reached)
         stack.push_async_callback(remotes.close)
         manager.add(webhooks)
         clusters.build(

@@ -10,6 +10,7 @@ import asyncio
 from typing import Any
 
 from espalier.api.core import NODE, POD
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -18,6 +19,8 @@ from espalier.kube.objects import Object
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads
 
+GARDEN = Key(SYSTEM_NAMESPACE, "garden")
+ENDED = ("Failed", "Succeeded")
 WAITING = {"waiting": {"reason": "PodInitializing"}}
 
 
@@ -36,6 +39,9 @@ class Upgraders:
         self._workloads = workloads
         self._running: dict[str, asyncio.Task[None]] = {}
         workloads.subscribe(self._changed)
+        garden = workloads.reach(GARDEN)
+        for found in garden.cache(POD).list() if garden else ():
+            self._changed(GARDEN, found)
 
     def _changed(self, cluster: Key, object_: Object) -> None:
         if object_.kind != "Pod" or not object_.metadata.labels.get("eks-d-upgrader"):
@@ -48,7 +54,10 @@ class Upgraders:
             task = self._running.pop(uid, None)
             if task is not None:
                 task.cancel()
-        elif uid not in self._running and (present.tree.get("status") or {}).get("phase") != "Failed":
+        elif uid not in self._running and (present.tree.get("status") or {}).get("phase") not in (
+            "Failed",
+            "Succeeded",
+        ):
             task = asyncio.create_task(self._run(workload, present))
             self._running[uid] = task
             alive = sum(not task.done() for task in self._running.values())

@@ -65,6 +65,13 @@ def is_held(live: Owner) -> bool:
     return live.metadata.annotations.get(_mark(live)) == "true"
 
 
+def is_untouched(live: KubeadmControlPlane, upgrades: tuple[Object, ...]) -> bool:
+    """Whether machines are held for an upgrade in place that was refused before any of them was touched."""
+    told = story(live, upgrades)
+    ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
+    return told is not None and told.reason == STOPPED and not any(one.status.upgraded for one in ours)
+
+
 def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
