@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 REAL ?= tests
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench real-assets look lock
+.PHONY: help demo test check bench real-assets test-real look lock
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -19,7 +19,7 @@ demo: .venv/.installed ## A manifest becomes a cluster: created, scaled, upgrade
 	@$(BIN)/espalier demo
 
 test: check ## Checks and all tests that this machine can carry
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not nodes'
 
 check: .venv/.installed ## Style, types, layers
 	@$(BIN)/ruff check .
@@ -32,6 +32,9 @@ bench: .venv/.installed ## Every figure that the README claims, measured here
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
 	@PYTHONPATH=src $(PYTHON) -m espalier.local.assets $(REAL)
+
+test-real: .venv/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
+	@$(BIN)/python -m pytest -q -m nodes
 
 look: .venv/.installed ## Sizes that stick out
 	@$(BIN)/python tests/house/look.py

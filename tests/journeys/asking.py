@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espalier.api.capi.machine import Machine
 from espalier.api.catalog import resource_of
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
+from espalier.clusters.design import Provider
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
+from espalier.local.capi import names
 from espalier.local.workloads import Workloads
+from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
+from espalier.runtime.snapshot import Snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"
@@ -28,7 +38,7 @@ GARDEN = Key(NAMESPACE, "garden")
 class ManagedClusters:
     """A running management cluster. What it is asked to do goes through the API, as a user would ask it.
 
-    `machinery` are the caches of those who make machines.
+    `machinery` are the caches of those who make machines, `providers` those of the manager.
     """
 
     client: Client
@@ -36,13 +46,17 @@ class ManagedClusters:
     machinery: Caches
     workloads: Workloads
     clusters: Cache
+    providers: Mapping[str, Provider]
 
-    async def apply(self, name: str = "docker.yaml", *, namespace: str = NAMESPACE, **spec: object) -> None:
-        """Apply an example, with these fields of the Cluster's spec."""
-        for document in read_manifests((EXAMPLES / name).read_bytes(), source=name):
+    async def apply(
+        self, example: str = "docker.yaml", *, namespace: str = NAMESPACE, name: str = "garden", **spec: object
+    ) -> None:
+        """Apply an example, under another name if one is given, with these fields of the Cluster's spec."""
+        for document in read_manifests((EXAMPLES / example).read_bytes(), source=example):
             tree = document.tree
-            tree["metadata"]["namespace"] = namespace
+            tree["metadata"] |= {"namespace": namespace, "name": name}
             if tree["kind"] == "Cluster":
+                tree["spec"]["datacenterRef"]["name"] = name
                 tree["spec"] |= spec
             await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
 
@@ -70,15 +84,59 @@ class ManagedClusters:
         """Wait until there is no such Cluster."""
         await self._until(key, lambda found: found is None, 900)
 
-    async def nodes(self, key: Key = GARDEN) -> list[Tree]:
-        """The nodes of a workload cluster, read with the kubeconfig that lies beside its Cluster."""
+    async def workload(self, key: Key = GARDEN) -> Client:
+        """A client of a workload cluster, with the kubeconfig that lies beside its Cluster."""
         secret = await self.client.get(SECRET, f"{key.name}-kubeconfig", key.namespace)
-        workload = self.workloads.connect(secret.decode(Secret).data["value"])
+        return self.workloads.connect(secret.decode(Secret).data["value"])
+
+    async def nodes(self, key: Key = GARDEN) -> list[Tree]:
+        """The nodes of a workload cluster."""
+        workload = await self.workload(key)
         return [node.tree for node in (await workload.list(NODE)).items]
 
-    async def versions(self) -> list[str]:
+    async def versions(self, key: Key = GARDEN) -> list[str]:
         """The kubelet versions of all nodes."""
-        return sorted(node["status"]["nodeInfo"]["kubeletVersion"] for node in await self.nodes())
+        return sorted(node["status"]["nodeInfo"]["kubeletVersion"] for node in await self.nodes(key))
+
+    def machine_names(self, cluster: str) -> dict[str, set[str]]:
+        """Names of a cluster's Machines by the MachineDeployment, or empty for the control plane."""
+        found: dict[str, set[str]] = {}
+        for machine in self.machinery.of(Machine.resource).list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}"):
+            found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
+        return found
+
+    async def until_machines_rest(self, cluster: str) -> None:
+        """Wait until no Machine of the cluster is being deleted any more."""
+        await self.until_all(Machine.resource, cluster, lambda tree: tree["metadata"].get("deletionTimestamp"))
+
+    async def until_all(self, resource: Resource, cluster: str, lacks: Callable[[Tree], object]) -> None:
+        """Wait until no object of a kind that Cluster API has for a cluster lacks anything, else say what."""
+        cache = self.machinery.of(resource)
+        changed = asyncio.Event()
+        stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+
+        def lacking() -> dict[str, object]:
+            labelled = cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")
+            return {f"{one.kind} {one.name}": lack for one in labelled if (lack := lacks(one.tree))}
+
+        try:
+            async with asyncio.timeout(300):
+                while lacking():
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            raise TimeoutError(f"not as awaited: {lacking()}") from None
+        finally:
+            stop()
+
+    async def preview(self, key: Key, manifest: Sequence[Tree]) -> Preview:
+        """What `espalier plan` would say of a manifest."""
+        world = await reading.read(self.client, {key})
+        snapshot = Snapshot()
+        observer = Observer(snapshot, Releases.load(), providers=self.providers)
+        snapshot.fill(world.objects)
+        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
+        return previews.of_change(key, manifest)
 
     async def _until(self, key: Key, is_so: Callable[[Object | None], bool], seconds: float) -> None:
         changed = asyncio.Event()

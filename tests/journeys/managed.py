@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from espalier import clusters, upgrades
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.apiserver.requests import Attributes
+from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
-from espalier.clusters import Isolation, rights
+from espalier.clusters import Isolation
 from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS
@@ -33,15 +34,19 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, ManagedClusters
+from tests.support.ledger import Ledger
 
 __all__ = ["EXAMPLES", "GARDEN", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
 
 IN_PROCESS = "https://espalier.internal"
 
 MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", ("system:authenticated",))
+
+ROLES = {role.kind: role for role in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)}
 
 Wrap = Callable[[Transport], Transport]
 
@@ -52,6 +57,7 @@ class ManagedLaptop(ManagedClusters):
 
     store: Store
     server: Server
+    ledger: Ledger
 
 
 @asynccontextmanager
@@ -66,11 +72,13 @@ async def managed_laptop(
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
+    namespaces: Sequence[str] = (),
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
-    `layers` and `resync` are the manager's.
+    `layers`, `resync` and `namespaces` are the manager's. It has the rights that `espalier manifests` gives it: a
+    request that needs another one fails the story at its end, whatever became of it.
     """
     entropy = random.Random(seed)
 
@@ -85,7 +93,8 @@ async def managed_laptop(
 
     async with AsyncExitStack() as stack:
         kept = store or MemoryStore()
-        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=as_granted)
+        ledger = Ledger(MANAGER, Rbac(kept))
+        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledger)
         await server.start()
         stack.push_async_callback(server.close)
         user = Client(InProcessTransport(server), user_agent="journey")
@@ -96,7 +105,8 @@ async def managed_laptop(
 
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
         stack.push_async_callback(workloads.close)
-        manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more())
+        options = Options(namespaces=tuple(namespaces))
+        manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more(), options=options)
 
         def reached(kubeconfig: bytes) -> Client:
             client = workloads.connect(kubeconfig)
@@ -124,7 +134,12 @@ async def managed_laptop(
         for controller in build(machines, caches, workloads, clock=clock, entropy=more(), keys=more()):
             manager.add(controller)
         await prepare(user, releases)
-        for resource, tree in manifests.webhook_configurations(IN_PROCESS):
+        for namespace in namespaces:
+            await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
+        for tree in manifests.installed(namespaces):
+            if tree["kind"] in ROLES:
+                await user.apply(ROLES[tree["kind"]], tree)
+        for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
@@ -140,23 +155,10 @@ async def managed_laptop(
             machinery=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
+            providers=providers,
+            ledger=ledger,
         )
-
-
-def as_granted(attributes: Attributes, user: User) -> bool:
-    """The manager may do what its Roles say, and no more; administrators may do anything."""
-    if user != MANAGER:
-        return "system:masters" in user.groups
-    granted = [*rights.CLUSTER, *upgrades.rights.CLUSTER]
-    if attributes.namespace == SYSTEM_NAMESPACE:
-        granted += [*rights.SYSTEM, *upgrades.rights.SYSTEM]
-    return any(
-        attributes.verb in right.verbs
-        and attributes.subresource == right.subresource
-        and any((attributes.group, attributes.resource) == (one.group, one.plural) for one in right.resources)
-        and (not right.names or attributes.name in right.names)
-        for right in granted
-    )
+    assert sorted(ledger.refused) == []
 
 
 async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:

@@ -38,6 +38,8 @@ class Happened:
     """By group (empty: the control plane): when, and which machine."""
     coming: dict[str, int] = field(default_factory=dict)
     shipped: dict[tuple[str, str], Leaves] = field(default_factory=dict)
+    """The same of the CNI's objects in the workload cluster."""
+    shipped_after: dict[tuple[str, str], dict[tuple[str, ...], Any]] = field(default_factory=dict)
 
 
 class Recorder:
@@ -75,6 +77,7 @@ class Recorder:
         happened = Happened(created=after.keys() - self._before.keys(), deleted=self._before.keys() - after.keys())
         happened.changed = _differing(self._before, after)
         happened.shipped = _differing(self._shipped, shipped)
+        happened.shipped_after = {key: dict(leaves_of(tree)) for key, tree in shipped.items()}
         for when, group, name in self._going:
             happened.going.setdefault(group, []).append((when, name))
         for group, _ in self._came:
@@ -139,12 +142,16 @@ def leaves_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 
 
 def compared(old: Any, new: Any, path: tuple[str, ...] = ()) -> Leaves:
-    """The leaves that differ, before and after."""
+    """The leaves that differ, before and after. An empty map that gets something is told by what it gets."""
     before, after = dict(leaves_of(old, path)), dict(leaves_of(new, path))
+
+    def holds(leaves: Mapping[tuple[str, ...], Any], above: tuple[str, ...]) -> bool:
+        return any(len(leaf) > len(above) and leaf[: len(above)] == above for leaf in leaves)
+
     return {
         leaf: (before.get(leaf), after.get(leaf))
         for leaf in before.keys() | after.keys()
-        if before.get(leaf) != after.get(leaf)
+        if before.get(leaf) != after.get(leaf) and not holds(after if leaf in before else before, leaf)
     }
 
 

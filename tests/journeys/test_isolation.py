@@ -1,24 +1,27 @@
 """A manager of a later build, a restore, a move, a status edited by hand: nobody's machines move, and changes do.
 
-The later build renders what machines are made of in another way, or these tests would prove nothing; that they can
-fail is shown with isolation switched off.
+The later build has a layer that makes machines of something else, or these tests would prove nothing; that they can
+fail is shown with isolation switched off. What drift is, and its correction, is told in test_drift.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
+import semver
 
 from espalier.api import capi
 from espalier.api.capi.docker import DockerMachineTemplate, Mount
-from espalier.api.capi.kubeadm import KubeadmConfigSpec, KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.catalog import resource_of
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -27,9 +30,12 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
-from espalier.clusters import Isolation, gate, names
-from espalier.clusters.design import Components, Design, Provider
-from espalier.clusters.render import docker
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusters import Isolation, drift, gate, names, plan
+from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.layers.pieces import changed
+from espalier.clusters.observe import WRITTEN, Observer
+from espalier.clusters.rendered import Rendered
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
@@ -38,9 +44,10 @@ from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
+from espalier.runtime.cache import Caches
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
-from tests.journeys.test_quiet import all_ready, apply
+from tests.journeys.test_quiet import all_ready, manifests
 from tests.journeys.test_simulated_machines import CrashingTransport
 from tests.support.control_plane import READING_VERBS
 
@@ -56,25 +63,29 @@ STATUS = ("patch", "clusters", "status")
 ANNOTATION = ("patch", "clusters", "")
 
 
-class NextDocker:
-    """Provider docker as a later build might have it: every machine is made of something else."""
-
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
-        return docker.infrastructure_cluster(design)
-
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        return docker.control_plane_config(design)
-
-    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return docker.worker_config(design, group)
-
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        template = docker.machine_template(design, components, name)
-        template.spec.template.spec.extra_mounts.append(Mount(host_path="/lib/modules", container_path="/lib/modules"))
-        return template
+def with_another_mount(rendered: Rendered) -> Rendered:
+    return replace(
+        rendered,
+        machine_template=_mounted(rendered.machine_template),
+        groups=tuple(replace(group, machine_template=_mounted(group.machine_template)) for group in rendered.groups),
+    )
 
 
-NEXT: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: NextDocker()}
+def _mounted(template: KubeObject) -> KubeObject:
+    assert isinstance(template, DockerMachineTemplate)
+    spec = template.spec.template.spec
+    mounts = [*spec.extra_mounts, Mount(host_path="/lib/modules", container_path="/lib/modules")]
+    inner = changed(template.spec.template, spec=changed(spec, extra_mounts=mounts))
+    return changed(template, spec=changed(template.spec, template=inner))
+
+
+NEXT: Sequence[Layer] = (
+    *LAYERS,
+    Layer("modules", semver.Version(0, 27, 0), "Machines see the modules.", functions=(with_another_mount,)),
+    Layer("quieter", semver.Version(0, 27, 0), "An urgent fix.", is_patch=True),
+)
+"""The table of a later build: every machine of its own release is made of something else, and it has a patch to offer,
+so that there is something to be said to every cluster."""
 
 
 class WrittenPerObject:
@@ -105,11 +116,10 @@ def writes(server: Server) -> Counter[tuple[str, str, str]]:
     return found
 
 
-async def machines(world: ManagedLaptop, name: str = "") -> dict[str, str]:
-    """Machines by uid, each with its cluster; of one cluster, or all."""
-    labels = f"cluster.x-k8s.io/cluster-name={name}" if name else ""
-    found = await world.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=labels)
-    return {one.metadata.uid: one.metadata.labels["cluster.x-k8s.io/cluster-name"] for one in found.items}
+async def machines(world: ManagedLaptop) -> dict[str, str]:
+    """Machines by uid, each with its cluster."""
+    found = await world.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    return {one.metadata.uid: one.metadata.labels[CLUSTER_NAME_LABEL] for one in found.items}
 
 
 async def mark(world: ManagedLaptop, key: Key = GARDEN) -> str | None:
@@ -138,15 +148,35 @@ def numbered(number: int) -> Key:
     return Key(NAMESPACE, f"garden-{number:03}")
 
 
-def upgrade_of_the_manager(count: int, isolation: Isolation) -> None:
+RELEASES = ("v0.26.0", "v0.25.1")
+
+
+async def apply(client: Client, count: int, **annotations: str) -> None:
+    """So many clusters, of two releases in turn."""
+    for number, tree in enumerate(manifests(count)):
+        if tree["kind"] == Cluster.resource.kind:
+            groups = [{"name": "md-0", "count": 1}]
+            tree["spec"] |= {"eksaVersion": RELEASES[number % 2], "workerNodeGroupConfigurations": groups}
+            tree["metadata"]["annotations"] = annotations
+        await client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+
+
+async def steady_clusters(world: ManagedLaptop, count: int, **annotations: str) -> None:
+    """So many clusters that are ready and left alone for a while."""
+    await apply(world.client, count, **annotations)
+    await all_ready(world.clusters, count, seconds=900)
+    await asyncio.sleep(CALM)
+
+
+def upgrade_of_the_manager(
+    count: int, isolation: Isolation, then: Callable[[ManagedLaptop], Awaitable[None]], **annotations: str
+) -> None:
     """So many steady clusters, a manager of a later build, and the assertions that hold if it is isolated."""
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
-            await apply(world.client, count)
-            await all_ready(world.clusters, count, seconds=900)
-            await asyncio.sleep(CALM)
+        async with managed_laptop(simulation.clock, store=store, stores=stores, isolation=_before(isolation)) as world:
+            await steady_clusters(world, count, **annotations)
             before = await machines(world)
         per_object: Counter[str] = Counter()
         async with managed_laptop(
@@ -155,7 +185,7 @@ def upgrade_of_the_manager(count: int, isolation: Isolation) -> None:
             store=store,
             stores=stores,
             wrap=lambda transport: WrittenPerObject(transport, per_object),
-            providers=NEXT,
+            layers=NEXT,
             isolation=isolation,
             resync=RESYNC,
         ) as world:
@@ -163,32 +193,123 @@ def upgrade_of_the_manager(count: int, isolation: Isolation) -> None:
             assert writes(world.server).keys() <= {STATUS}, "the later manager wrote more than statuses"
             assert max(per_object.values(), default=0) <= 1
             assert await machines(world) == before
-            await scaling_rolls_exactly_one(world, before)
+            await then(world)
             await world.client.delete(Cluster.resource, numbered(0).name, NAMESPACE)
             await world.until_gone(numbered(0))
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def scaling_rolls_exactly_one(world: ManagedLaptop, before: dict[str, str]) -> None:
+def _before(isolation: Isolation) -> Isolation:
+    """How the earlier manager was set: with `off`, clusters are made as by the gate alone."""
+    return Isolation.LAYERS if isolation is Isolation.LAYERS else Isolation.GATE
+
+
+def is_synced(found: Object) -> bool:
+    status = found.decode(Cluster).status
+    return any(one.type == names.SYNCED and one.status == "True" for one in status.conditions)
+
+
+async def scale(world: ManagedLaptop, key: Key) -> tuple[set[str], set[str], list[str]]:
+    """Scale the workers of a cluster to three: the machines (by name) that should be replaced, and those that were,
+    and all fields that were written."""
+    before = {found.name: found for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    generations = await made_for(world, key)
+    await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+    await world.until_ready(key)
+    after = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    assert sum(name.startswith(f"{key.name}-") for name in after) == 1 + 3
+    grown = [what for what, number in (await made_for(world, key)).items() if generations.get(what) != number]
+    all_of_it = {name for name in before if name.startswith(f"{key.name}-")}
+    return all_of_it, before.keys() - after, sorted(grown)
+
+
+async def made_for(world: ManagedLaptop, key: Key) -> dict[str, int]:
+    """The objects of Cluster API that are made for a cluster, with their generations."""
+    found = {}
+    for resource in WRITTEN:
+        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+            if names.cluster_of(object_.metadata.labels) == key:
+                found[f"{resource.kind} {object_.name}"] = object_.metadata.generation
+    return found
+
+
+async def scaling_replaces_no_machine(world: ManagedLaptop) -> None:
+    """A cluster keeps the ways of its own release through its first change as well: nothing but replicas changes."""
+    for key in (numbered(0), numbered(1)):
+        _, replaced, written = await scale(world, key)
+        assert replaced == set()
+        assert written == [f"MachineDeployment {key.name}-md-0"]
+
+
+async def scaling_replaces_all_of_its_machines_and_no_others(world: ManagedLaptop) -> None:
     """The price of the gate alone: the first change of a cluster brings what the later build does otherwise."""
-    scaled = numbered(1)
-    await world.change(scaled, workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-    await world.until_ready(scaled)
-    after = await machines(world)
-    assert Counter(after.values())[scaled.name] == 1 + 3
-    replaced = {uid for uid, cluster in before.items() if uid not in after}
-    assert replaced == {uid for uid, cluster in before.items() if cluster == scaled.name}
+    for key in (numbered(0), numbered(1)):
+        foreseen = await machines_that_a_change_replaces(world, key)
+        all_of_it, replaced, _ = await scale(world, key)
+        assert replaced == all_of_it == foreseen
 
 
 def test_a_later_manager_writes_nothing_but_statuses_to_two_hundred_steady_clusters() -> None:
-    upgrade_of_the_manager(CLUSTERS, Isolation.GATE)
+    """On two releases; and it says of each cluster that it is as its own release renders it."""
+
+    async def then(world: ManagedLaptop) -> None:
+        steady = [found for found in world.clusters.list() if found.name != "laptop"]
+        assert len(steady) == CLUSTERS
+        assert all(map(is_synced, steady))
+        await scaling_replaces_no_machine(world)
+
+    upgrade_of_the_manager(CLUSTERS, Isolation.LAYERS, then)
+
+
+def test_the_same_holds_with_the_gate_alone_until_a_cluster_is_changed() -> None:
+    upgrade_of_the_manager(10, Isolation.GATE, scaling_replaces_all_of_its_machines_and_no_others)
+
+
+def test_the_same_holds_while_all_drift_is_corrected() -> None:
+    """So the proof does not rest on nobody looking at what was made."""
+
+    async def then(world: ManagedLaptop) -> None:
+        await scaling_replaces_no_machine(world)
+
+    upgrade_of_the_manager(10, Isolation.LAYERS, then, **{names.DRIFT_ANNOTATION: "correct-machines"})
 
 
 def test_the_same_without_isolation_fails() -> None:
-    """The proof that the test above can fail."""
+    """The proof that the tests above can fail."""
     with pytest.raises(AssertionError, match="the later manager wrote more than statuses"):
-        upgrade_of_the_manager(3, Isolation.OFF)
+        upgrade_of_the_manager(3, Isolation.OFF, scaling_replaces_no_machine)
+
+
+async def machines_that_a_change_replaces(world: ManagedLaptop, key: Key) -> set[str]:
+    """By name, from what the later manager would write: the pure functions say so, before anything is changed."""
+    caches = Caches(world.client)
+    observer = Observer(caches, Releases.load(), layers=NEXT, isolation=Isolation.GATE)
+    for cache in caches.all:
+        source = cache.source
+        cache.begin_list()
+        for share in source.shares:
+            cache.listed((await world.client.list(source.resource, share, labels=source.labels)).items)
+        cache.end_list("1")
+    scope = observer.scope(key)
+    assert scope is not None
+    assert scope.design is not None
+    machinery = scope.machinery
+    wanted = [*plan.control_plane(scope.design, machinery), *plan.worker_groups(scope.design, machinery)]
+    replaced = set()
+    for change in plan.changes(wanted, machinery):
+        name = change.body["metadata"]["name"]
+        live = machinery.of(change.resource).get(name)
+        if live is not None and drift.replaces_machines(change, live):
+            is_group = change.resource == MachineDeployment.resource
+            which = f"{DEPLOYMENT_NAME_LABEL}={name}" if is_group else f"!{DEPLOYMENT_NAME_LABEL}"
+            labels = f"{CLUSTER_NAME_LABEL}={key.name},{which}"
+            replaced |= {one.name for one in (await world.client.list(Machine.resource, labels=labels)).items}
+    return replaced
+
+
+gated = partial(managed_laptop, isolation=Isolation.GATE)
+"""With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
 
 
 def later(
@@ -199,7 +320,7 @@ def later(
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
+        async with gated(simulation.clock, store=store, stores=stores) as world:
             await world.apply()
             await world.until_ready()
             await asyncio.sleep(CALM)
@@ -207,7 +328,9 @@ def later(
             world.manager.stop()
             await asyncio.sleep(CALM)
             await before(world)
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, providers=NEXT) as world:
+        async with managed_laptop(
+            simulation.clock, seed=2, store=store, stores=stores, layers=NEXT, isolation=Isolation.GATE
+        ) as world:
             await after(world)
 
     run(main, epoch=EPOCH, seed=1)
@@ -401,7 +524,7 @@ def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_move
 
     async def main(simulation: Simulation) -> None:
         stores, empty, releases = MemoryStores(), MemoryStore(), Releases.load()
-        async with managed_laptop(simulation.clock, stores=stores) as world:
+        async with gated(simulation.clock, stores=stores) as world:
             await world.apply()
             await world.until_ready()
             await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
@@ -423,7 +546,9 @@ def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_move
         await restore(backup, client)
         machines_then = {found.metadata.uid for found in (await client.list(Machine.resource)).items}
         await server.close()
-        async with managed_laptop(simulation.clock, seed=2, store=empty, stores=stores, providers=NEXT) as world:
+        async with managed_laptop(
+            simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT, isolation=Isolation.GATE
+        ) as world:
             cluster = await world.until(lambda cluster: bool(cluster.status.ready))
             await asyncio.sleep(CALM)
             assert cluster.metadata.generation < generation

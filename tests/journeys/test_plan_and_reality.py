@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 from collections import Counter
@@ -14,9 +15,10 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from espalier.api import catalog, paths
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.clusters import Isolation
+from espalier.clusters import Isolation, gate, names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.differing import ObjectChange, safe
@@ -58,9 +60,9 @@ def scale_group(spec: Tree, number: int) -> None:
 
 
 def add_group(spec: Tree, number: int) -> None:
-    names = {one["name"] for one in spec["workerNodeGroupConfigurations"]}
+    taken = {one["name"] for one in spec["workerNodeGroupConfigurations"]}
     new = {"name": f"md-{number % 3}", "count": 1 + number % 2}
-    if new["name"] not in names:
+    if new["name"] not in taken:
         spec["workerNodeGroupConfigurations"].append(new)
 
 
@@ -139,7 +141,13 @@ def forget(spec: Tree, number: int) -> None:
         target.pop(optional[number % len(optional)])
 
 
+def consent_to_a_patch(cluster: Tree, number: int) -> None:
+    """Of the Cluster itself: to have a patch is asked for by an annotation."""
+    cluster["metadata"]["annotations"] = one_of(({names.PATCHES_ANNOTATION: "short-lived-tokens"}, {}), number)
+
+
 CHANGES: tuple[Change, ...] = (
+    consent_to_a_patch,
     scale_control_plane,
     scale_group,
     add_group,
@@ -210,7 +218,7 @@ def assert_so(preview: Preview, happened: Happened) -> None:
     }
     assert {one.name: one.coming for one in preview.groups if one.coming} == happened.coming
     assert_in_order(preview, happened.going)
-    assert_shipped(preview, happened.shipped)
+    assert_shipped(preview, happened)
 
 
 def assert_in_order(preview: Preview, going: Mapping[str, list[tuple[float, str]]]) -> None:
@@ -222,17 +230,39 @@ def assert_in_order(preview: Preview, going: Mapping[str, list[tuple[float, str]
         when = {machine: moment for moment, machine in going[name]}
         moments = [when[machine] for machine in machines]
         assert moments == sorted(moments), f"{name}: {machines} went at {moments}"
-    if "" in going and len(going) > 1:
+    if preview.workers_wait and "" in going and len(going) > 1:
         last = max(moment for moment, _ in going[""])
         assert all(moment >= last for name, moments in going.items() if name for moment, _ in moments)
 
 
-def assert_shipped(preview: Preview, shipped: Mapping[tuple[str, str], Leaves]) -> None:
+def assert_shipped(preview: Preview, happened: Happened) -> None:
+    """The workload cluster isn't read for a plan: what was applied is compared with what will be.
+
+    So fields that its API server had filled in are "nothing" before, and may be said to change to what they are.
+    """
+    if preview.cni is not None and not preview.cni.is_exact:
+        return  # another CNI: what earlier ones left there is not known
     changed = [change for change in preview.cni.objects if change.verb == "change"] if preview.cni else []
-    assert preview.cni is None or preview.cni.is_exact
-    expected = {(change.kind, change.name): leaves_of_change(change) for change in changed}
-    seen = {key: as_shown(leaves) for key, leaves in shipped.items()}
-    assert {key: value for key, value in expected.items() if key[0] != "ClusterRole"} == seen
+    expected = {(change.kind, change.name): leaves_of_change(change) for change in changed if change.namespace}
+    seen = {key: as_shown(leaves) for key, leaves in happened.shipped.items()}
+    assert seen.keys() <= expected.keys()
+    for key, leaves in expected.items():
+        for path, (old, new) in leaves.items():
+            if path in seen.get(key, {}):
+                before, after = seen[key][path]
+                assert (after, old) == (new, before if old is not None else None), path
+            else:
+                assert old is None
+                assert happened.shipped_after[key][path] == new
+        assert seen.get(key, {}).keys() <= leaves.keys()
+
+
+async def asked_for(world: ManagedLaptop) -> Tree:
+    """The Cluster as it is stored, without what the manager notes on it."""
+    tree = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
+    annotations = tree["metadata"].get("annotations", {})
+    asked = {name: value for name, value in annotations.items() if name == names.PATCHES_ANNOTATION}
+    return {"spec": tree["spec"], **({"metadata": {"annotations": asked}} if asked else {})}
 
 
 async def told(world: ManagedLaptop, watch: Recorder, manifest: list[Tree], seen: Counter[str]) -> bool:
@@ -249,12 +279,18 @@ async def told(world: ManagedLaptop, watch: Recorder, manifest: list[Tree], seen
         ]
         seen["refused"] += 1
         return False
+    before = await asked_for(world)
     await apply(world, manifest)
+    changed = compared(before, await asked_for(world))
+    assert [leaves_of_change(change) for change in preview.asked] == ([as_shown(changed)] if changed else [])
+    await asyncio.sleep(1)  # simulated: an annotation alone makes no new generation that could be waited for
     await world.until_ready()
+    await world.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] != gate.OPENED)
     happened = await watch.end()
     assert_so(preview, happened)
     seen["accepted"] += 1
     seen["with machines"] += bool(happened.going or happened.coming)
+    seen["shipped exactly"] += preview.cni is not None and preview.cni.is_exact
     seen["replaced"] += sum(len(one.replaced) for one in preview.groups)
     assert (await planned(world, manifest)).is_empty  # and then there is nothing left to do
     return True
@@ -276,7 +312,7 @@ async def story(simulation: Simulation, steps: Sequence[tuple[Change | None, int
                 if change is None:
                     following = copy.deepcopy(one_of(history, number))  # taking back
                 else:
-                    change(following[-1]["spec"], number)
+                    change(following[-1] if change is consent_to_a_patch else following[-1]["spec"], number)
                 _without_nulls(following[-1]["spec"])
                 if await told(world, watch, following, seen):
                     history.append(following)
@@ -309,3 +345,4 @@ def test_what_happens_is_what_was_planned() -> None:
     assert seen["accepted"] >= 100, seen
     assert seen["with machines"] >= 40, seen
     assert seen["replaced"] >= 40, seen
+    assert seen["shipped exactly"] >= 2, seen

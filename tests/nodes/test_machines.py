@@ -85,15 +85,22 @@ class Debian:
     lower: str
     version = "1.35.4"
     images: dict[str, str]
+    store: Path
 
     def clone_store(self, target: Path) -> None:
         target.mkdir()
 
 
-def find_base(version: str) -> Debian:
-    if version != Debian.version:
-        raise LookupError(f"there is no base for nodes of Kubernetes {version}")
-    return Debian(str(root_file_system()), {})
+class Bases:
+    """Only of one version."""
+
+    def find(self, version: str) -> Debian:
+        if version != Debian.version:
+            raise LookupError(f"there is no base for nodes of Kubernetes {version}")
+        return Debian(str(root_file_system()), {}, Path("/nonexistent"))
+
+    def all(self) -> list[Debian]:
+        return []
 
 
 @dataclass
@@ -208,7 +215,7 @@ async def provider(folder: Path, store: Store) -> AsyncIterator[Provider]:
         state=state,
         addresses=ADDRESSES,
         bridge=BRIDGE,
-        find_base=find_base,
+        bases=Bases(),
         releases=Releases.load(),
     )
     for controller in controllers:

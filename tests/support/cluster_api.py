@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,21 +16,19 @@ import msgspec
 
 from espalier import clusters
 from espalier.api.capi import docker
-from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
-from espalier.api.core import SECRET
-from espalier.api.eksa import cluster as eksa
+from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.kinds import KubeObject
+from espalier.api.meta import OwnerReference
+from espalier.api.resource import Key
 from espalier.cli import manifests
-from espalier.clusters.design import Components, Design, Provider
-from espalier.clusters.render import docker as docker_provider
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.local.addons import Network
 from espalier.local.build import Timing, build_machines
+from espalier.local.capi.certificates import kubeconfig_secret
 from espalier.local.management import prepare
 from espalier.local.real import cluster_api, control_plane, processes, programs
 from espalier.local.stores import MemoryStores
@@ -43,6 +41,7 @@ from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
+from tests.support.external_etcd import EXTERNAL_ETCD
 
 INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
@@ -75,34 +74,32 @@ class RealClusterApi(ManagedClusters):
             }
             await self.client.apply(SECRET, body)
 
+    async def head_start(self, cluster: str, version: str) -> None:
+        """Have the API server of a cluster answer before its first machine boots.
 
-class ExternalEtcdProvider:
-    """Docker, with etcd elsewhere."""
-
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
-        return docker_provider.infrastructure_cluster(design)
-
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        config = docker_provider.control_plane_config(design)
-        assert config.cluster_configuration is not None
-        folder = "/etc/kubernetes/pki"
-        external = ExternalEtcd(
-            endpoints=["https://127.0.0.1:2379"],
-            ca_file=f"{folder}/etcd/ca.crt",
-            cert_file=f"{folder}/apiserver-etcd-client.crt",
-            key_file=f"{folder}/apiserver-etcd-client.key",
+        Cluster API tries to reach a cluster as soon as its infrastructure is there, and again only 30 s later when that
+        failed; at that moment it always fails. So the administrator brings authority and kubeconfig as well.
+        """
+        key, now = Key(SYSTEM_NAMESPACE, cluster), SystemClock().now()
+        endpoint = self.workloads.reserve(key)
+        authority = Authority.create("kubernetes", now=now)
+        server = f"https://{endpoint.host}:{endpoint.port}"
+        kubeconfig = kubeconfig_secret(
+            key, server, authority, OwnerReference(api_version="", kind="", name="", uid=""), now=now
         )
-        configuration = msgspec.structs.replace(config.cluster_configuration, etcd=Etcd(external=external))
-        return msgspec.structs.replace(config, cluster_configuration=configuration)
+        kubeconfig["metadata"].pop("ownerReferences")
+        await self.client.apply(SECRET, kubeconfig)
+        data = {"tls.crt": authority.certificate.decode(), "tls.key": authority.key.decode()}
+        metadata = {**kubeconfig["metadata"], "name": f"{cluster}-ca"}
+        await self.client.apply(SECRET, kubeconfig | {"metadata": metadata, "data": {}, "stringData": data})
+        await self.workloads.open(key, endpoint, authority=authority, version=version, network=Network())
 
-    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return docker_provider.worker_config(design, group)
-
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        return docker_provider.machine_template(design, components, name)
-
-
-EXTERNAL_ETCD: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: ExternalEtcdProvider()}
+    async def without_pods_to_drain(self, cluster: str) -> None:
+        """Scale CoreDNS away: Cluster API looks at a node that it drains every 20 s only."""
+        secret = await self.client.get(SECRET, f"{cluster}-kubeconfig", SYSTEM_NAMESPACE)
+        workload = self.workloads.connect(secret.decode(Secret).data["value"])
+        patch = {"spec": {"replicas": 0}}
+        await workload.patch(DEPLOYMENT, "coredns", "kube-system", patch=patch, type=PatchType.MERGE)
 
 
 def why_no_cluster_api() -> str:
@@ -165,6 +162,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             machinery=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
+            providers=EXTERNAL_ETCD,
             supervisor=supervisor,
             folder=folder,
         )

@@ -34,6 +34,7 @@ class Kubectl:
 
     def __init__(self, program: Path, kubeconfig: Path, home: Path, *, patience: float = 30.0) -> None:
         self._program = program
+        self.kubeconfig = kubeconfig
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(kubeconfig)}
         self.home = home
         self.patience = patience

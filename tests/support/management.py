@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.world import PROGRAM, LaptopWorld, laptop_world
 
+ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
 SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{manifests.NAME}"
 PATIENCE = 120.0
@@ -106,6 +107,10 @@ class Production:
     caches: Caches
     machines: Manager
     manager: ChildProcess | None = None
+    program: Sequence[str] = tuple(PROGRAM)
+    """What is started as the manager: `espalier`, or one of another build."""
+    flags: Sequence[str] = ()
+    """More of its flags."""
 
     async def start(self) -> None:
         """Start the manager. Returns once it leads: then its webhooks serve, and its caches are full."""
@@ -116,8 +121,10 @@ class Production:
         address = f"127.0.0.1:{self.webhook_port}"
         flags = ["--kubeconfig", str(self.folder / "manager.kubeconfig"), "--webhook-address", address]
         flags += ["--webhook-names", "127.0.0.1", "--health-address", "0", "--metrics-address", "0"]
-        environment = {"HOME": str(self.folder), "PATH": os.environ["PATH"]}
-        self.manager = ChildProcess([*PROGRAM, "manager", *flags], folder=self.folder, environment=environment)
+        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = {"HOME": str(self.folder), "PATH": os.environ["PATH"], "PYTHONPATH": paths}
+        command = [*self.program, "manager", *flags, *self.flags]
+        self.manager = ChildProcess(command, folder=self.folder, environment=environment)
         try:
             await until(leases, key, lambda found: _leader(found) not in {"", before}, seconds=START_SECONDS)
         except TimeoutError:

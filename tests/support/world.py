@@ -34,13 +34,15 @@ class LaptopWorld:
         kept = {name: value for name, value in os.environ.items() if name not in {"KUBECONFIG", "ESPALIER_HOME"}}
         return {**kept, "ESPALIER_HOME": str(self.home), "HOME": str(self.home), "NO_COLOR": "1"}
 
-    def espalier(self, *arguments: str, stdin: str | None = None, folder: Path | None = None) -> Told:
+    def espalier(
+        self, *arguments: str, stdin: str | None = None, folder: Path | None = None, **environment: str
+    ) -> Told:
         done = subprocess.run(
             [*PROGRAM, *arguments],
             input=stdin,
             capture_output=True,
             text=True,
-            env=self.environment,
+            env=self.environment | environment,
             cwd=folder or self.home,
             timeout=SECONDS,
             check=False,

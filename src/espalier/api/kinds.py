@@ -44,12 +44,18 @@ class Scale(NamedTuple):
 class Rule(NamedTuple):
     """A CEL rule (`x-kubernetes-validations`) over a struct's own fields: those in its `validations` class variable.
 
-    `field` is the path, from the struct, of the field to blame, with a leading dot.
+    `field` is the path, from the struct, of the field to blame, with a leading dot. `found` is an expression for what
+    was found there; it, and what is allowed (a text, or `allows`: an expression), are said after the message, as in
+    `schema.Violation`. `creation`: the rule is also asked when there is no object before; `oldSelf` is optional then.
     """
 
     rule: str
     message: str
     field: str = ""
+    found: str = ""
+    allowed: str = ""
+    allows: str = ""
+    creation: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,24 @@ def _scalar(type_: inspect.Type) -> Schema:
 
 
 def _rule(rule: Rule) -> Schema:
-    return {"rule": rule.rule, "message": rule.message} | ({"fieldPath": rule.field} if rule.field else {})
+    parts = [rule.message, *([f"allowed: {rule.allowed}"] if rule.allowed else [])]
+    schema: Schema = {"rule": rule.rule, "message": "; ".join(parts)}
+    if rule.found:
+        told = "; ".join([rule.message, "found %s", *parts[1:], *(["allowed: %s"] if rule.allows else [])])
+        values = ", ".join(filter(None, [rule.found, rule.allows]))
+        # Not concatenated: Kubernetes takes a number's text for endless, and such an expression for too expensive.
+        schema["messageExpression"] = f"{_quoted(told)}.format([{values}])"
+    if rule.field:
+        schema["fieldPath"] = rule.field
+    if rule.creation:
+        schema["optionalOldSelf"] = True
+    return schema
+
+
+def _quoted(text: str) -> str:
+    """A text as CEL writes it, in which `%s` is a place for a value and nothing else is."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("%", "%%").replace("%%s", "%s")
+    return f"'{escaped}'"
 
 
 def _given(**facts: Any) -> Schema:

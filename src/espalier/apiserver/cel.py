@@ -5,6 +5,7 @@ The library is CEL's own (decision 0041). It is loaded when the first expression
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -17,8 +18,8 @@ OLD = "oldSelf"
 NOT_HERE = frozenset(
     {
         *("find", "findAll", "isSorted", "sum", "min", "max", "isURL", "url", "getScheme", "getHost", "getHostname"),
-        *("getPort", "getEscapedPath", "getQuery", "isIP", "ip", "isCanonical", "family", "isUnspecified"),
-        *("isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "isCIDR", "cidr"),
+        *("getPort", "getEscapedPath", "getQuery", "ip", "isCanonical", "family", "isUnspecified"),
+        *("isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "cidr"),
         *("containsIP", "containsCIDR", "masked", "prefixLength", "isQuantity", "quantity", "isInteger", "asInteger"),
         *("asApproximateFloat", "sign", "add", "sub", "isLessThan", "isGreaterThan", "compareTo", "isSemver", "semver"),
         *("major", "minor", "patch", "sets", "intersects", "equivalent", "validate", "transformList", "transformMap"),
@@ -36,7 +37,7 @@ class Malformed(ValueError):
 
 
 class Missing(ValueError):
-    """An expression calls functions that Kubernetes has and we have not: `names`."""
+    """An expression needs what Kubernetes has and we have not: `names`, mostly of functions."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(", ".join(names))
@@ -77,8 +78,11 @@ def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expressi
         if OLD not in _UNDECLARED.findall(str(error)):
             raise
         program, uses_old = _compile(text, schema, with_old=True, optional=optional_old), True
-    if problems := list(cel_fields.undefined(program.serialize(), text, schema)):
-        raise Malformed("\n".join(problems))
+    named = cel_fields.named(program.serialize(), text, schema)
+    if named.errors:
+        raise Malformed("\n".join(named.errors))
+    if named.times:
+        raise Missing([f"{format_} inside of objects" for format_ in sorted(named.times)])
     type_ = program.return_type().name().lower()
     if uses_old and optional_old:
         wrapped = f"cel.bind({OLD}, _hasOld ? optional.of({OLD}) : optional.none(), {text}\n)"
@@ -108,7 +112,30 @@ def _environment(self_: str, old: str) -> Any:
     if old:
         variables |= {OLD: cel.Type(old), "_hasOld": cel.Type.BOOL}
     extensions = [ext_strings.ExtStrings(), ext_optional.ExtOptional(), ext_bindings.ExtBindings()]
-    return cel.NewEnv(variables=variables, extensions=extensions)
+    functions = [
+        cel.FunctionDecl(
+            name, [cel.Overload(f"{name}_string", cel.Type.BOOL, [cel.Type.STRING], False, implementation)]
+        )
+        for name, implementation in (("isIP", _is_ip), ("isCIDR", _is_cidr))
+    ]
+    return cel.NewEnv(variables=variables, extensions=extensions, functions=functions)
+
+
+def _is_ip(text: str) -> bool:
+    """Kubernetes' `isIP`: an address without a zone, and no IPv4 address written as IPv6."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text and getattr(address, "ipv4_mapped", None) is None
+
+
+def _is_cidr(text: str) -> bool:
+    """Kubernetes' `isCIDR`: an address and a prefix length; bits of hosts may be set."""
+    address, slash, length = text.partition("/")
+    if not slash or not length.isdecimal() or not _is_ip(address):
+        return False
+    return int(length) <= ipaddress.ip_address(address).max_prefixlen and (length == "0" or length[0] != "0")
 
 
 _SCALARS: Mapping[str, str] = {"string": "string", "integer": "int", "number": "double", "boolean": "bool"}

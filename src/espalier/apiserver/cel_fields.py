@@ -1,4 +1,4 @@
-"""Fields that an expression names and the schema does not have.
+"""The fields that an expression names: whether the schema has them, and whether they can be given to it.
 
 The compiler checks types of values, but knows no objects with declared fields. So the compiled expression (its
 protobuf form) is walked here beside the schema.
@@ -6,7 +6,8 @@ protobuf form) is walked here beside the schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from espalier.api.meta import Tree
 from espalier.apiserver import cel_values
@@ -18,8 +19,18 @@ _ID, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 4, 5, 6, 7, 8, 9
 _POSITIONS = 4
 
 
-def undefined(program: bytes, text: str, schema: Tree) -> Iterator[str]:
-    """One error in the compiler's words for each field that is not declared."""
+class Named(NamedTuple):
+    """What an expression says of fields. `errors` are in the compiler's words: fields that are not declared.
+
+    `times` are the formats of fields that are moments or spans, which can't be given to an expression.
+    """
+
+    errors: list[str]
+    times: set[str]
+
+
+def named(program: bytes, text: str, schema: Tree) -> Named:
+    """Look at the fields that an expression names."""
     checked = _message(raw_fields(program), 2)
     positions = {}
     for entry in _message(checked, _INFO).get(_POSITIONS, ()):
@@ -27,12 +38,13 @@ def undefined(program: bytes, text: str, schema: Tree) -> Iterator[str]:
         positions[_number(pair, 1)] = _number(pair, 2)
     walk = _Walk(text, positions)
     walk.type_of(_message(checked, _ROOT), {"self": schema, "oldSelf": schema})
-    yield from walk.errors
+    return Named(walk.errors, walk.times)
 
 
 class _Walk:
     def __init__(self, text: str, positions: Mapping[int, int]) -> None:
         self.errors: list[str] = []
+        self.times: set[str] = set()
         self._text = text
         self._positions = positions
 
@@ -62,6 +74,7 @@ class _Walk:
             return values
         for field, part in cel_values.fields(schema).items():
             if cel_values.escaped(field) == name:
+                self.times |= cel_values.TIMES & {part.get("format", "")}
                 return part
         self.errors.append(self._error(self._positions.get(_number(node, _ID), 0), f"undefined field '{name}'"))
         return None

@@ -76,23 +76,28 @@ def escaped(name: str) -> str | None:
     return text if _IDENTIFIER.fullmatch(text) else None
 
 
-def value(tree: Any, schema: Tree) -> Any:
-    """What an expression over a valid value of this schema is given."""
+TIMES = frozenset({"date", "date-time", "duration"})
+"""Formats of text that is a moment or a span. The library takes these by themselves, in lists and in maps, but not in
+objects, where they stay text: rules that name such a field are not evaluated."""
+
+
+def value(tree: Any, schema: Tree, *, inside: bool = False) -> Any:
+    """What an expression over a valid value of this schema is given; `inside` an object."""
     match tree:
         case dict() if isinstance(schema.get("additionalProperties"), dict):
-            return {name: value(part, schema["additionalProperties"]) for name, part in tree.items()}
+            return {name: value(part, schema["additionalProperties"], inside=inside) for name, part in tree.items()}
         case dict():
             declared = fields(schema)
             seen = {}
             for name, part in tree.items():
                 as_seen = escaped(name) if name in declared and part is not None else None
                 if as_seen is not None:
-                    seen[as_seen] = value(part, declared[name])
+                    seen[as_seen] = value(part, declared[name], inside=True)
             return seen
         case list():
             items = schema.get("items") or {}
-            return [value(item, items) for item in tree]
-        case str() if "format" in schema:
+            return [value(item, items, inside=inside) for item in tree]
+        case str() if "format" in schema and not (inside and schema["format"] in TIMES):
             return _formatted(tree, schema["format"])
         case int() if schema.get("type") == "number":
             return float(tree)

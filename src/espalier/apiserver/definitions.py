@@ -20,7 +20,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds a deleted definition until its objects are gone."""
 
 RULES_EVALUATED = "RulesEvaluated"
-"""Our own condition: False on definitions whose CEL rules call functions that are missing here."""
+"""Our own condition: False on definitions whose CEL rules need what is missing here."""
 
 _TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean"})
 _SCOPES = ("Cluster", "Namespaced")
@@ -68,11 +68,9 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
         status["acceptedNames"] = dict(spec["names"])
         say("NamesAccepted", True, "NoConflicts", "no conflicts found")
         say("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
-    missing = sorted(
-        {name for version in spec["versions"] for name in rule_problems.missing_functions(_schema_of(version))}
-    )
+    missing = sorted({name for version in spec["versions"] for name in rule_problems.missing(_schema_of(version))})
     if missing:
-        message = f"rules that call {', '.join(missing)} are stored; this API server does not evaluate them"
+        message = f"rules that need {', '.join(missing)} are stored; this API server does not evaluate them"
         say(RULES_EVALUATED, False, "NotSupported", message)
     else:
         conditions.pop(RULES_EVALUATED, None)

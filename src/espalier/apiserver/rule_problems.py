@@ -16,8 +16,8 @@ def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
     yield from _below(cel_values.whole(schema), root, "")
 
 
-def missing_functions(schema: Tree) -> set[str]:
-    """Functions of Kubernetes that rules of an accepted schema call, and that are missing here."""
+def missing(schema: Tree) -> set[str]:
+    """What rules of an accepted schema need that Kubernetes has and this server has not: names, mostly of functions."""
     return _missing(cel_values.whole(schema))
 
 
@@ -111,8 +111,8 @@ def _invalid(where: str, rule: Tree, detail: str) -> StatusCause:
 
 def _is_field(schema: Tree, text: str) -> bool:
     steps = field_path(text)
-    if not steps:
-        return False
+    if not steps or (steps[0] == "metadata" and len(steps) > 1):
+        return False  # of metadata, a schema declares nothing
     for step in steps:
         below = cel_values.fields(schema).get(str(step)) or schema.get("additionalProperties")
         if not isinstance(below, dict):

@@ -25,9 +25,12 @@ BLOCKING = frozenset(
 )
 """Reasons of a schema's causes after which rules would stumble over the object's form."""
 
+ROOT = "<nil>"
+"""How Kubernetes writes the path of the object itself."""
+
 NOT_CHECKED = failures.cause(
     "FieldValueInvalid",
-    "<nil>",
+    ROOT,
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
     "errors to complete validation",
 )
@@ -154,9 +157,9 @@ def _here(place: Place, new: Any, old: Any, node: Node | None, path: str, same: 
         except cel.EvaluationError as error:
             shown = failures.shown(place.schema.get("type") or "")
             message = f"Invalid value: {shown}: {error} evaluating rule: {rule.message}"
-            cause = failures.cause("FieldValueInvalid", path, message)
+            cause = failures.cause("FieldValueInvalid", path or ROOT, message)
         else:
-            cause = _cause(rule, _message(rule, self_, was, has_old), new, path + rule.path)
+            cause = _cause(rule, _message(rule, self_, was, has_old), new, (path + rule.path).removeprefix(".") or ROOT)
         yield Found(cause, is_old=same and not rule.expression.uses_old)
 
 

@@ -22,7 +22,7 @@ from espalier.apiserver.core import Core, Steps, inward, outward
 from espalier.apiserver.finishing import Draft, Finisher, manager_of
 from espalier.apiserver.managers import Managers
 from espalier.apiserver.registry import ServedKind
-from espalier.apiserver.requests import APPLY, Ask
+from espalier.apiserver.requests import APPLY, Ask, attributes_of
 from espalier.apiserver.scaling import scale_of, set_replicas
 from espalier.apiserver.tidying import Tidying
 from espalier.kube.errors import ServerFailure, Status
@@ -115,6 +115,8 @@ class Writer:
                 uid = config["metadata"]["uid"]
                 sentence = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 raise failures.conflict(ask.kind.resource, ask.name, sentence)
+            if old is None:
+                self._require_right_to_create(ask)
             before, owned = self._opened(old, ask.kind) if old is not None else ({}, {})
             new, after = managers.applied(
                 before,
@@ -137,6 +139,11 @@ class Writer:
                     answer.status = 201
                 return answer
         raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
+
+    def _require_right_to_create(self, ask: Ask) -> None:
+        """Who may patch may not for that reason make what is not there."""
+        if not self._core.authorizer(replace(attributes_of(ask), verb="create"), ask.user):
+            raise failures.forbidden(ask.user, "create", ask.kind.resource, "", ask.namespace, ask.name)
 
     # What a new object starts from.
 

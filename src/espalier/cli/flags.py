@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,28 @@ Releases = Annotated[
         help="Folder with a releases manifest (releases.yaml and what it names), instead of that of this build.",
     ),
 ]
+
+
+Namespaces = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name=["--namespace", "-n"],
+        help="Only Clusters of these namespaces: names by comma, or the flag several times. Else those of all.",
+        negative="",
+    ),
+]
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def namespaces(given: Iterable[str]) -> tuple[str, ...]:
+    """The namespaces that `--namespace` names, once each. Raises `Usage` for what can't be one."""
+    names = dict.fromkeys(name for text in given for name in text.split(","))
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            allowed = "names of namespaces (lower case, digits and dashes), by comma"
+            raise Usage(f"--namespace: found {name!r}, allowed are {allowed}; leave the flag out to watch them all")
+    return tuple(names)
 
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}

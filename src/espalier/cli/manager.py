@@ -51,7 +51,7 @@ async def manager(
     controllers: Annotated[
         str, Parameter(help="Which controllers run here: names by comma, * all, -NAME not that.")
     ] = "*",
-    namespace: Annotated[str, Parameter(name=["--namespace", "-n"], help="Only Clusters of this namespace.")] = "",
+    namespace: flags.Namespaces = (),
     watch_filter: Annotated[str, Parameter(help="Only objects with this value of cluster.x-k8s.io/watch-filter.")] = "",
     isolation: Annotated[
         Isolation,
@@ -85,7 +85,7 @@ async def manager(
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, entropy = SystemClock(), random.SystemRandom()
-    options = Options(tuple(controllers.split(",")), namespace, watch_filter)
+    options = Options(tuple(controllers.split(",")), flags.namespaces(namespace), watch_filter)
     client = Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
     election = _election(access, options.lease_name(LEASE), clock, entropy) if leader_elect else None
     running = Manager(

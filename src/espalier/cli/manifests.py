@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -16,12 +17,15 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Resource
-from espalier.cli import output
+from espalier.cli import flags, output
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
-from espalier.kube.rights import trees
+from espalier.kube.rights import Right, trees
 
 NAME = "espalier-controller-manager"
+CLUSTERS_ROLE = f"{NAME}-clusters"
+"""Name of the Role in each watched namespace; the system's namespace, where there is another, may be one of them."""
+
 SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
@@ -46,47 +50,70 @@ def manifests(
     webhook_url: Annotated[
         str, Parameter(help="https://HOST:PORT of a manager that runs outside of the cluster.")
     ] = "",
+    namespace: flags.Namespaces = (),
 ) -> None:
     """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
 
+    With --namespace, the manager gets its rights on Clusters by a Role in each of these namespaces, which must be
+    there; its ClusterRole is left with the kinds that have no namespace.
+
     Example: `espalier manifests --image registry.example.com/espalier:v0.26.0 | kubectl apply -f -`
     """
+    namespaces = flags.namespaces(namespace)
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
     if webhook_url and (urlsplit(webhook_url).scheme != "https" or not urlsplit(webhook_url).hostname):
         raise Usage(
             f"--webhook-url: found {webhook_url!r}, allowed is https://HOST:PORT (API servers call nothing else)"
         )
-    webhooks = [tree for _, tree in webhook_configurations(webhook_url)]
-    objects = [*installed(), *webhooks, *(deployed(image) if image else [])]
+    webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
+    objects = [*installed(namespaces), *webhooks, *(deployed(image, namespaces) if image else [])]
     sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
 
 
-def installed() -> list[Tree]:
-    """Namespace, CRDs, ServiceAccount and its rights."""
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
-    group = core.CLUSTER_ROLE.group
+def installed(namespaces: Sequence[str] = ()) -> list[Tree]:
+    """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
+    everywhere = rights.CLUSTER_SCOPED if namespaces else rights.CLUSTER
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
         _object(core.SERVICE_ACCOUNT, NAME),
-        _object(core.CLUSTER_ROLE, NAME) | {"rules": trees([*rights.CLUSTER, *upgrades.rights.CLUSTER])},
-        _object(core.CLUSTER_ROLE_BINDING, NAME)
-        | {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": NAME}, "subjects": [subject]},
-        _object(core.ROLE, NAME) | {"rules": trees([*rights.SYSTEM, *upgrades.rights.SYSTEM])},
-        _object(core.ROLE_BINDING, NAME)
-        | {"roleRef": {"apiGroup": group, "kind": "Role", "name": NAME}, "subjects": [subject]},
+        *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", everywhere),
+        *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, [*rights.SYSTEM, *upgrades.rights.SYSTEM]),
+        *(
+            tree
+            for namespace in namespaces
+            for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rights.NAMESPACED)
+        ),
     ]
 
 
-def webhook_configurations(url: str = "") -> list[tuple[Resource, Tree]]:
+def _granted(
+    role: Resource, binding: Resource, name: str, namespace: str, granted: Sequence[Right]
+) -> tuple[Tree, Tree]:
+    """A role, and what gives it to the manager."""
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
+    reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
+    return (
+        _object(role, name, namespace) | {"rules": trees(granted)},
+        _object(binding, name, namespace) | {"roleRef": reference, "subjects": [subject]},
+    )
+
+
+def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> list[tuple[Resource, Tree]]:
     """The admission webhooks, reached at `url`, or at the Service when that is empty.
+
+    With `namespaces`, Clusters of other ones are not sent to this manager, which knows nothing about them.
 
     The manager writes the caBundle. They fail closed: a Cluster that nobody checked could become another cluster than
     asked for, while a manager that is away builds nothing in any case.
     """
     return [
-        (resource, _object(resource, name) | {"webhooks": [_webhook(url, verb, kind, path) for kind, path in hooks]})
+        (
+            resource,
+            _object(resource, name)
+            | {"webhooks": [_webhook(url, verb, kind, path, namespaces) for kind, path in hooks]},
+        )
         for resource, name, verb, hooks in (
             (
                 core.MUTATING_WEBHOOK_CONFIGURATION,
@@ -99,7 +126,7 @@ def webhook_configurations(url: str = "") -> list[tuple[Resource, Tree]]:
     ]
 
 
-def _webhook(url: str, verb: str, resource: Resource, path: str) -> Tree:
+def _webhook(url: str, verb: str, resource: Resource, path: str, namespaces: Sequence[str]) -> Tree:
     service = {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
     rule = {
         "apiGroups": [resource.group],
@@ -116,18 +143,25 @@ def _webhook(url: str, verb: str, resource: Resource, path: str) -> Tree:
         "sideEffects": "None",
         "timeoutSeconds": 10,
         "rules": [rule],
+        **({"namespaceSelector": _in(namespaces)} if namespaces and resource == Cluster.resource else {}),
     }
 
 
-def deployed(image: str) -> list[Tree]:
+def _in(namespaces: Sequence[str]) -> Tree:
+    by_name = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+    return {"matchExpressions": [by_name]}
+
+
+def deployed(image: str, namespaces: Sequence[str] = ()) -> list[Tree]:
     """The manager in the cluster: Service of its webhooks, and Deployment. Two replicas, of which one acts."""
     labels = {"app.kubernetes.io/name": NAME}
     probe = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10}
+    share = ["--namespace", ",".join(namespaces)] if namespaces else []
     container = {
         "name": "manager",
         "image": image,
         "command": ["espalier"],
-        "args": ["manager", "--webhook-address", f":{WEBHOOK_PORT}", "--health-address", f":{HEALTH_PORT}"],
+        "args": ["manager", "--webhook-address", f":{WEBHOOK_PORT}", "--health-address", f":{HEALTH_PORT}", *share],
         "ports": [
             {"name": "webhooks", "containerPort": WEBHOOK_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
@@ -164,6 +198,6 @@ def deployed(image: str) -> list[Tree]:
     ]
 
 
-def _object(resource: Resource, name: str) -> Tree:
-    metadata = {"name": name} | ({"namespace": SYSTEM_NAMESPACE} if resource.namespaced else {})
+def _object(resource: Resource, name: str, namespace: str = SYSTEM_NAMESPACE) -> Tree:
+    metadata = {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -6,14 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from jsonpath_ng.ext.parser import parse as parse_json_path
-from rich.console import Console
-from rich.table import Table as RichTable
 
 from espalier.cli.failures import Usage
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Tree = dict[str, Any]
 
@@ -29,6 +29,8 @@ def check_format(output: str) -> str:
 
 def console(*, stderr: bool = False) -> Console:
     """A console that colours on a terminal only, and never breaks words of a table that is piped."""
+    from rich.console import Console  # noqa: PLC0415  the formats for programs need not load it
+
     stream = sys.stderr if stderr else sys.stdout
     return Console(file=stream, highlight=False, soft_wrap=not stream.isatty())
 
@@ -91,6 +93,8 @@ def json_path(tree: Tree, template: str) -> str:
 def _expression(tree: Tree, expression: str) -> str:
     if expression[:1] == '"' and expression[-1:] == '"':
         return str(json.loads(expression))
+    from jsonpath_ng.ext.parser import parse as parse_json_path  # noqa: PLC0415  loading it takes long
+
     filtered = re.sub(r"@\.([\w.]+)\s*==\s*", r"@.\1 == ", expression)
     try:
         found = parse_json_path("$" + filtered if filtered[:1] in ".[" else filtered).find(tree)
@@ -105,6 +109,8 @@ def _text(value: Any) -> str:
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A plain table like kubectl's; the widest columns give way on a narrow terminal."""
+    from rich.table import Table as RichTable  # noqa: PLC0415
+
     table = RichTable(
         box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "", padding=(0, 3, 0, 0)
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from espalier.api.meta import Tree
+from espalier.clusters.names import PATCHES_ANNOTATION
 from espalier.clusters.preview.differing import FieldChange, ObjectChange, Verb
 from espalier.clusters.preview.duration import Duration
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Group
@@ -46,7 +47,7 @@ def write(planned: Sequence[Planned]) -> None:
     if not planned:
         sys.stdout.write("There are no clusters.\n")
         return
-    sys.stdout.write(f"{paper.summary([one.now for one in planned])}\n")
+    sys.stdout.write("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
 
 
 def _width() -> int:
@@ -84,11 +85,20 @@ class _Paper:
             else:
                 yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; what is there differs")
         if preview.groups:
-            yield "  Machines"
+            both = not preview.groups[0].name and len(preview.groups) > 1
+            order = " (workers once all of the control plane has its version)" if both and preview.workers_wait else ""
+            yield from self._sentence(f"Machines{order}")
             for group in preview.groups:
                 yield from self._group(group)
         if preview.duration is not None and preview.duration.seconds:
             yield from self._sentence(_estimate(preview.duration))
+        for what in preview.drift:
+            yield from self._marked("!", f"drifted, and left as it is: {what}")
+        for layer in preview.offered:
+            yield from self._sentence(f"Patch {layer.name} is offered: {layer.why}")
+            yield from self._wrapped(
+                f"To see what it changes, add {PATCHES_ANNOTATION}: {layer.name} and plan that.", 4
+            )
         for warning in preview.warnings:
             yield from self._marked("!", f"warning: {warning}")
         if preview.is_empty and not preview.stops:
@@ -124,8 +134,8 @@ class _Paper:
             if why not in ((SCALED_IN,), (GROUP_REMOVED,)):
                 yield from self._wrapped(f"because of {', '.join(why)}", 10)
 
-    def summary(self, previews: Sequence[Preview]) -> str:
-        """One line over all clusters."""
+    def summary(self, previews: Sequence[Preview]) -> list[str]:
+        """One line over all clusters, if it fits."""
         refused = sum(bool(preview.refusals) for preview in previews)
         objects = Counter(change.verb for preview in previews for change in (*preview.asked, *preview.objects))
         groups = [group for preview in previews for group in preview.groups]
@@ -139,7 +149,7 @@ class _Paper:
         counted = [f"{number} {word}" for word, number in machines.items() if number]
         text = f"objects: {', '.join(parts) or 'none'}; machines: {', '.join(counted) or 'none'}"
         clusters = f"{len(previews)} cluster{'s' if len(previews) != 1 else ''}"
-        return f"{clusters}; {text}" + (f"; {refused} refused" if refused else "")
+        return self._wrapped(f"{clusters}; {text}" + (f"; {refused} refused" if refused else ""), 0)
 
     def _marked(self, sign: str, text: str) -> Lines:
         first, *rest = self._wrapped(text, 6) if text else [""]
@@ -230,6 +240,7 @@ def _facts(preview: Preview) -> Tree:
         "warnings": list(preview.warnings),
         "asked": [_object(change) for change in preview.asked],
         "objects": [_object(change) for change in preview.objects],
+        "drift": list(preview.drift),
         "workloadCluster": None
         if preview.cni is None
         else {
@@ -238,7 +249,11 @@ def _facts(preview: Preview) -> Tree:
             "exact": preview.cni.is_exact,
             "objects": [_object(change) for change in preview.cni.objects],
         },
+        "offeredPatches": [
+            {"name": one.name, "why": one.why, "annotation": PATCHES_ANNOTATION} for one in preview.offered
+        ],
         "machines": [_machines(group) for group in preview.groups],
+        "workersWaitForControlPlane": preview.workers_wait,
         "estimate": None
         if preview.duration is None
         else {

@@ -24,9 +24,10 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.local.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
 from espalier.local.management import follow_newest, prepare
 from espalier.local.nspawn.addresses import AddressRange, BadRange
-from espalier.local.nspawn.bases import FindBase
+from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build as build_nodes
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
 from espalier.local.nspawn.state import State
@@ -63,6 +64,18 @@ class RealSettings:
     bridge: str = DEFAULT_BRIDGE
 
 
+class BuiltBases:
+    """What `espalier assets build` made."""
+
+    def find(self, version: str) -> Base:
+        """The base of a Kubernetes version. Raises `MissingAssets`."""
+        return find_base(version)
+
+    def all(self) -> list[Base]:
+        """Every base whose images have the names that kubeadm knows."""
+        return [base for base in find_bases() if base.repository == DEFAULT_REPOSITORY]
+
+
 @dataclass
 class RealWorld:
     """A running world of real nodes."""
@@ -74,7 +87,7 @@ class RealWorld:
     @classmethod
     @asynccontextmanager
     async def run(
-        cls, home: Home, settings: RealSettings, *, port: int, releases: Releases, find_base: FindBase
+        cls, home: Home, settings: RealSettings, *, port: int, releases: Releases, bases: NodeBases
     ) -> AsyncIterator[RealWorld]:
         """Start everything; ready when the block is entered. When it is left all of it stops, except for the nodes.
 
@@ -118,7 +131,7 @@ class RealWorld:
                 state=state,
                 addresses=addresses,
                 bridge=settings.bridge,
-                find_base=find_base,
+                bases=bases,
                 releases=releases,
             ):
                 manager.add(controller)

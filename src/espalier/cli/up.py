@@ -32,6 +32,8 @@ from espalier.runtime import logs
 
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
+REAL_START_SECONDS = 240.0
+"""A real management cluster is ready in about fifteen seconds on a machine that has nothing else to do."""
 
 
 class Nodes(StrEnum):
@@ -84,14 +86,15 @@ async def up(
     It is for trying and testing, never for production. Examples: `espalier up --detach`, `espalier up --nodes real`
     """
     logs.setup(level=log_level)
-    _fit(nodes, api_server)
+    fit(nodes, api_server)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
     home.create()
     if detach:
         arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
         arguments += ["--nodes", nodes, "--node-addresses", node_addresses]
-        await _detach(home, [*arguments, *(["--releases", str(releases)] if releases else [])])
+        arguments += ["--releases", str(releases)] if releases else []
+        await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
     with lock.hold(home.lock) as held, Progress() as progress:
         progress.wait("starting the API server and the controllers")
@@ -127,10 +130,9 @@ def _world(
 ) -> AbstractAsyncContextManager[RunningWorld]:
     # Imported here: the other commands need not load a whole world.
     if nodes is Nodes.REAL:
-        from espalier.cli.real_world import RealSettings, RealWorld  # noqa: PLC0415
-        from espalier.local.assets import find_base  # noqa: PLC0415
+        from espalier.cli.real_world import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
 
-        return RealWorld.run(home, RealSettings(node_addresses), port=port, releases=releases, find_base=find_base)
+        return RealWorld.run(home, RealSettings(node_addresses), port=port, releases=releases, bases=BuiltBases())
     from espalier.cli.world import World  # noqa: PLC0415
 
     left = state_of(home).nodes()
@@ -143,7 +145,7 @@ def _world(
     return World.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
 
 
-def _fit(nodes: Nodes, api_server: ApiServer | None) -> None:
+def fit(nodes: Nodes, api_server: ApiServer | None) -> None:
     """Raise `Usage` for a kind of API server that can't serve that kind of nodes."""
     if nodes is Nodes.REAL and api_server is ApiServer.EMBEDDED:
         raise Usage(
@@ -162,7 +164,7 @@ def _how_to_go_on(progress: Progress, home: Home) -> None:
     )
 
 
-async def _detach(home: Home, arguments: Sequence[str]) -> None:
+async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
     read, write = os.pipe()
     command = [sys.executable, "-m", "espalier.cli", "up", *arguments]
     with home.log.open("ab") as log:
@@ -181,11 +183,11 @@ async def _detach(home: Home, arguments: Sequence[str]) -> None:
         protocol = asyncio.StreamReaderProtocol(reader)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(read, "rb"))
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(seconds):
                 line = await reader.readline()
         except TimeoutError:
             process.kill()
-            raise Overdue(f"the world did not serve within {START_SECONDS:g} s; see {home.log}") from None
+            raise Overdue(f"the world did not serve within {seconds:g} s; see {home.log}") from None
         if not line:
             tail = home.log.read_text(errors="replace").splitlines()[-5:]
             raise Failure("the world did not start:\n" + "\n".join(tail) + f"\n(all of it: {home.log})")

@@ -19,13 +19,14 @@ from espalier.api import paths
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi.feature_gates import LOCAL_MODE, with_gates
 
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 
 _OWN_DOMAIN = "cluster.x-k8s.io"
 _TEMPLATE_HASH = "machine-template-hash"
+_LOCAL_MODE = "ControlPlaneKubeletLocalMode"
+_LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = (1, 31), (1, 36)
 _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
 
 
@@ -62,6 +63,8 @@ class MachineParts:
     version: str = ""
     bootstrap: Tree | None = None
     """Spec of the KubeadmConfig, or for machines of a MachineDeployment the reference to their template."""
+    is_completed: bool = False
+    """Whether Cluster API completes the bootstrap configuration by the version (`control_plane_bootstrap`)."""
     infrastructure: Template | None = None
     failure_domain: str = ""
     in_place: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +90,8 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
     reference = template.spec.infrastructure_ref
     return MachineParts(
         version=control_plane.spec.version,
-        bootstrap=_with_gates(msgspec.to_builtins(control_plane.spec.kubeadm_config_spec), control_plane.spec.version),
+        bootstrap=msgspec.to_builtins(control_plane.spec.kubeadm_config_spec),
+        is_completed=True,
         infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
         in_place={
             "labels": _given(template.metadata.labels) if template.metadata else {},
@@ -95,6 +99,18 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
     )
+
+
+def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
+    """The KubeadmConfig's spec that machines of a control plane get: its own, and what Cluster API adds by the version.
+
+    From 1.31 until it is always on (1.36) that is a feature gate of kubeadm, unless the spec says something about it.
+    """
+    if not _LOCAL_MODE_FROM <= _minor(version) < _LOCAL_MODE_BEFORE:
+        return spec
+    cluster = spec.get("clusterConfiguration") or {}
+    gates = {_LOCAL_MODE: True, **(cluster.get("featureGates") or {})}
+    return {**spec, "clusterConfiguration": {**cluster, "featureGates": gates}}
 
 
 def of_control_plane_machine(
@@ -160,27 +176,12 @@ def differences(current: Any, desired: Any, path: tuple[paths.Step, ...] = ()) -
         yield paths.render(path)
 
 
-def _without_new_gate(desired: Tree, current: Tree) -> Tree:
-    """A machine made before the provider knew the gate is not replaced for its sake."""
-    configuration: Tree = desired.get("clusterConfiguration") or {}
-    gates: Tree = configuration.get("featureGates") or {}
-    if LOCAL_MODE not in gates or LOCAL_MODE in ((current.get("clusterConfiguration") or {}).get("featureGates") or {}):
-        return desired
-    others = {name: value for name, value in gates.items() if name != LOCAL_MODE}
-    return desired | {"clusterConfiguration": configuration | {"featureGates": others}}
-
-
-def _with_gates(spec: Tree, version: str) -> Tree:
-    configuration: Tree = with_gates(spec.get("clusterConfiguration") or {}, version)
-    return spec | {"clusterConfiguration": configuration}
-
-
 def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:
     if current.version != desired.version:
         yield "version"
     if current.bootstrap is not None and desired.bootstrap is not None:
-        before = bootstrap_for_comparison(current.bootstrap)
-        after = bootstrap_for_comparison(_without_new_gate(desired.bootstrap, current.bootstrap))
+        # Of the machine's version, both: what follows from another version is no reason besides it.
+        before, after = (bootstrap_for_comparison(_bootstrap(parts, current.version)) for parts in (current, desired))
         yield from (f"bootstrap.{name}" for name in sorted(differences(before, after)))
     if (
         None not in (current.infrastructure, desired.infrastructure)
@@ -189,6 +190,16 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
         yield "infrastructure"
     if desired.failure_domain and current.failure_domain != desired.failure_domain:
         yield "failureDomain"
+
+
+def _bootstrap(parts: MachineParts, version: str) -> Tree:
+    spec = parts.bootstrap or {}
+    return control_plane_bootstrap(spec, version) if parts.is_completed else spec
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.removeprefix("v").split(".")
+    return int(major), int(minor)
 
 
 def _as_join(init: Tree) -> Tree:

@@ -24,6 +24,11 @@ def next_name(name: str) -> str:
     return f"{match[1]}-{int(match[2]) + 1}" if match else f"{name}-1"
 
 
+def are_of_one_series(one: str, other: str) -> bool:
+    """Whether two names differ in their number alone: templates of the same machines, one after the other."""
+    return next_name(one).rpartition("-")[0] == next_name(other).rpartition("-")[0]
+
+
 def choose_name(first: str, referenced: str | None, existing: Mapping[str, bool]) -> str:
     """The name under which desired content is found or written.
 

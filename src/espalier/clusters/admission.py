@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from espalier.api import schema
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key
@@ -15,14 +17,16 @@ from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, messages, releases, unsupported
+from espalier.clusters.rules import changes, content, messages, releases, unsupported, wishes
 from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import kubernetes_versions, release_name
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from espalier.runtime.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from espalier.runtime.webhooks import Webhooks
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
@@ -80,21 +84,25 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
+        wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            same = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
-            return AdmissionResponse(warnings=(summary.NOTHING,) if same else ())
+            return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        warnings = (*unsupported.warnings(new.spec), *releases.warnings(new, management))
+        warnings = (*wished, *unsupported.warnings(new.spec), *releases.warnings(new, management))
         if violations:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
-        elif request.dry_run:
-            warnings = (*warnings, *summary.sentences(self._observer.scope_of(request.object)))
-        return AdmissionResponse(warnings=warnings)
+        return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
+
+    def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
+        """What would happen, for those who only ask."""
+        asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
+        if asks and request.object is not None and self._observer.is_filled:
+            yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
@@ -129,6 +137,11 @@ class Admission:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
+            return
+        for taken in self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)).taken:
+            message = f"{taken} belongs to another cluster; names of clusters are unique in all namespaces"
+            yield Violation("metadata.name", new.metadata.name, "", f"{message}, choose another")
+            return
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""
@@ -164,9 +177,9 @@ def validate_release(request: AdmissionRequest) -> AdmissionResponse:
 def _release_name(release: EKSARelease) -> list[Violation]:
     version, name = release.spec.version, release.metadata.name
     if releases.parsed(version) is None:
-        return [Violation("spec.version", version, "a version like v0.26.0", messages.NOT_SEMVER)]
+        return [Violation("spec.version", version, "a version like v0.26.0", sentences.NOT_SEMVER)]
     if name != release_name(version):
-        return [Violation("metadata.name", name, release_name(version), messages.RELEASE_NAME)]
+        return [Violation("metadata.name", name, release_name(version), sentences.RELEASE_NAME)]
     return []
 
 
@@ -177,7 +190,7 @@ def _changed_facts(old: Object, new: Object) -> list[Violation]:
             f"spec.{field}",
             schema.shown(after[field]) if field in after else "nothing",
             schema.shown(before[field]) if field in before else "nothing",
-            messages.RELEASE_CHANGED,
+            sentences.RELEASE_CHANGED,
         )
         for field in sorted(before.keys() | after.keys())
         if before.get(field) != after.get(field)
@@ -197,7 +210,7 @@ def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:
     for index, entry in enumerate(bundles.spec.versions_bundles):
         if entry.kube_version in seen:
             field = f"spec.versionsBundles[{index}].kubeVersion"
-            violations.append(Violation(field, entry.kube_version, "", "the version is given twice"))
+            violations.append(Violation(field, entry.kube_version, "", sentences.VERSION_TWICE))
         seen.add(entry.kube_version)
     return _refusal(request.object, violations) if violations else AdmissionResponse()
 

@@ -10,6 +10,7 @@ from espalier.clusters.admission import Admission
 from espalier.clusters.design import Provider
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.looks import Looks
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
 from espalier.clusters.render import PROVIDERS
@@ -44,7 +45,9 @@ def build(
         manager.caches, releases, manager.options, providers=providers, isolation=isolation, layers=layers
     )
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
-    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, copies_kubeconfigs)
+    looks = Looks(remotes)
+    manager.add(looks)
+    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, looks, copies_kubeconfigs)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if webhooks is not None:
         Admission(observer).serve(webhooks)

@@ -9,7 +9,7 @@ import msgspec
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters import names, synced
 from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.status import status_of
 from espalier.clusters.steps import DELETION, LIFE
@@ -34,6 +34,7 @@ def controller(
     reconciler = Reconciler(tools)
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
     tools.observer.watched_by(made)
+    tools.looks.when_done = made.enqueue
     return made
 
 
@@ -51,6 +52,7 @@ class Reconciler:
             return Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
         if scope is None:
             self._tools.remotes.drop(key)
+            self._tools.looks.forget(key)
             return Done()
         p = Pass(self._tools, scope)
         outcome = await self._act(p)
@@ -74,7 +76,7 @@ class Reconciler:
     async def _report(self, p: Pass, outcome: Outcome) -> None:
         """Write the status where it differs, and tell what became true or failed."""
         old = p.scope.status
-        new = status_of(p.scope, outcome, self._tools.clock.now())
+        new = status_of(p.scope, outcome, self._tools.clock.now(), p.synced)
         try:
             written = await self._tools.writer.report(p.scope.object, old, new)
         except NotFound:
@@ -85,6 +87,8 @@ class Reconciler:
             before = conditions.get(old.conditions, condition.type)
             if condition.type in _TOLD and _became_true(before, condition):
                 p.event("Normal", condition.type, condition.message)
+            elif condition.reason == synced.DRIFTED and (before is None or before.message != condition.message):
+                p.event("Warning", synced.DRIFTED, condition.message)
         if new.failure_reason and new.failure_reason != old.failure_reason:
             p.event("Warning", new.failure_reason, new.failure_message or "")
 

@@ -24,12 +24,17 @@ GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 PATCHES_ANNOTATION = f"{GROUP}/patches"
 """On the Cluster, by people: names of patch layers that it consents to, by comma. Counts as content."""
 
+DRIFT_ANNOTATION = f"{GROUP}/drift"
+"""On the Cluster, by people: what is done about drift, a value of `drift.Policy`. No content."""
+
 # Conditions of a Cluster.
 READY = "Ready"
 CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
 CONTROL_PLANE_READY = "ControlPlaneReady"
 DEFAULT_CNI_CONFIGURED = "DefaultCNIConfigured"
 WORKERS_READY = "WorkersReady"
+SYNCED = "Synced"
+"""Whether what was made is as it is rendered. No part of Ready."""
 
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import semver
@@ -29,11 +30,13 @@ from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Releases, release_name
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
 from espalier.runtime.predicates import annotations_changed, any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+
+if TYPE_CHECKING:
+    from espalier.runtime.controller import Controller
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
@@ -89,11 +92,10 @@ class Observer:
         self._isolation = isolation
         self._layers = layers
         self._options = options or Options()
-        # Names are unique in all namespaces, whatever share of them this process has.
-        everywhere = "" if self._options.namespace else None
         indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
-        self.all_clusters = caches.of(eksa.Cluster.resource, everywhere, indexes=indexes)
+        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells (`_taken`).
+        self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
         self.eksa_releases = caches.of(EKSARelease.resource)
         self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
@@ -180,6 +182,11 @@ class Observer:
             return tuple(self._layers)
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self._release_of(cluster.spec), consents)
+
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """Names of the patches that this manager has."""
+        return tuple(layer.name for layer in self._layers if layer.is_patch)
 
     def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
         """The patches that a cluster could have and does not consent to."""

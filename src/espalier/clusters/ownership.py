@@ -81,15 +81,15 @@ def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[pat
     """`fields` is the set of owned fields below this path; without any, the whole value is owned."""
     inner = {key: below for key, below in fields.items() if key != "."}
     if not inner or type(wanted) is not type(live):
-        if wanted != live:
-            yield paths.render(path)
+        yield from _unequal(wanted, live, path)
     elif isinstance(wanted, dict):
         owned = {key[2:]: below for key, below in inner.items()}
         for name in owned.keys() | wanted.keys():
             if name in owned and name in wanted:
                 yield from _differences(wanted[name], live.get(name), owned[name], (*path, name))
             else:
-                yield paths.render((*path, name))
+                below = (*path, name)
+                yield from list(_unequal(wanted.get(name), live.get(name), below)) or [paths.render(below)]
     elif len(wanted) != len(inner):
         yield paths.render(path)
     else:
@@ -119,6 +119,15 @@ def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
         asked = {identity(item) for item in wanted}
         return [*ours, *(item for name, item in there.items() if name not in below and name not in asked)]
     return wanted
+
+
+def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
+    """Where two values differ, as deep as both are objects. Who edits a field takes it from us, so it is not ours."""
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        for name in wanted.keys() | live.keys():
+            yield from _unequal(wanted.get(name), live.get(name), (*path, name))
+    elif wanted != live:
+        yield paths.render(path)
 
 
 def _item(items: list[Any], key: str) -> Any:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
+from espalier.api.meta import Condition
 from espalier.clusters import gate, names, plan
+from espalier.clusters.looks import Looks
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.scope import Scope
@@ -26,6 +28,7 @@ class Tools:
     remotes: RemoteClients
     recorder: Recorder
     clock: Clock
+    looks: Looks
     copies_kubeconfigs: bool = True
     """Whether a copy of each kubeconfig lies beside its Cluster."""
 
@@ -36,6 +39,8 @@ class Pass:
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self.tools = tools
         self.scope = scope
+        self.synced: Condition | None = None
+        """Whether what was made is as it is rendered, once that was looked at."""
         self._mark = scope.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
 
     async def open_gate(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,8 +19,6 @@ from espalier.clusters.design import Design, group_name
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
-
-K = TypeVar("K", bound=KubeObject)
 
 
 class Change(NamedTuple):
@@ -46,28 +44,42 @@ class Removal(NamedTuple):
         return f"deleted {self.resource.kind} {self.object.key}"
 
 
-def control_plane(design: Design, machinery: Machinery) -> list[KubeObject]:
+def fresh_name(machinery: Machinery, wanted: KubeObject, referenced: str | None) -> str:
+    """The template in use if it has the wanted content, else the next name: content never changes under a name."""
+    body = msgspec.to_builtins(wanted)
+    live: Mapping[str, Object] = machinery.of(wanted.resource)
+    existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
+    return templates.choose_name(wanted.metadata.name, referenced, existing)
+
+
+Naming: TypeAlias = Callable[[Machinery, KubeObject, str | None], str]
+"""Under which name a template is written, given the name of the one that is referred to."""
+
+
+def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_name) -> list[KubeObject]:
     """Everything that the cluster has once; the objects to which others refer come first."""
     wanted = rendered(design)
     live = machinery.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
-    template = _template(machinery, wanted.machine_template, referenced)
+    template = wanted.machine_template
+    template.metadata.name = naming(machinery, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy)
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
-def worker_groups(design: Design, machinery: Machinery) -> list[KubeObject]:
+def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_name) -> list[KubeObject]:
     """Everything of the groups of workers; the objects to which others refer come first."""
     wanted: list[KubeObject] = []
     strategies = {group_name(group): group.upgrade_rollout_strategy for group in design.groups}
     for group in rendered(design).groups:
         live = machinery.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
-        machines = _template(machinery, group.machine_template, spec.infrastructure_ref.name if spec else None)
+        machines, bootstrap = group.machine_template, group.config_template
+        machines.metadata.name = naming(machinery, machines, spec.infrastructure_ref.name if spec else None)
         referenced = spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None
-        bootstrap = _template(machinery, group.config_template, referenced)
+        bootstrap.metadata.name = naming(machinery, bootstrap, referenced)
         of_machines = group.deployment.spec.template.spec
         of_machines.infrastructure_ref.name = machines.metadata.name
         if of_machines.bootstrap.config_ref is not None:
@@ -133,15 +145,6 @@ def leftovers(machinery: Machinery) -> list[Removal]:
         for object_ in objects.values()
         if object_.metadata.deletion_timestamp is None
     ]
-
-
-def _template(machinery: Machinery, wanted: K, referenced: str | None) -> K:
-    """The template with the wanted content under the name of that in use, or the next name."""
-    body = msgspec.to_builtins(wanted)
-    live: Mapping[str, Object] = machinery.of(wanted.resource)
-    existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
-    wanted.metadata.name = templates.choose_name(wanted.metadata.name, referenced, existing)
-    return wanted
 
 
 def _others(resource: Resource, machinery: Machinery, wanted: set[str]) -> list[Removal]:

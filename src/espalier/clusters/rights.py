@@ -22,17 +22,25 @@ from espalier.kube.rights import APPLY, FOLLOW, Right
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
 MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"
 
-CLUSTER: tuple[Right, ...] = (
-    Right((Cluster.resource,), (*FOLLOW, "patch")),
-    Right((Cluster.resource,), ("patch",), "status"),
-    Right(tuple(DATACENTERS.values()), (*FOLLOW, "patch")),
+CLUSTER_SCOPED: tuple[Right, ...] = (
     Right((EKSARelease.resource,), (*FOLLOW, "create")),
-    Right((SECRET,), APPLY),
-    Right((CORE_EVENT,), APPLY),
     Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
     Right((MUTATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(MUTATING_WEBHOOKS,)),
 )
-"""In all namespaces."""
+"""Of kinds that have no namespace: releases are read to choose components by, and those of the build are created; the
+authority that signs the webhooks' certificate is written into their configurations. No Role can grant these."""
+
+NAMESPACED: tuple[Right, ...] = (
+    Right((Cluster.resource,), (*FOLLOW, "patch")),
+    Right((Cluster.resource,), ("patch",), "status"),
+    Right(tuple(DATACENTERS.values()), (*FOLLOW, "patch")),
+    Right((SECRET,), APPLY),
+    Right((CORE_EVENT,), APPLY),
+)
+"""In each namespace whose Clusters are watched."""
+
+CLUSTER: tuple[Right, ...] = (*NAMESPACED, *CLUSTER_SCOPED)
+"""In all namespaces, for a manager that watches all."""
 
 SYSTEM: tuple[Right, ...] = (
     Right((Bundles.resource,), (*FOLLOW, "create")),

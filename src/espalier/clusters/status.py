@@ -9,7 +9,7 @@ from typing import Literal
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
-from espalier.clusters import names, readiness
+from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import problem
 from espalier.runtime import conditions as condition_list
@@ -24,8 +24,11 @@ ORDER = (
 """The parts of Ready, in the order in which they come true."""
 
 
-def status_of(scope: Scope, outcome: Outcome, now: datetime) -> ClusterStatus:
-    """The status after a pass. Equal scopes and outcomes give an equal status, but for times of transitions."""
+def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition | None = None) -> ClusterStatus:
+    """The status after a pass. Equal scopes and outcomes give an equal status, but for times of transitions.
+
+    `compared` is Synced, when the pass compared what was made with what is rendered.
+    """
     parts = readiness.conditions(scope)
     ready = _ready(scope, parts, outcome)
     failed = isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES
@@ -34,7 +37,7 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime) -> ClusterStatus:
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
-        conditions=_with_times(scope, [*parts, ready], now),
+        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)])], now),
         phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
         spec_valid=True if is_done else _spec_valid(scope),
         ready=ready.status == "True",
@@ -124,7 +127,7 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
     for part in parts:
         part.observed_generation = scope.generation
         found = condition_list.set(found, part, now)
-    return sorted(found, key=lambda part: [*ORDER, names.READY].index(part.type))
+    return sorted(found, key=lambda part: [*ORDER, names.READY, names.SYNCED].index(part.type))
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

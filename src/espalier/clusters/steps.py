@@ -14,6 +14,7 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, in_place, names, plan, readiness
 from espalier.clusters.design import Design
+from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
 from espalier.clusters.status import first_obstacle
@@ -103,7 +104,7 @@ async def leave_settled(p: Pass) -> Outcome:
     if not p.scope.is_settled:
         return Continue()
     await p.close_gate()  # writes only when the cluster is adopted
-    return Done()
+    return await oversee(p)
 
 
 async def check(p: Pass) -> Outcome:
@@ -191,7 +192,8 @@ async def remove_unused_templates(p: Pass) -> Outcome:
 async def settle(p: Pass) -> Outcome:
     """What was asked for at the beginning of the pass is there: the gate is closed upon it."""
     await p.close_gate()
-    return Continue()
+    await oversee(p)
+    return Done()
 
 
 LIFE = (

@@ -10,15 +10,17 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from espalier.kube.access import Access
 from espalier.kube.kubeconfig_entries import ContextFields, Entry, Kind, KubeconfigError, access_of, encode_data
-from espalier.kube.pki import KeyPair
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+if TYPE_CHECKING:
+    from espalier.kube.pki import KeyPair
 
 
 class _Loader(yaml.CSafeLoader):

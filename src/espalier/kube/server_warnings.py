@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-import structlog
-
 _WARNING = re.compile(r'\b299\s+\S+\s+"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 _REMEMBERED = 1000
-
-_log = structlog.get_logger("espalier.kube")
 
 
 def warnings_of(headers: Mapping[str, str]) -> Iterator[str]:
@@ -32,4 +28,6 @@ class WarningLog:
         """Log `text` unless it was logged before."""
         if text not in self._seen and len(self._seen) < _REMEMBERED:
             self._seen.add(text)
-            _log.warning("the API server warns", text=text)
+            import structlog  # noqa: PLC0415  it takes long to load, and warnings are rare
+
+            structlog.get_logger("espalier.kube").warning("the API server warns", text=text)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import jsonpatch
 import msgspec
 from msgspec import Raw
 
@@ -142,6 +141,8 @@ def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> byt
                 details |= {"name": object_.name, "kind": object_.kind}
             answer["status"]["details"] = details
     elif response.changed is not None and object_ is not None:
+        import jsonpatch  # noqa: PLC0415  needed where answers go over the wire
+
         patch = jsonpatch.make_patch(object_.tree, response.changed).patch
         if patch:
             answer["patchType"] = "JSONPatch"

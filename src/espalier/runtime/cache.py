@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from espalier.api.resource import Key, Resource
@@ -20,7 +20,7 @@ from espalier.runtime import selectors
 from espalier.runtime.indexed import IndexedObjects
 from espalier.runtime.mapping import Index
 from espalier.runtime.options import Options
-from espalier.runtime.reflector import Reflector, Source
+from espalier.runtime.reflector import Mirror, Reflector, Source
 from espalier.runtime.transforms import Transform, strip_managed_fields
 
 Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
@@ -36,9 +36,8 @@ class Cache:
         self._objects = IndexedObjects()
         self._handlers: list[Handler] = []
         self._synced = asyncio.Event()
-        self._position = ""
+        self._mirrors = {namespace: _Mirror(self, namespace) for namespace in source.shares}
         self._written: dict[Key, int] = {}  # own writes that the watch has not shown yet
-        self._unlisted: dict[Key, None] = {}
 
     @property
     def synced(self) -> bool:
@@ -83,7 +82,10 @@ class Cache:
     def wrote(self, object_: Object) -> None:
         """Take over what a write returned: reads of its key never go back behind it. Only what the source selects."""
         version = _number(object_.resource_version)
-        if version is None or version <= (_number(self._position) or 0) or not self._selects(object_):
+        if version is None or not self._selects(object_):
+            return
+        mirror = self._mirrors[object_.namespace if self.source.namespaces else None]
+        if version <= (_number(mirror.position) or 0):
             return
         key = object_.key
         present = self._objects.get(key)
@@ -92,37 +94,61 @@ class Cache:
         self._written[key] = version
         self._put(Object(object_.raw))
 
-    # What the reflector calls.
+    @property
+    def mirrors(self) -> Mapping[str | None, Mirror]:
+        """What reflectors tell of each namespace that is followed by itself; None stands for all at once."""
+        return self._mirrors
+
+    # The one mirror of a cache that is followed as a whole.
+
+    @property
+    def _sole(self) -> _Mirror:
+        (mirror,) = self._mirrors.values()
+        return mirror
 
     def begin_list(self) -> None:
         """A list shows all that was written before it was asked for."""
-        self._written.clear()
-        self._unlisted = dict.fromkeys(self._objects.keys)
+        self._sole.begin_list()
 
     def listed(self, objects: Sequence[Object]) -> None:
         """A page of the list: only differences are told."""
-        for object_ in objects:
-            key = object_.key
-            self._unlisted.pop(key, None)
-            present = self._objects.get(key)
-            if present is not None and present.resource_version == object_.resource_version:
-                continue
-            if self._written.get(key, 0) > (_number(object_.resource_version) or 0):
-                continue
-            self._put(object_)
+        self._sole.listed(objects)
 
     def end_list(self, resource_version: str) -> None:
         """What the list did not name was deleted while nobody watched."""
-        self._position = resource_version
-        for key in self._unlisted:
-            if key not in self._written:
-                self._remove(key, None)
-        self._unlisted = {}
-        self._synced.set()
+        self._sole.end_list(resource_version)
 
     def happened(self, type: EventType, object: Object) -> None:
         """An event of the watch."""
-        self._position = object.resource_version
+        self._sole.happened(type, object)
+
+    # What the mirrors call.
+
+    def _begin(self, namespace: str | None) -> dict[Key, None]:
+        """Gives the keys of which a list will tell."""
+        if namespace is None:
+            self._written.clear()
+            return dict.fromkeys(self._objects.keys)
+        for key in [key for key in self._written if key.namespace == namespace]:
+            del self._written[key]
+        return {key: None for key in self._objects.keys if key.namespace == namespace}
+
+    def _show(self, object_: Object) -> None:
+        key = object_.key
+        present = self._objects.get(key)
+        if present is not None and present.resource_version == object_.resource_version:
+            return
+        if self._written.get(key, 0) <= (_number(object_.resource_version) or 0):
+            self._put(object_)
+
+    def _end(self, unlisted: Iterable[Key]) -> None:
+        for key in unlisted:
+            if key not in self._written:
+                self._remove(key, None)
+        if all(mirror.position for mirror in self._mirrors.values()):
+            self._synced.set()
+
+    def _event(self, type: EventType, object: Object) -> None:
         if type == "BOOKMARK":
             return
         if self._written and self._knows(object, type):
@@ -161,17 +187,44 @@ class Cache:
 
     def _selects(self, object_: Object) -> bool:
         source = self.source
-        if source.namespace and object_.namespace != source.namespace:
+        if source.namespaces and object_.namespace not in source.namespaces:
             return False
         if source.fields and object_.key not in self._objects:
             return False
         return not source.labels or selectors.parse(source.labels)(object_.metadata.labels)
 
 
+class _Mirror:
+    """One reflector's share of a cache: a namespace, or everything."""
+
+    def __init__(self, cache: Cache, namespace: str | None) -> None:
+        self._cache = cache
+        self._namespace = namespace
+        self._unlisted: dict[Key, None] = {}
+        self.position = ""
+
+    def begin_list(self) -> None:
+        self._unlisted = self._cache._begin(self._namespace)
+
+    def listed(self, objects: Sequence[Object]) -> None:
+        for object_ in objects:
+            self._unlisted.pop(object_.key, None)
+            self._cache._show(object_)
+
+    def end_list(self, resource_version: str) -> None:
+        self.position = resource_version
+        self._cache._end(self._unlisted)
+        self._unlisted = {}
+
+    def happened(self, type: EventType, object: Object) -> None:
+        self.position = object.resource_version
+        self._cache._event(type, object)
+
+
 class Caches:
     """The caches of one client. `of` may be called at any time; what it gives is filled while `run` runs.
 
-    `options.namespace` is where namespaced kinds are watched when no namespace is named.
+    `options.namespaces` are where namespaced kinds are watched when no namespace is named.
     """
 
     def __init__(self, client: Client, *, entropy: random.Random | None = None, options: Options | None = None) -> None:
@@ -198,11 +251,10 @@ class Caches:
         `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller is
         there for, not for those that it only reads.
         """
-        if resource.namespaced and namespace is None:
-            namespace = self._options.namespace or None
+        namespaces = self._options.namespaces if namespace is None else tuple(filter(None, [namespace]))
         if sharded and self._options.labels:
             labels = f"{labels},{self._options.labels}" if labels else self._options.labels
-        source = Source(resource, namespace if resource.namespaced else None, labels, fields)
+        source = Source(resource, namespaces if resource.namespaced else (), labels, fields)
         cache = self._caches.get((source, transform))
         if cache is None:
             selectors.parse(labels)
@@ -242,12 +294,13 @@ class Caches:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _follow(self, cache: Cache) -> None:
-        reflector = Reflector(self._client, cache.source, cache, self._entropy)
-        task = asyncio.get_running_loop().create_task(
-            reflector.run(), name=f"watch {cache.source.resource.group_resource}"
-        )
-        self._tasks[task] = None
-        task.add_done_callback(self._ended)
+        for namespace, mirror in cache.mirrors.items():
+            reflector = Reflector(self._client, cache.source, mirror, self._entropy, namespace)
+            task = asyncio.get_running_loop().create_task(
+                reflector.run(), name=f"watch {cache.source.resource.group_resource}"
+            )
+            self._tasks[task] = None
+            task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)

@@ -14,13 +14,13 @@ _LEASE_NAME_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`--controllers`, `--namespace` and `--watch-filter`. The defaults take everything.
+    """`--controllers`, `--namespace` (several) and `--watch-filter`. The defaults take everything.
 
     `controllers` is as for kube-controller-manager: names, `*` for all, `-name` for all but that one.
     """
 
     controllers: tuple[str, ...] = ("*",)
-    namespace: str = ""
+    namespaces: tuple[str, ...] = ()
     watch_filter: str = ""
 
     def enables(self, controller: str) -> bool:
@@ -38,7 +38,7 @@ class Options:
         """The name of the Lease of this share: managers of different shares do not wait for each other."""
         if self == Options():
             return base
-        words = [self.namespace, self.watch_filter, *(() if self.controllers == ("*",) else self.controllers)]
+        words = [*sorted(self.namespaces), self.watch_filter, *(() if self.controllers == ("*",) else self.controllers)]
         slug = re.sub("[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[: _LEASE_NAME_LIMIT - len(base)]
-        share = "\0".join((self.namespace, self.watch_filter, *sorted(self.controllers)))
+        share = "\0".join((",".join(sorted(self.namespaces)), self.watch_filter, *sorted(self.controllers)))
         return f"{base}-{slug}-{hashlib.sha256(share.encode()).hexdigest()[:6]}"

@@ -13,8 +13,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import Expired, KubeError
@@ -28,17 +26,20 @@ _GRACE = 30.0
 _AT_ONCE = 1.0  # a watch that ends that early without a word is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
-_log = structlog.get_logger("espalier.cache")
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is mirrored: a collection, whole or by namespace and selectors."""
+    """What is mirrored: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
 
     resource: Resource
-    namespace: str | None = None
+    namespaces: tuple[str, ...] = ()
     labels: str = ""
     fields: str = ""
+
+    @property
+    def shares(self) -> tuple[str | None, ...]:
+        """What is followed by itself: each namespace, or None for all at once."""
+        return self.namespaces or (None,)
 
 
 class Mirror(Protocol):
@@ -60,9 +61,12 @@ class Mirror(Protocol):
 class Reflector:
     """Follows one source for one mirror."""
 
-    def __init__(self, client: Client, source: Source, mirror: Mirror, entropy: random.Random) -> None:
+    def __init__(
+        self, client: Client, source: Source, mirror: Mirror, entropy: random.Random, namespace: str | None = None
+    ) -> None:
         self._client = client
         self._source = source
+        self._namespace = namespace
         self._mirror = mirror
         self._entropy = entropy
         self._position = ""  # the resource version to watch from; empty: list first
@@ -89,7 +93,7 @@ class Reflector:
         self._mirror.begin_list()
         resource_version = ""
         pages = self._client.pages(
-            source.resource, source.namespace, labels=source.labels, fields=source.fields, limit=self._page
+            source.resource, self._namespace, labels=source.labels, fields=source.fields, limit=self._page
         )
         async with aclosing(pages):
             async for page in pages:
@@ -105,7 +109,7 @@ class Reflector:
         started = loop.time()
         events = self._client.watch(
             source.resource,
-            source.namespace,
+            self._namespace,
             resource_version=begun_from,
             labels=source.labels,
             fields=source.fields,
@@ -128,7 +132,9 @@ class Reflector:
     async def _pause(self, error: Exception | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._entropy.random())
         self._failures = min(self._failures + 1, 16)
-        _log.warning(
+        import structlog  # noqa: PLC0415  whoever fills caches by hand need not load it
+
+        structlog.get_logger("espalier.cache").warning(
             "watch interrupted",
             resource=self._source.resource.group_resource,
             error=str(error) if error else "the server ended the watch at once",

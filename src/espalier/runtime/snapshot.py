@@ -32,7 +32,7 @@ class Snapshot(Caches):
             source = cache.source
             of_kind = by_kind.get((source.resource.api_version, source.resource.kind), ())
             cache.begin_list()
-            cache.listed([one for one in of_kind if source.namespace in (None, "", one.namespace)])
+            cache.listed([one for one in of_kind if not source.namespaces or one.namespace in source.namespaces])
             cache.end_list("0")
 
     def put(self, object_: Object) -> None:
@@ -42,7 +42,7 @@ class Snapshot(Caches):
             source = cache.source
             if source.resource.kind != object_.kind or source.resource.api_version != object_.head.api_version:
                 continue
-            if source.namespace in (None, "", object_.namespace):
+            if not source.namespaces or object_.namespace in source.namespaces:
                 cache.happened("MODIFIED", Object(object_.raw))
 
 

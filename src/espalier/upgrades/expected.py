@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusterapi.feature_gates import with_gates
-from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME
+from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
 from espalier.kube.merging import difference
 from espalier.upgrades import names
 
@@ -53,7 +52,7 @@ def control_plane_machine(control_plane: Tree, version: str) -> Tree:
 
 def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tree:
     """Spec of the KubeadmConfig of such a machine: of init and join the one that it has; gates as of the version."""
-    wanted: Tree = {**(control_plane.get("kubeadmConfigSpec") or {})}
+    wanted = {**control_plane_bootstrap(control_plane.get("kubeadmConfigSpec") or {}, version)}
     for section in ("initConfiguration", "joinConfiguration"):
         if section not in present:
             wanted.pop(section, None)
@@ -62,7 +61,7 @@ def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tr
             name: present["joinConfiguration"][name] for name in _OWN_OF_JOIN if name in present["joinConfiguration"]
         }
         wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | kept
-    configuration: Tree = with_gates(wanted.get("clusterConfiguration") or {}, version)
+    configuration = {**(wanted.get("clusterConfiguration") or {})}
     endpoint = (present.get("clusterConfiguration") or {}).get("controlPlaneEndpoint")
     if endpoint:
         configuration["controlPlaneEndpoint"] = endpoint

@@ -13,9 +13,6 @@ from espalier.upgrades import names
 from espalier.upgrades.observe import OWN
 from espalier.upgrades.site import MACHINE_KINDS, OWNER_KINDS, TEMPLATE_KINDS
 
-CLUSTER: tuple[Right, ...] = ()
-"""In all namespaces."""
-
 SYSTEM: tuple[Right, ...] = (
     *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
     *(Right((resource,), ("patch",), "status") for resource in OWN),

@@ -27,5 +27,6 @@ def test_a_page_says_what_a_field_is_for_and_what_it_may_be() -> None:
     assert "| `spec.controlPlaneConfiguration.count` | integer | **required**; Number of machines; odd when etcd" in (
         "\n".join(lines)
     )
-    assert "| `spec.clusterNetwork.cniConfig` | rule | exactly one CNI must be given: cilium or kindnetd |" in lines
+    rule = "a cluster has exactly one CNI, like kindnetd: {}; allowed: cilium or kindnetd"
+    assert f"| `spec.clusterNetwork` | rule | {rule} |" in lines
     assert any(line.startswith("| `spec.workerNodeGroupConfigurations[].taints[].effect` | string |") for line in lines)

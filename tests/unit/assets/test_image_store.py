@@ -55,6 +55,37 @@ def test_containerd_has_what_was_written_under_the_digests_that_were_told(progra
     assert [path.read_text() for path in store.rglob("fs/etc/own")] == ["hello"]
 
 
+def test_nodes_do_not_share_the_identity_of_the_containerd_that_filled_the_store(
+    programs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "hello").write_text("hello")
+    write_archive([Image(("a.example/b:1",), (Layer({"hello": tmp_path / "hello"}),), ("/hello",))], tmp_path / "a.tar")
+    store = tmp_path / "store"
+    store.mkdir()
+    image_store.fill(store, tmp_path / "a.tar", programs, label="test")
+    assert (store / "io.containerd.metadata.v1.bolt/meta.db").exists()
+    assert not (store / image_store.IDENTITY).exists()
+
+
+def test_a_program_that_is_in_the_node_and_in_its_images_is_one_file(programs: Path, tmp_path: Path) -> None:
+    for name in ("server", "other"):
+        (tmp_path / name).write_text(f"{name:>20}")
+        (tmp_path / name).chmod(0o755)
+    layer = Layer({"bin/server": tmp_path / "server", "bin/other": tmp_path / "other"})
+    write_archive([Image(("a.example/b:1",), (layer,), ("/bin/server",))], tmp_path / "a.tar")
+    store = tmp_path / "store"
+    store.mkdir()
+    image_store.fill(store, tmp_path / "a.tar", programs, label="test")
+    image_store.link_equals(store, [tmp_path / "server"])
+    (server,), (other,) = store.rglob("fs/bin/server"), store.rglob("fs/bin/other")
+    assert server.samefile(tmp_path / "server")
+    assert not other.samefile(tmp_path / "other")
+    assert sorted(path.name for path in server.parent.iterdir()) == ["other", "server"]
+    with image_store.serving(store, programs) as ctr:
+        checked = subprocess.run([*ctr, "images", "check"], check=True, capture_output=True, text=True).stdout
+        assert "complete (" in checked
+
+
 def test_a_clone_of_a_bases_store_serves_all_its_images(programs: Path, tmp_path: Path) -> None:
     try:
         base = find_base("1.35.4")

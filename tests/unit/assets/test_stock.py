@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from espalier.local.assets import stock
-from espalier.local.assets.cache import seal
+from espalier.local.assets.cache import is_intact, seal
 from espalier.local.assets.recipes import ETCD, KUBERNETES, chosen
 from espalier.local.assets.stock import State
 from tests.unit.assets.making import make_base, make_component
@@ -81,3 +85,25 @@ def test_another_image_repository_makes_another_base_of_the_same_programs(tmp_pa
     ours, theirs = chosen(["node-base-1.35.4"]), chosen(["node-base-1.35.4"], "public.ecr.aws/eks-distro")
     assert [one.home(tmp_path) for one in ours[:-1]] == [one.home(tmp_path) for one in theirs[:-1]]
     assert ours[-1].home(tmp_path) != theirs[-1].home(tmp_path)
+
+
+def test_what_only_another_user_may_read_is_not_built_again() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # where every user can look
+        Path(folder).chmod(0o755)
+        home = make_component(ETCD, Path(folder))
+        (home / "program.bin").chmod(0)
+        with _as_nobody():
+            with pytest.raises(PermissionError):
+                (home / "program.bin").read_bytes()
+            assert is_intact(home)
+
+
+@contextlib.contextmanager
+def _as_nobody() -> Iterator[None]:
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.cli.main import run
 from espalier.local.assets.cache import assets_folder
-from espalier.local.assets.recipes import ETCD, TESTED
+from espalier.local.assets.recipes import ETCD, KUBERNETES, TESTED
 from tests.unit.assets.making import make_component
 
 
@@ -23,10 +23,12 @@ def test_the_list_tells_what_is_built_and_what_the_rest_costs(cache: Path, capsy
     make_component(ETCD, cache)
     assert run(["assets", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["NAME", "VERSION", "STATE", "SIZE", "TO", "BUILD", "FOLDER"]
+    assert lines[0].split() == ["NAME", "VERSION", "STATE", "SIZE", "TO", "BUILD"]
     assert lines[1].split()[:3] == ["etcd", ETCD.version, "built"]
+    assert lines[2].split() == ["kubernetes", KUBERNETES.version, "missing", "~125", "MiB", "~5", "min"]
+    assert run(["assets", "list", "-o", "wide"]) == 0
+    lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[-1] == ETCD.home(cache).name
-    assert "about 125 MiB   about 5 min" in lines[2]
 
 
 def test_the_list_can_be_read_by_programs(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -29,6 +28,7 @@ from espalier.clusterapi.machine_change import (
     of_machine_template,
 )
 
+LOCAL_MODE = "ControlPlaneKubeletLocalMode"
 CONFIG: Tree = {
     "clusterConfiguration": {
         "imageRepository": "registry.example/eks-distro/kubernetes",
@@ -64,13 +64,18 @@ def control_plane(version: str = "v1.35.4", template: str = "garden-control-plan
 
 
 def machine(
-    config: Tree | None = None, cloned_from: str = "garden-control-plane-1", *, drain: int = 60, **labels: str
+    config: Tree | None = None,
+    cloned_from: str = "garden-control-plane-1",
+    *,
+    drain: int = 60,
+    version: str = "v1.35.4",
+    **labels: str,
 ) -> MachineParts:
     spec = {
         "clusterName": "garden",
         "bootstrap": {},
         "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": "m"},
-        "version": "v1.35.4",
+        "version": version,
         "deletion": {"nodeDrainTimeoutSeconds": drain},
     }
     metadata = {"name": "m", "labels": {"team": "orchard", "cluster.x-k8s.io/cluster-name": "garden", **labels}}
@@ -85,9 +90,17 @@ def machine(
     return of_control_plane_machine(typed, kubeadm_config, infrastructure)
 
 
+def with_gates(gates: dict[str, bool]) -> Tree:
+    """What Cluster API makes of the control plane's config for a machine."""
+    config = copy.deepcopy(CONFIG)
+    if gates:
+        config["clusterConfiguration"]["featureGates"] = gates
+    return config
+
+
 def started() -> Tree:
     """The config of the machine that began the cluster."""
-    config = copy.deepcopy(CONFIG)
+    config = with_gates({LOCAL_MODE: True})
     del config["joinConfiguration"]
     config["clusterConfiguration"]["controlPlaneEndpoint"] = "127.0.0.1:6443"
     return config
@@ -95,7 +108,7 @@ def started() -> Tree:
 
 def joined() -> Tree:
     """The config of a machine that joined."""
-    config = copy.deepcopy(CONFIG)
+    config = with_gates({LOCAL_MODE: True})
     del config["initConfiguration"]
     config["joinConfiguration"]["discovery"] = {"bootstrapToken": {"token": "abc", "apiServerEndpoint": "127.0.0.1"}}
     config["joinConfiguration"]["controlPlane"] = {}
@@ -195,14 +208,19 @@ def test_whether_a_machine_is_replaced_does_not_depend_on_the_direction(one: Mac
     assert (there.kind, there.fields) == (back.kind, back.fields)
 
 
-def with_gate(config: Tree) -> Tree:
-    gates = {"featureGates": {"ControlPlaneKubeletLocalMode": True}}
-    return config | {"clusterConfiguration": config["clusterConfiguration"] | gates}
+@pytest.mark.parametrize(("version", "gates"), [("v1.35.4", {LOCAL_MODE: True}), ("v1.36.0", {}), ("v1.30.9", {})])
+def test_what_cluster_api_adds_to_a_control_plane_machine_is_no_reason_to_replace_it(
+    version: str, gates: dict[str, bool]
+) -> None:
+    """Seen on Cluster API 1.13: it asks kubeadm for a feature that later versions of it have anyway."""
+    asked = control_plane(version)
+    assert machine_change(machine(with_gates(gates), version=version), asked).kind is ChangeKind.NOTHING
+    other = with_gates({LOCAL_MODE: False})
+    change = machine_change(machine(other, version=version), asked)
+    assert change.kind is ChangeKind.REPLACE
+    assert [field.startswith("bootstrap.clusterConfiguration.featureGates") for field in change.fields] == [True]
 
 
-def test_the_gate_that_the_provider_sets_belongs_to_versions_below_1_36() -> None:
-    made = machine(with_gate(joined()))
-    assert machine_change(made, control_plane()).kind is ChangeKind.NOTHING
-    raised = dataclasses.replace(made, version="v1.36.3")
-    change = machine_change(raised, control_plane("v1.36.3"))
-    assert change.fields == ("bootstrap.clusterConfiguration.featureGates",)
+def test_a_gate_that_the_control_plane_sets_itself_is_left_as_it_is() -> None:
+    asked = control_plane(clusterConfiguration={**CONFIG["clusterConfiguration"], "featureGates": {LOCAL_MODE: False}})
+    assert machine_change(machine(with_gates({LOCAL_MODE: False})), asked).kind is ChangeKind.NOTHING

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
@@ -119,3 +122,26 @@ def test_a_seed_gives_the_same_world_twice_and_the_system_never_does() -> None:
 def test_a_key_is_never_printed(authority: Authority) -> None:
     assert b"PRIVATE" in authority.key
     assert "PRIVATE" not in repr(authority)
+
+
+def test_an_authority_with_an_rsa_key_issues_as_well() -> None:
+    """Cluster API makes such authorities."""
+    own = Authority.create("kubernetes", now=NOW)
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    extensions = [(extension.value, extension.critical) for extension in own.x509.extensions]
+    builder = x509.CertificateBuilder().subject_name(own.x509.subject).issuer_name(own.x509.subject)
+    builder = builder.public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(NOW - timedelta(days=1)).not_valid_after(NOW + timedelta(days=3650))
+    for value, critical in extensions:
+        if isinstance(value, x509.BasicConstraints | x509.KeyUsage):
+            builder = builder.add_extension(value, critical=critical)
+    for identifier in (
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()),
+    ):
+        builder = builder.add_extension(identifier, critical=False)
+    certificate = builder.sign(key, hashes.SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    authority = Authority.load(certificate.public_bytes(Encoding.PEM), private)
+    server = authority.issue_server("kube-apiserver", names=["localhost"], now=NOW)
+    policy(authority).build_server_verifier(x509.DNSName("localhost")).verify(server.x509, [])

@@ -333,7 +333,7 @@ def test_a_manager_for_one_namespace_and_one_share_asks_for_no_more() -> None:
         assert [found.name for found in everything.list()] == ["a", "b"]
         assert [found.name for found in shared.list()] == ["a"]
 
-    play(story, options=Options(namespace="mine", watch_filter="blue"))
+    play(story, options=Options(namespaces=("mine",), watch_filter="blue"))
 
 
 def test_lists_select_by_namespace_and_labels() -> None:

@@ -195,7 +195,7 @@ async def test_reads_pass_a_closed_fence() -> None:
 def test_managers_of_different_shares_have_different_leases() -> None:
     shares = [
         Options(),
-        Options(namespace="team-a"),
+        Options(namespaces=("team-a",)),
         Options(watch_filter="team-a"),
         Options(watch_filter="Team_A"),
         Options(controllers=("cluster",)),

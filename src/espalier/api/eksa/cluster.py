@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.core import Taint
-from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa import sentences
+from espalier.api.eksa.group import EKSA_VERSION, GROUP, VERSION
 from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.packages import PackageConfiguration
 from espalier.api.eksa.release import BundlesRef
@@ -26,11 +27,25 @@ NAME = r"^[a-zA-Z][a-zA-Z0-9-]+$"
 LONGEST_NAME = 35
 """Names of clusters become parts of host names, with room for what is appended."""
 
+LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
+"""Names of a group and of its cluster together."""
+
+_DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+_DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
+_DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
+MANY = {"maxItems": 100}
+"""Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
+
 Atomic = listing(kind="atomic")
 Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
-Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic)]
+Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | MANY)]
 KubernetesVersion = Annotated[
-    str, Meta(pattern=KUBERNETES_VERSION, description='Kubernetes minor version in quotes, like "1.35".')
+    str,
+    Meta(
+        pattern=KUBERNETES_VERSION,
+        extra_json_schema={"maxLength": 10},
+        description='Kubernetes minor version in quotes, like "1.35".',
+    ),
 ]
 
 
@@ -47,12 +62,33 @@ class Endpoint(Part):
     host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
 
 
+def _is_duration(field: str) -> Rule:
+    return Rule(
+        f"!has(self.{field}) || self.{field}.matches('{_DURATION}')",
+        sentences.DURATION,
+        f".{field}",
+        found=f"self.{field}",
+        allowed="a duration like 10m0s",
+    )
+
+
 class MachineHealthCheck(Part):
     """When a machine counts as unhealthy, and until how many unhealthy ones they are replaced."""
 
-    node_startup_timeout: Annotated[str, Meta(description="Time for a machine to become a node, like 10m0s.")] = ""
+    validations: ClassVar[tuple[Rule, ...]] = (
+        _is_duration("nodeStartupTimeout"),
+        _is_duration("unhealthyMachineTimeout"),
+    )
+
+    node_startup_timeout: Annotated[
+        str, Meta(extra_json_schema={"maxLength": 50}, description="Time for a machine to become a node, like 10m0s.")
+    ] = ""
     unhealthy_machine_timeout: Annotated[
-        str, Meta(description="Time after which a node that is not ready is unhealthy, like 5m0s.")
+        str,
+        Meta(
+            extra_json_schema={"maxLength": 50},
+            description="Time after which a node that is not ready is unhealthy, like 5m0s.",
+        ),
     ] = ""
     max_unhealthy: Annotated[
         int | str | None,
@@ -84,7 +120,7 @@ class WorkerRollingUpdate(Part):
     """Limits of a rolling update of workers."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        Rule("self.maxSurge > 0 || self.maxUnavailable > 0", "maxSurge and maxUnavailable must not both be 0"),
+        Rule("self.maxSurge > 0 || self.maxUnavailable > 0", sentences.NO_ROLLOUT, found="'0 and 0'"),
     )
 
     max_surge: Annotated[int, Meta(ge=0, description="How many machines there may be beyond the count.")]
@@ -114,14 +150,32 @@ Kubelet = Annotated[
 class ControlPlaneConfiguration(Part):
     """The control plane."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.count >= 3 || !has(self.upgradeRolloutStrategy) || !has(self.upgradeRolloutStrategy.rollingUpdate)"
+            " || self.upgradeRolloutStrategy.rollingUpdate.maxSurge > 0",
+            sentences.NO_SUCCESSOR,
+            ".upgradeRolloutStrategy.rollingUpdate.maxSurge",
+            found="0",
+            allowed="1",
+        ),
+        Rule(
+            f"!has(self.certSans) || self.certSans.all(name, isIP(name) || name.matches('{_DNS_NAME}'))",
+            sentences.CERTIFICATE_NAME,
+            ".certSans",
+            found=f"self.certSans.filter(name, !isIP(name) && !name.matches('{_DNS_NAME}'))[0]",
+            allowed="an IP address or a DNS name",
+        ),
+    )
+
     count: Annotated[int, Meta(ge=1, description="Number of machines; odd when etcd runs on them.")]
     endpoint: Annotated[Endpoint | None, Meta(description="Where the API server is reached; not for Docker.")] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     taints: Taints = []
     labels: Labels = {}
     cert_sans: Annotated[
-        list[str],
-        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=Atomic),
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
+        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=Atomic | MANY),
     ] = msgspec.field(default_factory=list, name="certSans")
     api_server_extra_args: Annotated[dict[str, str], Meta(description="Flags of kube-apiserver, without dashes.")] = {}
     kubelet_configuration: Kubelet = None
@@ -158,11 +212,13 @@ class AutoScalingConfiguration(Part):
 class WorkerNodeGroupConfiguration(Part):
     """A group of equal workers."""
 
-    name: Annotated[str, Meta(description="Name of the group, unique in the cluster.")] = ""
+    name: Annotated[
+        str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")
+    ] = ""
     count: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Number of machines.")] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     kubernetes_version: Annotated[
-        Annotated[str, Meta(pattern=KUBERNETES_VERSION)] | None,
+        Annotated[str, Meta(pattern=KUBERNETES_VERSION, extra_json_schema={"maxLength": 10})] | None,
         Meta(description="Kubernetes version of the group, if it lags behind the control plane."),
     ] = None
     autoscaling_configuration: Annotated[
@@ -229,6 +285,14 @@ class PodIAMConfig(Part):
     service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
 
 
+_GROUPS = "self.workerNodeGroupConfigurations"
+_MINOR = "int({0}.split('.')[0]) * 1000 + int({0}.split('.')[1])"
+_LAG = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('g.kubernetesVersion')})"
+_LAGS = f"has(g.kubernetesVersion) && !({_LAG} >= 0 && {_LAG} <= 2)"
+_NAME_OF = "(has({0}.name) && {0}.name != '' ? {0}.name : 'md-0')"
+_ALONE = f"{_GROUPS}.exists_one(h, {_NAME_OF.format('g')} == {_NAME_OF.format('h')})"
+
+
 class ClusterSpec(Part):
     """What a cluster should be."""
 
@@ -236,18 +300,74 @@ class ClusterSpec(Part):
         Rule(
             "has(self.externalEtcdConfiguration) || !has(self.controlPlaneConfiguration)"
             " || self.controlPlaneConfiguration.count % 2 == 1",
-            "the count must be odd, so that etcd on these machines can find a majority",
+            sentences.EVEN,
             ".controlPlaneConfiguration.count",
+            found="self.controlPlaneConfiguration.count",
+            allowed="1, 3, 5, …",
         ),
         Rule(
             "!has(self.eksaVersion) || !has(self.bundlesRef)",
-            "eksaVersion and bundlesRef must not both be set; remove bundlesRef, which is deprecated",
+            sentences.BOTH,
             ".bundlesRef",
+            found="self.bundlesRef.name",
+            allowed="nothing",
+        ),
+        Rule(
+            "oldSelf.hasValue() || !has(self.bundlesRef) || has(self.eksaVersion)",
+            sentences.NEW_WITH_BUNDLES,
+            ".bundlesRef",
+            found="self.bundlesRef.name",
+            allowed="nothing",
+            creation=True,
+        ),
+        Rule(
+            "!has(self.bundlesRef) || has(oldSelf.bundlesRef) && self.bundlesRef == oldSelf.bundlesRef"
+            " || !has(oldSelf.bundlesRef) && has(self.eksaVersion)",
+            sentences.BUNDLES_CHANGED,
+            ".bundlesRef",
+            found="self.bundlesRef.name",
+            allows="has(oldSelf.bundlesRef) ? oldSelf.bundlesRef.name : 'nothing'",
+        ),
+        Rule(
+            "!has(oldSelf.bundlesRef) || has(self.bundlesRef) || has(self.eksaVersion)",
+            sentences.BUNDLES_CLEARED_ALONE,
+            ".bundlesRef",
+            found="'nothing'",
+            allows="oldSelf.bundlesRef.name",
         ),
         Rule(
             "!has(oldSelf.eksaVersion) || has(self.eksaVersion)",
-            "eksaVersion must not be removed once it is set",
+            sentences.VERSION_UNSET,
             ".eksaVersion",
+            found="'nothing'",
+            allows="oldSelf.eksaVersion",
+        ),
+        Rule(
+            f"!has(self.eksaVersion) || self.eksaVersion.matches('{EKSA_VERSION}')",
+            sentences.NOT_SEMVER,
+            ".eksaVersion",
+            found="self.eksaVersion",
+            allowed="a version like v0.26.0",
+        ),
+        Rule(
+            f"!has({_GROUPS}) || {_GROUPS}.all(g, {_ALONE})",
+            sentences.GROUP_TWICE,
+            ".workerNodeGroupConfigurations",
+            found=_NAME_OF.format(f"{_GROUPS}.filter(g, !{_ALONE})[0]"),
+        ),
+        Rule(
+            f"!has({_GROUPS}) || size({_GROUPS}) == 0 || {_GROUPS}.exists(g, !has(g.taints)"
+            " || !g.taints.exists(t, t.effect in ['NoSchedule', 'NoExecute']))",
+            sentences.ALL_TAINTED,
+            ".workerNodeGroupConfigurations",
+            found="'taints on all groups'",
+        ),
+        Rule(
+            f"!has({_GROUPS}) || !has(self.kubernetesVersion) || !{_GROUPS}.exists(g, {_LAGS})",
+            sentences.WORKER_LAG,
+            ".workerNodeGroupConfigurations",
+            found=f"{_GROUPS}.filter(g, {_LAGS})[0].kubernetesVersion",
+            allows="self.kubernetesVersion + ', or up to 2 minor versions before it'",
         ),
     )
 
@@ -256,16 +376,19 @@ class ClusterSpec(Part):
         None
     )
     worker_node_group_configurations: Annotated[
-        list[WorkerNodeGroupConfiguration], Meta(description="Groups of workers.", extra_json_schema=Atomic)
+        list[WorkerNodeGroupConfiguration], Meta(description="Groups of workers.", extra_json_schema=Atomic | MANY)
     ] = []
     datacenter_ref: Annotated[Ref | None, Meta(description="Where the machines run.")] = None
     cluster_network: Annotated[ClusterNetwork | None, Meta(description="Networks inside the cluster.")] = None
     management_cluster: Annotated[ManagementCluster, Meta(description="The cluster that manages this one.")] = (
         msgspec.field(default_factory=ManagementCluster)
     )
-    eksa_version: Annotated[str | None, Meta(description="Release whose components the cluster has, like v0.26.0.")] = (
-        None
-    )
+    eksa_version: Annotated[
+        str | None,
+        Meta(
+            extra_json_schema={"maxLength": 100}, description="Release whose components the cluster has, like v0.26.0."
+        ),
+    ] = None
     bundles_ref: Annotated[
         BundlesRef | None, Meta(description="Bundles of the cluster. Deprecated: use eksaVersion.")
     ] = None
@@ -364,6 +487,24 @@ def condition_status(type_: str) -> str:
     return f'.status.conditions[?(@.type=="{type_}")].status'
 
 
+_MANAGER = "self.spec.managementCluster.name"
+_IS_MANAGED = (
+    f"has(self.spec) && has(self.spec.managementCluster) && has({_MANAGER}) && {_MANAGER} != ''"
+    f" && {_MANAGER} != self.metadata.name"
+)
+_FITS = (
+    f"(!has(g.name) || g.name == '' || g.name.matches('{_DNS_LABEL}')"
+    f" && g.name.size() + self.metadata.name.size() <= {LONGEST_GROUP_NAME})"
+)
+
+
+def _managed_has(field: str, message: str, more: str = "", allowed: str = "") -> Rule:
+    """A field that a cluster needs which another one manages; the record of a self-managed one may say less."""
+    path = f"self.spec.{field}"
+    needed = f"has({path}) && {path}{more}" if more else f"has({path})"
+    return Rule(f"!({_IS_MANAGED}) || {needed}", message, f".spec.{field}", found="'nothing'", allowed=allowed)
+
+
 @kind(
     Resource(GROUP, VERSION, "clusters", "Cluster"),
     short_names=("eksac",),
@@ -392,8 +533,28 @@ class Cluster(KubeObject):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            f"self.metadata.name.size() <= {LONGEST_NAME} && self.metadata.name.matches('{NAME}')",
-            f"metadata.name must be a letter followed by letters, digits and dashes, {LONGEST_NAME} characters at most",
+            f"self.metadata.name.matches('{NAME}') && self.metadata.name.matches('{_DNS_LABEL}')",
+            sentences.NAME_FORM,
+            found="self.metadata.name",
+            allowed=f"{NAME}, lower case, not ending in a dash",
+        ),
+        Rule(
+            f"self.metadata.name.size() <= {LONGEST_NAME}",
+            sentences.NAME_LENGTH,
+            found="'%d characters'.format([self.metadata.name.size()])",
+            allowed=f"at most {LONGEST_NAME}",
+        ),
+        _managed_has("kubernetesVersion", sentences.NO_KUBERNETES_VERSION),
+        _managed_has("datacenterRef", sentences.NO_DATACENTER),
+        _managed_has("controlPlaneConfiguration", sentences.NO_CONTROL_PLANE),
+        _managed_has("clusterNetwork", sentences.NO_NETWORK),
+        _managed_has("workerNodeGroupConfigurations", sentences.NO_GROUPS, ".size() > 0", "at least one group"),
+        Rule(
+            f"!has(self.spec) || !has(self.spec{_GROUPS[4:]}) || self.spec{_GROUPS[4:]}.all(g, {_FITS})",
+            sentences.GROUP_NAME,
+            ".spec.workerNodeGroupConfigurations",
+            found=f"self.spec{_GROUPS[4:]}.filter(g, !{_FITS})[0].name",
+            allowed=f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters",
         ),
     )
 

@@ -3,6 +3,12 @@
 GROUP = "anywhere.eks.amazonaws.com"
 VERSION = "v1alpha1"
 
+EKSA_VERSION = (
+    "^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)"
+    "(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$"
+)
+"""The form of an eksaVersion: a semantic version after a v."""
+
 SYSTEM_NAMESPACE = "eksa-system"
 """Namespace of Cluster API objects, Bundles and the controller."""
 

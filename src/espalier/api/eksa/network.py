@@ -8,17 +8,39 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from espalier.api.eksa import sentences
 from espalier.api.kinds import Rule, listing
 from espalier.api.meta import Part
 
 Atomic = listing(kind="atomic")
 
 
+_RANGE = "a range like 192.168.0.0/16"
+
+
 class Ranges(Part):
     """Address ranges."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.cidrBlocks) && self.cidrBlocks.size() == 1",
+            sentences.ONE_RANGE,
+            ".cidrBlocks",
+            found="has(self.cidrBlocks) && self.cidrBlocks.size() > 0 ? self.cidrBlocks.join(', ') : 'nothing'",
+            allowed=_RANGE,
+        ),
+        Rule(
+            "!has(self.cidrBlocks) || self.cidrBlocks.size() != 1 || isCIDR(self.cidrBlocks[0])",
+            sentences.RANGE,
+            ".cidrBlocks",
+            found="self.cidrBlocks[0]",
+            allowed=_RANGE,
+        ),
+    )
+
     cidr_blocks: Annotated[
-        list[str], Meta(description="Exactly one range in CIDR notation.", extra_json_schema=Atomic)
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 50})]],
+        Meta(description="Exactly one range in CIDR notation.", extra_json_schema=Atomic | {"maxItems": 10}),
     ] = []
 
 
@@ -44,6 +66,23 @@ class Dns(Part):
 
 class CiliumConfig(Part):
     """CNI Cilium."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.routingMode) || self.routingMode != 'direct'"
+            " || has(self.ipv4NativeRoutingCIDR) && self.ipv4NativeRoutingCIDR != ''",
+            sentences.NATIVE_RANGE,
+            ".ipv4NativeRoutingCIDR",
+            found="'nothing'",
+        ),
+        Rule(
+            "!has(self.skipUpgrade) || !self.skipUpgrade"
+            " || !has(self.policyEnforcementMode) || self.policyEnforcementMode == ''",
+            sentences.CILIUM_IS_YOURS,
+            ".policyEnforcementMode",
+            found="self.policyEnforcementMode",
+        ),
+    )
 
     policy_enforcement_mode: Annotated[
         Literal["", "default", "always", "never"], Meta(description="Which pods network policies are enforced for.")
@@ -82,16 +121,44 @@ class KindnetdConfig(Part):
 class CNIConfig(Part):
     """The CNI: exactly one."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule("has(self.cilium) != has(self.kindnetd)", "exactly one CNI must be given: cilium or kindnetd"),
-    )
-
     cilium: Annotated[CiliumConfig | None, Meta(description="Cilium.")] = None
     kindnetd: Annotated[KindnetdConfig | None, Meta(description="kindnetd; Docker only.")] = None
 
 
+_NAMED = "(has(self.cni) && self.cni != '')"
+_CILIUM, _KINDNETD = (f"(has(self.cniConfig) && has(self.cniConfig.{name}))" for name in ("cilium", "kindnetd"))
+
+
 class ClusterNetwork(Part):
     """Networks inside the cluster."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        *(
+            Rule(
+                f"has(self.{name})",
+                sentences.ONE_RANGE,
+                f".{name}.cidrBlocks",
+                found="'nothing'",
+                allowed=_RANGE,
+            )
+            for name in ("pods", "services")
+        ),
+        Rule(
+            f"{_NAMED} || {_CILIUM} != {_KINDNETD}",
+            sentences.ONE_CNI,
+            ".cniConfig",
+            found=f"{_CILIUM} ? 'cilium and kindnetd' : 'nothing'",
+            allowed="cilium or kindnetd",
+        ),
+        Rule(f"!{_NAMED} || !{_CILIUM} && !{_KINDNETD}", sentences.CNI_TWICE, ".cni", found="self.cni"),
+        Rule(
+            f"!{_NAMED} || {_CILIUM} || {_KINDNETD} || self.cni in ['cilium', 'cilium-enterprise', 'kindnetd']",
+            sentences.CNI_UNKNOWN,
+            ".cni",
+            found="self.cni",
+            allowed="cilium, kindnetd",
+        ),
+    )
 
     pods: Annotated[Ranges | None, Meta(description="Addresses of pods.")] = None
     services: Annotated[Ranges | None, Meta(description="Addresses of services.")] = None

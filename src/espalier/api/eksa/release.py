@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa import sentences
+from espalier.api.eksa.group import EKSA_VERSION, GROUP, VERSION
 from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
@@ -330,7 +331,9 @@ class UpgraderBundle(Part):
 class VersionsBundle(Part):
     """Everything that clusters of one Kubernetes minor version are made of."""
 
-    kube_version: Annotated[str, Meta(description="Kubernetes minor version, like 1.35.")]
+    kube_version: Annotated[
+        str, Meta(extra_json_schema={"maxLength": 20}, description="Kubernetes minor version, like 1.35.")
+    ]
     end_of_standard_support: Annotated[str, Meta(description="Date when standard support of the version ends.")] = ""
     eks_d: Annotated[EksDRelease, Meta(description="EKS Distro release.")] = msgspec.field(
         default_factory=EksDRelease, name="eksD"
@@ -359,8 +362,20 @@ class VersionsBundle(Part):
     upgrader: UpgraderBundle | None = None
 
 
+_ONCE = "self.versionsBundles.exists_one(c, b.kubeVersion == c.kubeVersion)"
+
+
 class BundlesSpec(Part):
     """Contents of a release."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"self.versionsBundles.all(b, {_ONCE})",
+            sentences.VERSION_TWICE,
+            ".versionsBundles",
+            found=f"self.versionsBundles.filter(b, !{_ONCE})[0].kubeVersion",
+        ),
+    )
 
     number: Annotated[int, Meta(ge=1, description="Number of the Bundles; higher is newer.")]
     cli_min_version: Annotated[str, Meta(description="First CLI version that may use these Bundles.")]
@@ -370,7 +385,7 @@ class BundlesSpec(Part):
         Meta(
             min_length=1,
             description="One entry for each Kubernetes minor version of the release.",
-            extra_json_schema=Atomic,
+            extra_json_schema=Atomic | {"maxItems": 100},
         ),
     ]
 
@@ -408,14 +423,27 @@ class EKSAReleaseSpec(Part):
     """Facts of a release. They never change."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        Rule("self == oldSelf", "a release never changes; create another EKSARelease instead"),
+        Rule("self == oldSelf", sentences.RELEASE_CHANGED),
+        Rule(
+            f"self.version.matches('{EKSA_VERSION}')",
+            sentences.NOT_SEMVER,
+            ".version",
+            found="self.version",
+            allowed="a version like v0.26.0",
+        ),
     )
 
     date: Annotated[str, Meta(description="When it was released.", extra_json_schema={"format": "date-time"})]
-    version: Annotated[str, Meta(min_length=1, description="Version of the release, like v0.26.0.")]
+    version: Annotated[
+        str,
+        Meta(min_length=1, extra_json_schema={"maxLength": 100}, description="Version of the release, like v0.26.0."),
+    ]
     git_commit: Annotated[str, Meta(description="Git commit the release is built from.")]
     bundle_manifest_url: Annotated[str, Meta(description="Where the manifest of the Bundles is read from.")]
     bundles_ref: Annotated[BundlesRef, Meta(description="The Bundles of the release in this cluster.")]
+
+
+_NAME = "'eksa-%s'.format([self.spec.version.lowerAscii().replace('+', '-plus-').replace('.', '-')])"
 
 
 class EKSAReleaseStatus(Observed, frozen=True):
@@ -436,6 +464,15 @@ class EKSAReleaseStatus(Observed, frozen=True):
 )
 class EKSARelease(KubeObject, kw_only=True):
     """A release of this system: maps an eksaVersion to Bundles."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"!self.spec.version.matches('{EKSA_VERSION}') || self.metadata.name == {_NAME}",
+            sentences.RELEASE_NAME,
+            found="self.metadata.name",
+            allows=_NAME,
+        ),
+    )
 
     spec: EKSAReleaseSpec
     status: EKSAReleaseStatus = EKSAReleaseStatus()

@@ -7,9 +7,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import catalog
 from espalier.api.meta import Tree
-from espalier.api.structural import object_schema
 from espalier.apiserver import managers
 from espalier.apiserver.managers import Manager
 from espalier.apiserver.structure import node_of
@@ -18,6 +16,9 @@ from espalier.kube.objects import Object, encode_json
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 COMMAND_LINE = "eks-a-cli"
 KUBECTL = "kubectl"
+
+_OPEN = node_of({}, open_objects=True)
+"""The schema of kinds in whose specs maps are merged and lists are replaced: those of all manifests."""
 
 _LASTING = (("spec", "eksaVersion"),)
 """Fields that stay when a manifest leaves them out: nobody may take them away, so that is never what is meant."""
@@ -43,11 +44,10 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime) -> Object:
     owners = managers.decode(tree["metadata"].pop("managedFields", ()))
     config = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "status")}
     last = _last_applied(tree)
-    base = _without_dropped(tree, last, config) if last is not None else tree
+    marked = {**config, "metadata": {"annotations": {}, "labels": {}, **config["metadata"]}}
+    base = _without_dropped(tree, last, marked) if last is not None else tree
     me = _applier(owners, live.head.api_version) if last is None else Manager("", "Apply", live.head.api_version)
-    cls = catalog.kind_of(live.head.api_version, live.kind)
-    node = node_of(object_schema(cls)) if cls is not None else node_of({}, open_objects=True)
-    new, _ = managers.applied(base, config, owners, me, node, stamp, force=True)
+    new, _ = managers.applied(base, config, owners, me, _OPEN, stamp, force=True)
     for part, name in _LASTING:
         before = tree.get(part, {}).get(name)
         if before is not None and new.get(part, {}).get(name) is None and name not in manifest.get(part, {}):

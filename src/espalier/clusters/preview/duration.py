@@ -24,13 +24,14 @@ class Duration(NamedTuple):
     """By how many machines that is known; 0: it is assumed."""
 
 
-def duration(groups: Sequence[Group], fleet: Fleet) -> Duration:
-    """The time until all machines are there: those of the control plane first, then the groups side by side."""
+def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Duration:
+    """The time until all machines are there: groups of workers side by side, and maybe after the control plane."""
     took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
     each = statistics.median(took) if took else UNKNOWN
     control_plane = sum(group.coming for group in groups if not group.name)
     workers = max((group.rounds for group in groups if group.name), default=0)
-    return Duration((control_plane + workers) * each, each, len(took))
+    rounds = control_plane + workers if workers_wait else max(control_plane, workers)
+    return Duration(rounds * each, each, len(took))
 
 
 def seconds_to_ready(seen: SeenMachine) -> float | None:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
-from espalier.clusters import cni, names, ownership, plan, readiness
+from espalier.clusters import cni, drift, names, ownership, plan, readiness
 from espalier.clusters.design import Design
+from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.preview.differing import ObjectChange, field_changes
 from espalier.clusters.scope import Machinery, Scope
@@ -41,9 +43,18 @@ class Foreseen:
     """Whether nothing was asked for since the last reconcile."""
     objects: tuple[ObjectChange, ...] = ()
     """In the order in which they are written."""
+    drift: tuple[str, ...] = ()
+    """Where what was made is not as it is rendered, and stays so. Of the workload cluster nothing is known."""
     cni: CNIChange | None = None
+    workers_wait: bool = False
+    """Whether groups of workers stay as they are until all of the control plane has its version."""
     gone: frozenset[str] = field(default_factory=frozenset)
     """Names of MachineDeployments that go with their machines."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is done: of a settled cluster only where drift is brought back."""
+        return bool(self.objects) if self.settled else not self.stops
 
 
 def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
@@ -63,11 +74,35 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     if scope.is_bereft:
         return replace(here, stops=f"{readiness.MACHINERY_MISSING}: {readiness.BEREFT}")
     if scope.is_settled:
-        return replace(here, settled=True)
+        return _settled(scope, here)
     found = problem(scope)
     if found is not None or scope.design is None:
         return replace(here, stops=f"{found.reason}: {found.message}" if found else "")
     return _written(scope, scope.design, last)
+
+
+def _settled(scope: Scope, here: Foreseen) -> Foreseen:
+    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted."""
+    design, machinery = scope.design, scope.machinery
+    if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
+        return replace(here, settled=True)
+    found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
+    corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
+    changes = [one.remedy for one in corrected if isinstance(one.remedy, Change)]
+    removals = [one.remedy for one in corrected if isinstance(one.remedy, Removal)]
+    after = _without(_with(machinery, changes), removals)
+    replaced = _replaced_templates(machinery, after)
+    return replace(
+        here,
+        settled=True,
+        after=after,
+        objects=(
+            *(_shown(change, machinery, replaced) for change in changes),
+            *(_removed(removal) for removal in removals),
+        ),
+        drift=tuple(str(one) for one in found if one not in corrected),
+        gone=frozenset(removal.object.name for removal in removals if removal.resource == MachineDeployment.resource),
+    )
 
 
 def _written(scope: Scope, design: Design, last: Design | None) -> Foreseen:
@@ -89,8 +124,15 @@ def _written(scope: Scope, design: Design, last: Design | None) -> Foreseen:
             *(_removed(removal) for removal in (*superfluous, *unused)),
         ),
         cni=_cni(scope, design, last),
-        gone=frozenset(removal.object.name for removal in superfluous),
+        workers_wait=_workers_wait(machinery, after),
+        gone=frozenset(one.object.name for one in superfluous if one.resource == MachineDeployment.resource),
     )
+
+
+def _workers_wait(before: Machinery, after: Machinery) -> bool:
+    live, wanted = before.control_plane, after.control_plane
+    versions = (live.spec.version if live else None, wanted.spec.version if wanted else None)
+    return not before.is_available or versions[0] != versions[1]
 
 
 def _with(machinery: Machinery, changes: Iterable[Change]) -> Machinery:
@@ -159,7 +201,8 @@ def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
     if not installed or cni.mark(before) != installed:
         before = []
     changes = tuple(_cni_changes(before, cni.objects(design)))
-    return CNIChange(wanted, installed, changes, is_exact=bool(before) or not installed)
+    same = bool(before) and installed.rpartition("-")[0] == wanted.rpartition("-")[0]
+    return CNIChange(wanted, installed, changes, is_exact=same or not installed)
 
 
 def _cni_changes(before: Iterable[cni.Manifest], after: Iterable[cni.Manifest]) -> Iterable[ObjectChange]:

@@ -14,11 +14,12 @@ from espalier.api.resource import Key
 from espalier.clusters.admission import Admission
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.layers import Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import asking, machines
 from espalier.clusters.preview.differing import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration
-from espalier.clusters.preview.foresight import CNIChange, Foreseen, foresee
+from espalier.clusters.preview.foresight import CNIChange, foresee
 from espalier.clusters.preview.machines import Fleet, Group
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
@@ -41,9 +42,15 @@ class Preview:
     stops: str = ""
     settled: bool = False
     objects: tuple[ObjectChange, ...] = ()
+    drift: tuple[str, ...] = ()
+    """Where what was made is not as it is rendered, and stays so."""
     cni: CNIChange | None = None
     groups: tuple[Group, ...] = ()
+    workers_wait: bool = False
+    """Whether groups of workers stay as they are until all of the control plane has its version."""
     duration: Duration | None = None
+    offered: tuple[Layer, ...] = ()
+    """Patches that the cluster could have and does not consent to."""
 
     @property
     def is_empty(self) -> bool:
@@ -105,15 +112,18 @@ class Previews:
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
         foreseen = foresee(scope, last)
         fleet = self._fleets.get(scope.key.name, Fleet())
-        groups = machines.groups(foreseen, fleet) if _acts(foreseen) else ()
+        groups = machines.groups(foreseen, fleet) if foreseen.acts else ()
         return Preview(
             key=scope.key,
             stops=foreseen.stops,
             settled=foreseen.settled,
             objects=foreseen.objects,
+            drift=foreseen.drift,
             cni=foreseen.cni,
             groups=groups,
-            duration=duration(groups, fleet) if groups else None,
+            workers_wait=foreseen.workers_wait,
+            duration=duration(groups, fleet, workers_wait=foreseen.workers_wait) if groups else None,
+            offered=scope.offered,
         )
 
     def _live(self, tree: Tree) -> Object | None:
@@ -140,10 +150,6 @@ class Previews:
         if response.allowed:
             return new, response.warnings, ()
         return new, response.warnings, response.causes or (StatusCause(response.reason, response.message, ""),)
-
-
-def _acts(foreseen: Foreseen) -> bool:
-    return not foreseen.settled and not foreseen.stops
 
 
 def _asked(live: Object | None, new: Object) -> ObjectChange | None:

@@ -32,8 +32,9 @@ def sentences(scope: Scope) -> Iterator[str]:
         yield f"plan: objects of Cluster API: {', '.join(said)}"
     if foreseen.cni is not None:
         yield f"plan: the pod network is applied to the workload cluster ({foreseen.cni.mark.rpartition('-')[0]})"
-    yield from _machines(foreseen)
-    if foreseen.settled or not (said or foreseen.cni):
+    if foreseen.acts:
+        yield from _machines(foreseen)
+    if not (said or foreseen.cni):
         yield NOTHING
 
 

@@ -8,15 +8,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
+from espalier.api.eksa.cluster import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
 from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.schema import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.durations import seconds
-from espalier.clusters.rules import in_place, messages, unsupported
+from espalier.clusters.rules import in_place, unsupported
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
-
-NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9-]+$"
-LONGEST_NAME = 35
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
@@ -26,14 +25,13 @@ SELF_MANAGED = (
 
 Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NAME = re.compile(NAME_PATTERN)
+_NAME = re.compile(NAME)
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _LABEL_NAME = re.compile(
     r"([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 )
-_LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 _DEFAULT_NODE_MASK = {4: 24, 6: 64}
 
@@ -59,28 +57,27 @@ def name_violations(name: str) -> Iterator[Violation]:
         yield Violation(
             "metadata.name",
             name or "nothing",
-            f"{NAME_PATTERN}, lower case, not ending in a dash",
-            "the name is part of host names, so it must be a DNS label that begins with a letter; choose another name",
+            f"{NAME}, lower case, not ending in a dash",
+            sentences.NAME_FORM,
         )
     if len(name) > LONGEST_NAME:
         yield Violation(
             "metadata.name",
             f"{len(name)} characters",
             f"at most {LONGEST_NAME}",
-            "the name is too long, for names of machines begin with it; choose a shorter one",
+            sentences.NAME_LENGTH,
         )
 
 
 def _required(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if not spec.kubernetes_version:
-        message = 'give the Kubernetes minor version in quotes, like "1.35"'
-        yield Violation("spec.kubernetesVersion", "nothing", "", message)
+        yield Violation("spec.kubernetesVersion", "nothing", "", sentences.NO_KUBERNETES_VERSION)
     if spec.datacenter_ref is None:
-        yield Violation("spec.datacenterRef", "nothing", "", "say where the machines run")
+        yield Violation("spec.datacenterRef", "nothing", "", sentences.NO_DATACENTER)
     if spec.control_plane_configuration is None:
-        yield Violation("spec.controlPlaneConfiguration", "nothing", "", "say how many machines it has, like count: 1")
+        yield Violation("spec.controlPlaneConfiguration", "nothing", "", sentences.NO_CONTROL_PLANE)
     if spec.eksa_version and spec.bundles_ref is not None:
-        yield Violation("spec.bundlesRef", spec.bundles_ref.name, "nothing", messages.BOTH)
+        yield Violation("spec.bundlesRef", spec.bundles_ref.name, "nothing", sentences.BOTH)
 
 
 def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
@@ -93,46 +90,42 @@ def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             f"{field}.count",
             str(control_plane.count),
             "1, 3, 5, …",
-            "etcd runs on these machines and needs a majority, so their number must be odd",
+            sentences.EVEN,
         )
     yield from _labels(f"{field}.labels", control_plane.labels)
     for index, name in enumerate(control_plane.cert_sans):
         if not _is_address(name) and not _DNS_NAME.fullmatch(name):
-            message = "a certificate can only be for addresses and DNS names"
-            yield Violation(f"{field}.certSans[{index}]", name, "an IP address or a DNS name", message)
+            allowed = "an IP address or a DNS name"
+            yield Violation(f"{field}.certSans[{index}]", name, allowed, sentences.CERTIFICATE_NAME)
     strategy = control_plane.upgrade_rollout_strategy
     if strategy and strategy.rolling_update and strategy.rolling_update.max_surge == 0 and control_plane.count < 3:
-        message = "with fewer than 3 machines, none can be removed before its successor is there"
-        yield Violation(f"{field}.upgradeRolloutStrategy.rollingUpdate.maxSurge", "0", "1", message)
+        surge = f"{field}.upgradeRolloutStrategy.rollingUpdate.maxSurge"
+        yield Violation(surge, "0", "1", sentences.NO_SUCCESSOR)
 
 
 def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
     field = "spec.workerNodeGroupConfigurations"
     groups = spec.worker_node_group_configurations
     if not groups:
-        yield Violation(field, "nothing", "at least one group", "give a group of workers, like name: md-0, count: 1")
-    seen: dict[str, int] = {}
+        yield Violation(field, "nothing", "at least one group", sentences.NO_GROUPS)
+    seen: set[str] = set()
     for index, group in enumerate(groups):
         at = f"{field}[{index}]"
         name = group_name(group)
         if name in seen:
-            message = f"the name is also that of group {seen[name]}; names of groups are unique in a cluster"
-            yield Violation(f"{at}.name", name, "", message)
-        seen.setdefault(name, index)
-        longest = _LONGEST_GROUP_NAME - len(cluster)
-        if not _DNS_LABEL.fullmatch(name) or len(name) > longest:
-            message = "names of machines contain it, so it must be a short DNS label"
-            yield Violation(f"{at}.name", name, f"a DNS label of at most {longest} characters", message)
+            yield Violation(f"{at}.name", name, "", sentences.GROUP_TWICE)
+        seen.add(name)
+        if not _DNS_LABEL.fullmatch(name) or len(name) + len(cluster) > LONGEST_GROUP_NAME:
+            allowed = f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters"
+            yield Violation(f"{at}.name", name, allowed, sentences.GROUP_NAME)
         yield from _labels(f"{at}.labels", group.labels)
         yield from _lag(spec, group, f"{at}.kubernetesVersion")
         strategy = group.upgrade_rollout_strategy
         limits = strategy.rolling_update if strategy else None
         if limits and limits.max_surge == 0 and limits.max_unavailable == 0:
-            message = "maxSurge and maxUnavailable can't both be 0, for then no machine could ever be replaced"
-            yield Violation(f"{at}.upgradeRolloutStrategy.rollingUpdate", "0 and 0", "", message)
+            yield Violation(f"{at}.upgradeRolloutStrategy.rollingUpdate", "0 and 0", "", sentences.NO_ROLLOUT)
     if groups and not any(_takes_pods(group) for group in groups):
-        message = "every group has taints that keep pods away, so CoreDNS would find no node; leave one group without"
-        yield Violation(field, "taints on all groups", "", message)
+        yield Violation(field, "taints on all groups", "", sentences.ALL_TAINTED)
 
 
 def _lag(spec: eksa.ClusterSpec, group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
@@ -145,7 +138,7 @@ def _lag(spec: eksa.ClusterSpec, group: eksa.WorkerNodeGroupConfiguration, field
             field,
             group.kubernetes_version,
             f"{spec.kubernetes_version}, or up to {MAXIMUM_WORKER_LAG} minor versions before it",
-            messages.WORKER_LAG,
+            sentences.WORKER_LAG,
         )
 
 
@@ -166,7 +159,7 @@ def _labels(field: str, labels: Mapping[str, str]) -> Iterator[Violation]:
 def _networks(network: ClusterNetwork | None) -> Iterator[Violation]:
     field = "spec.clusterNetwork"
     if network is None:
-        yield Violation(field, "nothing", "", "give pods, services and cniConfig")
+        yield Violation(field, "nothing", "", sentences.NO_NETWORK)
         return
     pods = yield from _range(f"{field}.pods.cidrBlocks", network.pods.cidr_blocks if network.pods else [])
     services = yield from _range(
@@ -197,15 +190,12 @@ def _cni(network: ClusterNetwork) -> Iterator[Violation]:
     chosen = [name for name in ("cilium", "kindnetd") if config and getattr(config, name) is not None]
     if network.cni:
         if chosen:
-            message = "the CNI is given twice; remove the deprecated field"
-            yield Violation("spec.clusterNetwork.cni", network.cni, "", message)
+            yield Violation("spec.clusterNetwork.cni", network.cni, "", sentences.CNI_TWICE)
         elif network.cni not in ("cilium", "cilium-enterprise", "kindnetd"):
-            message = "this CNI is not known"
-            yield Violation("spec.clusterNetwork.cni", network.cni, "cilium, kindnetd", message)
+            yield Violation("spec.clusterNetwork.cni", network.cni, "cilium, kindnetd", sentences.CNI_UNKNOWN)
     elif len(chosen) != 1:
         found = " and ".join(chosen) or "nothing"
-        message = "a cluster has exactly one CNI, like kindnetd: {}"
-        yield Violation("spec.clusterNetwork.cniConfig", found, "cilium or kindnetd", message)
+        yield Violation("spec.clusterNetwork.cniConfig", found, "cilium or kindnetd", sentences.ONE_CNI)
     if (
         config
         and config.cilium
@@ -213,22 +203,22 @@ def _cni(network: ClusterNetwork) -> Iterator[Violation]:
         and not config.cilium.ipv4_native_routing_cidr
     ):
         field = "spec.clusterNetwork.cniConfig.cilium.ipv4NativeRoutingCIDR"
-        yield Violation(field, "nothing", "", "with routingMode direct, say which range is routed without masquerading")
+        yield Violation(field, "nothing", "", sentences.NATIVE_RANGE)
     if config and config.cilium and config.cilium.skip_upgrade and config.cilium.policy_enforcement_mode:
         field = "spec.clusterNetwork.cniConfig.cilium.policyEnforcementMode"
-        message = "with skipUpgrade, Cilium's settings are yours; remove one of the two"
-        yield Violation(field, config.cilium.policy_enforcement_mode, "", message)
+        yield Violation(field, config.cilium.policy_enforcement_mode, "", sentences.CILIUM_IS_YOURS)
 
 
 def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Range | None]:
     """Yields violations, returns the range if there is one."""
     if len(blocks) != 1:
-        yield Violation(field, ", ".join(blocks) or "nothing", "exactly one range, like 192.168.0.0/16", "")
+        yield Violation(field, ", ".join(blocks) or "nothing", "a range like 192.168.0.0/16", sentences.ONE_RANGE)
         return None
     try:
         return ipaddress.ip_network(blocks[0])
     except ValueError as error:
-        yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", str(error))
+        sentence = str(error) if "host bits" in str(error) else sentences.RANGE
+        yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", sentence)
         return None
 
 
@@ -249,8 +239,8 @@ def _health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         ):
             try:
                 seconds(text or "0s")
-            except ValueError as error:
-                yield Violation(f"{field}.{name}", text, "a duration like 10m0s", str(error))
+            except ValueError:
+                yield Violation(f"{field}.{name}", text, "a duration like 10m0s", sentences.DURATION)
 
 
 def _is_address(text: str) -> bool:

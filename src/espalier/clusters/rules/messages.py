@@ -1,35 +1,16 @@
 """What people read when versions are refused, or warned of: each sentence says why, and what to do.
 
-The field, what was found and what is allowed stand beside it (`Violation`), so they are not said again.
+The field, what was found and what is allowed stand beside it (`Violation`), so they are not said again. Sentences of
+rules that need only the object itself stand in `api/eksa/sentences.py`: the CRDs say them as well.
 """
 
 from __future__ import annotations
 
-# Bundles and releases.
-NEW_WITH_BUNDLES = (
-    "Bundles of a new cluster are those of its release; remove spec.bundlesRef, which is deprecated, and name the "
-    "release in spec.eksaVersion, or leave both out to get that of the management cluster"
-)
-BOTH = "spec.eksaVersion already says which Bundles are used; remove spec.bundlesRef, which is deprecated"
-BUNDLES_CHANGED = (
-    "Bundles of an existing cluster can't be exchanged; to move to others, remove spec.bundlesRef and set "
-    "spec.eksaVersion in the same write"
-)
-BUNDLES_CLEARED_ALONE = "set spec.eksaVersion in the same write that removes spec.bundlesRef"
-VERSION_UNSET = (
-    "the release of a cluster can be changed, but not taken away; if GitOps (Flux, Argo CD) applies a manifest without "
-    "the field, put it into the manifest in Git"
-)
 NO_VERSION = (
     "the management cluster names no release that this cluster could get (it still has spec.bundlesRef); name one"
 )
 
-# EKSARelease.
-RELEASE_NAME = "the name of an EKSARelease follows from its version, so that there is one of each; give it this name"
-RELEASE_CHANGED = "the facts of a release don't change; create an EKSARelease for another version"
-
 # eksaVersion.
-NOT_SEMVER = "this is no semantic version"
 UNKNOWN_RELEASE = (
     "there is no EKSARelease of this version in the management cluster; choose one of those, or add it with "
     "`espalier releases import`"
@@ -89,6 +70,3 @@ def kubernetes_step(next_minor: str) -> str:
 def not_in_release(release: str) -> str:
     """The Bundles lack a Kubernetes version."""
     return f"release {release} does not have this Kubernetes version"
-
-
-WORKER_LAG = "workers may not be ahead of the control plane, nor far behind"

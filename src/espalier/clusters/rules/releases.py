@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import semver
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
 from espalier.api.schema import Violation
 from espalier.clusters import names
@@ -30,16 +31,16 @@ def fields(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster
     both = before.bundles_ref is None and after.eksa_version  # said of the Cluster by itself
     if after.bundles_ref is not None and after.bundles_ref != before.bundles_ref and not both:
         allowed = before.bundles_ref.name if before.bundles_ref else "nothing"
-        yield Violation(_BUNDLES, after.bundles_ref.name, allowed, messages.BUNDLES_CHANGED)
+        yield Violation(_BUNDLES, after.bundles_ref.name, allowed, sentences.BUNDLES_CHANGED)
     if before.eksa_version and not after.eksa_version:
-        yield Violation(_VERSION, "nothing", before.eksa_version, messages.VERSION_UNSET)
+        yield Violation(_VERSION, "nothing", before.eksa_version, sentences.VERSION_UNSET)
     elif before.bundles_ref is not None and after.bundles_ref is None and not after.eksa_version:
-        yield Violation(_BUNDLES, "nothing", before.bundles_ref.name, messages.BUNDLES_CLEARED_ALONE)
+        yield Violation(_BUNDLES, "nothing", before.bundles_ref.name, sentences.BUNDLES_CLEARED_ALONE)
 
 
 def _new(spec: eksa.ClusterSpec, management: eksa.Cluster | None) -> Iterator[Violation]:
     if spec.bundles_ref is not None and not spec.eksa_version:
-        yield Violation(_BUNDLES, spec.bundles_ref.name, "nothing", messages.NEW_WITH_BUNDLES)
+        yield Violation(_BUNDLES, spec.bundles_ref.name, "nothing", sentences.NEW_WITH_BUNDLES)
     elif not spec.eksa_version and management is not None and not management.spec.eksa_version:
         yield Violation(_VERSION, "nothing", "", messages.NO_VERSION)
 
@@ -58,7 +59,7 @@ def version(
         return
     wanted = parsed(text)
     if wanted is None:
-        yield Violation(_VERSION, text, "a version like v0.26.0", messages.NOT_SEMVER)
+        yield Violation(_VERSION, text, "a version like v0.26.0", sentences.NOT_SEMVER)
         return
     if text not in known:
         yield Violation(_VERSION, text, ", ".join(known) or "none", messages.UNKNOWN_RELEASE)

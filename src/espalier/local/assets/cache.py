@@ -33,12 +33,17 @@ def is_finished(home: Path) -> bool:
 
 
 def is_intact(home: Path) -> bool:
-    """Whether a build ended there, and nothing was changed, lost or added since: every byte is read."""
+    """Whether a build ended there, and nothing was changed, lost or added since: every byte is read.
+
+    What only another user may read counts as intact: this one could not build it anew either.
+    """
     try:
         recorded = (home / SUMS).read_bytes()
         return recorded == sums(home)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return True
 
 
 def seal(home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import socket
 import subprocess
@@ -14,6 +15,8 @@ from espalier.local.assets.node_root import OWN_MOUNTS
 from espalier.local.assets.processes import BuildFailed, run
 
 START_SECONDS = 60
+SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs/snapshots"
+IDENTITY = "io.containerd.grpc.v1.introspection/uuid"
 CONTAINERD = """\
 version = 3
 root = "{folder}/containerd"
@@ -39,6 +42,23 @@ def fill(store: Path, archive: Path, programs: Path, *, pinned: Sequence[str] = 
             run([*ctr, "images", "label", name, "io.cri-containerd.image=managed"], label)
         for name in pinned:
             run([*ctr, "images", "label", name, "io.cri-containerd.pinned=pinned"], label)
+    (store / IDENTITY).unlink(missing_ok=True)  # each node's containerd makes its own
+
+
+def link_equals(store: Path, originals: Sequence[Path]) -> None:
+    """Make unpacked files that equal one of the originals, on the same file system, links to it.
+
+    Then the programs of containers, of the node itself and of all nodes are one file: on disk, and in memory.
+    """
+    by_size = {original.stat().st_size: original for original in originals}
+    for path in (store / SNAPSHOTS).glob("*/fs/**/*"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        original = by_size.get(path.stat().st_size)
+        if original and path.stat().st_mode == original.stat().st_mode and filecmp.cmp(path, original, shallow=False):
+            linked = path.with_name(f".{path.name}.linked")
+            os.link(original, linked)
+            linked.replace(path)
 
 
 @contextlib.contextmanager

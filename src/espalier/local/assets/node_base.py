@@ -103,6 +103,7 @@ class NodeBase(Component):
         store.mkdir()
         image_store.fill(store, archive, programs, pinned=[self.image_names["pause"]], label=self.label)
         archive.unlink()
+        image_store.link_equals(store, [_binary(one, assets) for one in (self.kubernetes, self.etcd, self.coredns)])
         facts = {
             "version": self.version,
             "repository": self.repository,
@@ -125,7 +126,7 @@ class NodeBase(Component):
             for program in component.contents:
                 os.link(component.home(assets) / program, system / folder / program)
         programs = system / "usr/local/bin"
-        os.link(self.kubernetes.home(assets) / f"{self.kubernetes.name}.bin", programs / "kubernetes")
+        os.link(_binary(self.kubernetes, assets), programs / "kubernetes")
         for program in NODE_PROGRAMS:
             (programs / program).symlink_to("kubernetes")
         sandbox = "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n"
@@ -149,7 +150,7 @@ class NodeBase(Component):
         names = self.image_names
         return [
             *(Image((names[p],), (kubernetes,), (f"/usr/local/bin/{p}",)) for p in CONTROL_PLANE),
-            Image((names["kube-proxy"],), (helpers, kubernetes), ("/usr/local/bin/kube-proxy",)),
+            Image((names["kube-proxy"],), (kubernetes, helpers), ("/usr/local/bin/kube-proxy",)),
             _image(
                 names["etcd"], _programs(self.etcd, assets, self.etcd.contents, "usr/local/bin"), "usr/local/bin/etcd"
             ),
@@ -161,11 +162,13 @@ class NodeBase(Component):
 
 def _programs(component: Component, assets: Path, programs: Sequence[str], folder: str) -> Layer:
     """A layer of one binary, linked by the names of its programs."""
-    home = component.home(assets)
-    first = (home / programs[0]).resolve()
     target = Path(folder, component.name) if len(programs) > 1 else Path(folder, programs[0])
     links = {str(Path(folder, program)): target.name for program in programs if program != target.name}
-    return Layer({str(target): first, **links}, {"tmp": 0o1777})
+    return Layer({str(target): _binary(component, assets), **links}, {"tmp": 0o1777})
+
+
+def _binary(component: Component, assets: Path) -> Path:
+    return (component.home(assets) / component.contents[0]).resolve()
 
 
 def _image(name: str, layer: Layer, program: str, user: str = "") -> Image:

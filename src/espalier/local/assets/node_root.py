@@ -82,6 +82,7 @@ class NodeRoot(Component):
             return True
 
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+        environment["DPKG_FORCE"] = "unsafe-io"  # nothing need be on disk yet: a build that ends early is thrown away
         command += [str(root), *([mirror] if mirror else [])]
         follow(command, workshop, environment=environment, label=self.label, tell=tell)
         for path in DROPPED:

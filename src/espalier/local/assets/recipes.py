@@ -43,7 +43,7 @@ def _coredns(modfile: str) -> GoModule:
         modfile=modfile,
         module="github.com/coredns/coredns",
         programs={"coredns": ("-version",)},
-        size=40 * MIB,
+        size=52 * MIB,
         workspace=1000 * MIB,
         minutes=1.5,
     )
@@ -177,7 +177,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
             etcd_tag=etcd_tag,
             pause_tag=pause_tag,
             repository=repository,
-            size=650 * MIB,
+            size=300 * MIB,
             workspace=0,
             minutes=0.5,
         )

@@ -69,6 +69,7 @@ class Clusters:
             sets=tuple(in_cluster(inventory.sets, key)),
             machines=tuple(machine.decode(Machine) for machine in machines),
             machine_objects=tuple(machines),
+            answers=self._scheme.workload_clusters.reach(key) is not None,
         )
 
     async def reconcile(self, key: Key) -> Outcome:

@@ -19,6 +19,8 @@ from espalier.local.capi.contract import InfrastructureCluster
 from espalier.local.capi.rollup import Rollup, deleting
 from espalier.local.capi.statements import condition, find, stated
 
+_PROBE = "RemoteConnectionProbe"
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -34,6 +36,13 @@ class Observed:
     sets: tuple[Object, ...]
     machines: tuple[Machine, ...]
     machine_objects: tuple[Object, ...]
+    answers: bool
+    """Whether its API server can be reached now."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether its API server can be reached. A short absence does not count: Cluster API probes patiently."""
+        return self.answers or holds(self.cluster.status.conditions, _PROBE)
 
     @property
     def provisioned(self) -> bool:
@@ -145,7 +154,13 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
     )
     control_plane = _control_plane_condition(observed)
     workers = _workers_condition(observed)
-    yield from (infrastructure, initialized, control_plane, workers)
+    probe = condition(
+        _PROBE,
+        observed.reached,
+        "ProbeSucceeded" if observed.reached else "ProbeFailed",
+        "" if observed.reached else "Remote connection not established yet",
+    )
+    yield from (infrastructure, initialized, control_plane, workers, probe)
     yield from _machine_conditions(observed)
     yield deleting(waiting)
     yield condition("Paused", False, "NotPaused")

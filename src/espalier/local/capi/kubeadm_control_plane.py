@@ -14,7 +14,7 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import reference
-from espalier.clusterapi.feature_gates import with_gates
+from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
 from espalier.local import addons
 from espalier.local.bootstrap_data import Kubeadm
@@ -243,15 +243,13 @@ class KubeadmControlPlanes:
 
     async def _complete(self, observed: Observed, machine: Object, typed: Machine) -> None:
         template = observed.control_plane.spec.machine_template.metadata
-        spec: Tree = dict(observed.object.tree["spec"].get("kubeadmConfigSpec") or {})
+        wanted = observed.object.tree["spec"].get("kubeadmConfigSpec") or {}
+        spec = dict(control_plane_bootstrap(wanted, typed.spec.version))
         if observed.initialized:
             spec.pop("initConfiguration", None)
             spec["joinConfiguration"] = {**(spec.get("joinConfiguration") or {}), "controlPlane": {}}
         else:
             spec.pop("joinConfiguration", None)
-        spec["clusterConfiguration"] = with_gates(
-            spec.get("clusterConfiguration") or {}, observed.control_plane.spec.version
-        )
         config: Tree = {
             "labels": template.labels if template else {},
             "annotations": template.annotations if template else {},

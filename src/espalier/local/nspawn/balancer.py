@@ -15,7 +15,6 @@ import json
 import signal
 import ssl
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +81,7 @@ class Listener:
         self.address = address
         self.port = port
         self.backends: list[Backend] = []
+        self.problem = ""
         self._turn = itertools.count()
         self._server: asyncio.Server | None = None
 
@@ -167,8 +167,12 @@ class Balancer:
 
     async def _open(self) -> None:
         for listener in self._listeners.values():
-            with suppress(OSError):
+            try:
                 await listener.open()
+            except OSError as error:
+                if str(error) != listener.problem:
+                    print(error, file=sys.stderr, flush=True)
+                listener.problem = str(error)
 
 
 async def main(settings: Path) -> None:

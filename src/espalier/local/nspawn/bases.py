@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,10 @@ class NodeBase(Protocol):
         """The option `lowerdir` of an overlay mount."""
 
     @property
+    def store(self) -> Path:
+        """The image store: a /var/lib/containerd that nobody writes to."""
+
+    @property
     def images(self) -> Mapping[str, str]:
         """Full names of the images in the store, and their digests."""
 
@@ -29,8 +33,14 @@ class NodeBase(Protocol):
         """Make a /var/lib/containerd with all images. Blocks; raises `OSError`."""
 
 
-FindBase = Callable[[str], NodeBase]
-"""From a Kubernetes version like 1.35.4 to its base. Raises an exception that says what to do about a missing one."""
+class NodeBases(Protocol):
+    """All that were built."""
+
+    def find(self, version: str) -> NodeBase:
+        """The base of a Kubernetes version like 1.35.4. Raises what says what to do about a missing one."""
+
+    def all(self) -> Sequence[NodeBase]:
+        """Every base."""
 
 
 def plain_version(version: str) -> str:

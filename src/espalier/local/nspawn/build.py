@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from espalier.api.resource import Key
@@ -9,19 +10,21 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.local.capi.objects import cluster_key
 from espalier.local.capi.scheme import replanned
-from espalier.local.nspawn import container
+from espalier.local.nspawn import container, images
 from espalier.local.nspawn.addresses import AddressRange
 from espalier.local.nspawn.balancing import Balancing
-from espalier.local.nspawn.bases import FindBase
+from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.clusters import InfrastructureClusters
 from espalier.local.nspawn.machines import InfrastructureMachines
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
+from espalier.local.nspawn.registry import Registry
 from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.local.nspawn.state import State
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
+from espalier.runtime.manager import Runnable
 
 WORKERS = 8
 """Nodes that are worked on at a time; booting more at once makes none of them faster."""
@@ -34,10 +37,10 @@ def build(
     clock: Clock,
     state: State,
     addresses: AddressRange,
-    find_base: FindBase,
+    bases: NodeBases,
     releases: Releases,
     bridge: str = DEFAULT_BRIDGE,
-) -> list[Controller]:
+) -> list[Controller | Runnable]:
     """The controllers of real nodes, for a manager to run. What a former run left is taken over."""
     site = Site.of(
         client,
@@ -45,12 +48,13 @@ def build(
         clock=clock,
         state=state,
         bridge=Bridge(state, addresses, bridge),
-        find_base=find_base,
-        stand_ins=kindnetd_images(releases),
+        bases=bases,
+        asked_images=images.asked_for(releases),
     )
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)
-    clusters = InfrastructureClusters(site, Balancing(state))
+    registry = Registry(site.shelf, str(addresses.bridge))
+    clusters = InfrastructureClusters(site, Balancing(state), registry)
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
@@ -76,8 +80,24 @@ def build(
     of_machines.watch(site.clusters, machines_of_cluster)
     of_clusters.watch(site.infrastructure_clusters)
     of_clusters.watch(site.infrastructure_machines, clusters_in)
+    of_clusters.watch(site.machines, clusters_in)
     of_clusters.watch(site.clusters, clusters_of_cluster)
-    return [of_machines, of_clusters]
+    return [of_machines, of_clusters, _Ending(machines, registry)]
+
+
+class _Ending:
+    """Ends, with the controllers, what they began in this process."""
+
+    def __init__(self, machines: InfrastructureMachines, registry: Registry) -> None:
+        self._machines = machines
+        self._registry = registry
+
+    async def run(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._machines.close()
+            await self._registry.stop()
 
 
 async def remove_everything(state: State) -> None:
@@ -90,14 +110,6 @@ async def remove_everything(state: State) -> None:
     if network is not None:
         await remove_link(network.bridge)
     state.forget_network()
-
-
-def kindnetd_images(releases: Releases) -> list[str]:
-    """The images that manifests ask for whose work is done here, of all releases."""
-    all_releases = (releases.release(version) for version in releases.versions)
-    bundles = (bundle for release in all_releases for bundle in release.bundles.spec.versions_bundles)
-    found = {bundle.kindnetd.image.uri for bundle in bundles if bundle.kindnetd and bundle.kindnetd.image}
-    return sorted(found)
 
 
 def _is_new(old: Object | None, new: Object | None) -> bool:

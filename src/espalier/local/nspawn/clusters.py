@@ -16,6 +16,7 @@ from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front
 from espalier.local.nspawn.commands import CommandFailed
 from espalier.local.nspawn.network import RangeInUse
+from espalier.local.nspawn.registry import Registry
 from espalier.local.nspawn.site import Site
 from espalier.local.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -38,9 +39,10 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, site: Site, balancing: Balancing) -> None:
+    def __init__(self, site: Site, balancing: Balancing, registry: Registry) -> None:
         self._site = site
         self._balancing = balancing
+        self._registry = registry
 
     async def reconcile(self, key: Key) -> Outcome:
         """Give one cluster its address, keep it served, and keep its pods connected."""
@@ -63,6 +65,7 @@ class InfrastructureClusters:
         try:
             endpoint = self._reserve(found, owner.decode(Cluster))
             await site.bridge.ensure()
+            await self._registry.start()
             await self._balance()
             await self._connect(found)
         except (RangeFull, RangeInUse) as error:
@@ -104,6 +107,7 @@ class InfrastructureClusters:
         if left:
             await self._site.bridge.ensure()
         elif not state.nodes():
+            await self._registry.stop()
             await self._site.bridge.remove()
             state.forget_network()
 

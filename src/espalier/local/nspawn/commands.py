@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ LAST_LINES = 8
 
 
 _LAUNCH = """
+trap '' HUP
 pid=$1 log=$2; shift 2
 while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done
 shift
@@ -69,7 +71,16 @@ async def start_apart(
     """
     pid.unlink(missing_ok=True)
     launcher = ("setsid", "--fork", "sh", "-c", _LAUNCH, "launch", str(pid), str(log))
-    # The pipes of the launcher close when the program has taken its place: until then `run` waits.
-    said = await run(*launcher, *map(str, groups), "--", *command, environment=environment)
+    # In a thread: a loop's own way may let descriptors through (uvloop's does), which the program would keep for ever.
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [*launcher, *map(str, groups), "--", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, **environment} if environment else None,
+        check=False,
+    )
+    # The pipes of the launcher close when the program has taken its place: until then `subprocess.run` waits.
     if not pid.exists():
+        said = (done.stderr or done.stdout).decode(errors="replace")
         raise CommandFailed(command, 1, said or "it could not enter its control groups")

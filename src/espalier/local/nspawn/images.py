@@ -1,58 +1,61 @@
-"""Which images a cluster asks its nodes for, and which images of a base they are. Pure.
+"""Which names the images of a base have in clusters. Pure.
 
-A cluster names images of its distribution's repository. A base has images of the same programs and versions under the
-names that kubeadm knows; they get the cluster's names as further ones.
+A base has images under the names that kubeadm knows. A cluster asks for those of its distribution: the same programs,
+of the same versions, by other names. The work of some is done here: their names mean a program that only waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from espalier.api.capi.kubeadm import ClusterConfiguration
+from espalier.local.nspawn.bases import plain_version
+from espalier.releases import Releases
 
-PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
-KUBEADM_REPOSITORY = "registry.k8s.io"
 PAUSE = "pause"
+KINDNETD = "kindnetd"
 
 
-@dataclass(frozen=True)
-class Names:
-    """Further names by image of the base, and what is asked for but not in the base."""
+class Asked(NamedTuple):
+    """An image that some cluster may ask for; without a version it is the same in all."""
 
-    further: Mapping[str, list[str]] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
+    name: str
+    program: str
+    version: str = ""
+    """Of Kubernetes, without a leading v."""
 
 
-def wanted(configuration: ClusterConfiguration | None, version: str) -> dict[str, str]:
-    """Images that a cluster's configuration asks for at a Kubernetes version: full name by program."""
-    repository = (configuration and configuration.image_repository) or KUBEADM_REPOSITORY
-    tag = version.replace("+", "_")
-    found = {program: f"{repository}/{program}:{tag}" for program in PROGRAMS}
-    if configuration is None:
-        return found
-    local = configuration.etcd.local if configuration.etcd else None
-    if local is not None and local.image_tag:
-        found["etcd"] = f"{local.image_repository or repository}/etcd:{local.image_tag}"
-    if configuration.dns is not None and configuration.dns.image_tag:
-        dns = configuration.dns
-        found["coredns"] = f"{dns.image_repository or repository}/coredns:{dns.image_tag}"
+def asked_for(releases: Releases) -> list[Asked]:
+    """Every image of every release that a node runs."""
+    found: dict[Asked, None] = {}
+    for eksa_version in releases.versions:
+        for bundle in releases.release(eksa_version).bundles.spec.versions_bundles:
+            distro = releases.distro(bundle)
+            for image in distro.images:
+                found[Asked(str(image), image.name, plain_version(distro.version))] = None
+            if bundle.kindnetd is not None and bundle.kindnetd.image is not None:
+                found[Asked(bundle.kindnetd.image.uri, KINDNETD)] = None
+    return list(found)
+
+
+def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]) -> dict[str, list[str]]:
+    """By image of a base of this version: the further names that it has in clusters."""
+    by_program = {program_of(image): image for image in sorted(available)}
+    by_program |= {KINDNETD: by_program[PAUSE]} if PAUSE in by_program else {}
+    found: dict[str, list[str]] = {}
+    for name, program, of_version in asked:
+        source = by_program.get(program)
+        if source is not None and of_version in (version, "") and name != source:
+            found.setdefault(source, []).append(name)
     return found
 
 
-def names(available: Iterable[str], asked: Mapping[str, str], stand_ins: Iterable[str] = ()) -> Names:
-    """Match what is asked for with what a base has, by program. The `stand_ins` are names for the image that waits."""
-    by_program = {program_of(image): image for image in sorted(available)}
-    further: dict[str, list[str]] = {}
-    missing = []
-    requests = [*asked.items(), *((PAUSE, image) for image in stand_ins)]
-    for program, image in requests:
-        source = by_program.get(program)
-        if source is None:
-            missing.append(image)
-        elif source != image:
-            further.setdefault(source, []).append(image)
-    return Names(further, tuple(missing))
+def by_name(version: str, available: Mapping[str, str], asked: Iterable[Asked]) -> dict[str, str]:
+    """Digests of a base's images by each name that they have anywhere."""
+    found = dict(available)
+    for source, names in further_names(version, available, asked).items():
+        found |= dict.fromkeys(names, available[source])
+    return found
 
 
 def program_of(image: str) -> str:

@@ -56,7 +56,7 @@ def last_lines(folder: NodeFolder) -> str:
 def pod_range(folder: NodeFolder) -> str | None:
     """The addresses of the node's pods, None until the cluster has given it some."""
     try:
-        return str(IPv4Network((folder.root / POD_RANGE).read_text().strip()))
+        return str(IPv4Network((folder.root / POD_RANGE.lstrip("/")).read_text().strip()))
     except (OSError, ValueError):
         return None
 

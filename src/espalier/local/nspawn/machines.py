@@ -22,7 +22,7 @@ from espalier.local.capi.contract import InfrastructureMachine, InfrastructureMa
 from espalier.local.capi.objects import is_paused
 from espalier.local.capi.statements import condition, stated
 from espalier.local.infrastructure import network_of
-from espalier.local.nspawn import cgroups, container, images, inside, processes
+from espalier.local.nspawn import cgroups, container, images, inside, limits, processes
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.bases import NodeBase, plain_version
 from espalier.local.nspawn.commands import CommandFailed, run
@@ -161,7 +161,7 @@ class InfrastructureMachines:
         metadata = found.metadata
         try:
             version = plain_version(machine.spec.version or "")
-            site.find_base(version)
+            site.bases.find(version)
             address = site.bridge.range.free(site.state.taken())
         except RangeFull as error:
             return Wait("NoAddress", str(error), after=30.0)
@@ -171,19 +171,19 @@ class InfrastructureMachines:
         if free < FREE_BYTES:
             message = f"{site.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
             return Wait("DiskFull", message, after=30.0)
-        id_ = node_id(metadata.uid)
-        site.state.write_node(
-            NodeRecord(
-                id=id_,
-                name=found.name,
-                namespace=found.namespace,
-                uid=metadata.uid,
-                cluster=machine.spec.cluster_name,
-                address=str(address),
-                version=version,
-                control_plane=names.CONTROL_PLANE in metadata.labels,
-            )
+        record = NodeRecord(
+            id=node_id(metadata.uid),
+            name=found.name,
+            namespace=found.namespace,
+            uid=metadata.uid,
+            cluster=machine.spec.cluster_name,
+            address=str(address),
+            version=version,
+            control_plane=names.CONTROL_PLANE in metadata.labels,
         )
+        if problem := limits.shortage([*site.state.nodes(), record], limits.allowed_watchers()):
+            return Wait("HostLimit", problem, after=30.0)
+        site.state.write_node(record)
         return Continue()
 
     async def _prepare(self, found: Object, record: NodeRecord) -> Outcome:
@@ -196,24 +196,18 @@ class InfrastructureMachines:
         data = self._bootstrap_data(found.namespace, machine)
         if data is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
-        base = site.find_base(record.version)
+        base = site.bases.find(record.version)
         try:
             await site.bridge.ensure()
         except RangeInUse as error:
             return Wait("AddressesInUse", str(error), after=30.0)
         folder = site.state.folder(record.id)
-        await container.prepare(folder, base, self._files(record, cluster, machine, base, data))
+        await container.prepare(folder, base, self._files(record, cluster, base, data))
         return Continue()
 
-    def _files(
-        self, record: NodeRecord, cluster: Object, machine: Machine, base: NodeBase, bootstrap: bytes
-    ) -> dict[str, NodeFile]:
+    def _files(self, record: NodeRecord, cluster: Object, base: NodeBase, bootstrap: bytes) -> dict[str, NodeFile]:
         site = self._site
-        control_plane = site.control_plane_of(record.cluster_key)
-        configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration if control_plane else None
-        further = images.names(base.images, images.wanted(configuration, machine.spec.version or ""), site.stand_ins)
-        if further.missing:
-            _log.warning("images that the base lacks", node=record.name, images=further.missing)
+        further = images.further_names(base.version, base.images, site.asked_images)
         identity = Identity(
             name=record.name,
             address=record.address,
@@ -223,7 +217,7 @@ class InfrastructureMachines:
             instance_id=record.uid,
         )
         pods = network_of(cluster.decode(Cluster)).pods
-        return node_files(identity, bootstrap=bootstrap, pods=pods, image_names=further.further)
+        return node_files(identity, bootstrap=bootstrap, pods=pods, image_names=further)
 
     async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
         provider_id = self._provider_id(record)

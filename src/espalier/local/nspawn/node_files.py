@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espalier.local.nspawn import registry
+
 _SEED = "/var/lib/cloud/seed/nocloud"
 _SCRIPTS = "/var/lib/cloud/scripts"
 _UNITS = "/etc/systemd/system"
 KUBELET_DROPINS = "/etc/kubernetes/kubelet.conf.d"
 CNI_CONFIGURATION = "/etc/cni/net.d/10-pods.conflist"
+PROXY_CONFIGURATION = "/usr/local/share/kube-proxy.yaml"
 POD_RANGE = "/etc/cni/pod-range"
 """Where the node says which addresses its pods have."""
 
@@ -67,7 +70,7 @@ def node_files(
         **_kubernetes(identity),
         **_control_groups(),
         **_pod_network(pods),
-        **_images(image_names),
+        **_images(image_names, f"http://{identity.gateway}:{registry.PORT}"),
     }
 
 
@@ -120,11 +123,21 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
         "failSwapOn": False,
     }
     checks = ",".join(PREFLIGHT)
+    proxy = {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        # The limit of tracked connections is the host's: in a container it can only be read.
+        "conntrack": {"maxPerCore": 0},
+    }
     kubeadm = (
         "#!/bin/sh\n"
-        "# kubeadm, told which of its checks are about the host that all nodes share.\n"
-        'case "$1" in\n'
-        f'init | join) exec /usr/local/bin/kubeadm "$@" --ignore-preflight-errors={checks} ;;\n'
+        "# kubeadm, told which of its checks are about the host that nodes share, and what kube-proxy leaves alone.\n"
+        f"checks={checks}\n"
+        'case "$1 $2" in\n'
+        '"init --config")\n'
+        f'  grep -q KubeProxyConfiguration "$3" || cat {PROXY_CONFIGURATION} >> "$3"\n'
+        '  exec /usr/local/bin/kubeadm "$@" --ignore-preflight-errors="$checks" ;;\n'
+        '"init "* | "join "*) exec /usr/local/bin/kubeadm "$@" --ignore-preflight-errors="$checks" ;;\n'
         '*) exec /usr/local/bin/kubeadm "$@" ;;\n'
         "esac\n"
     )
@@ -132,6 +145,7 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
         f"{KUBELET_DROPINS}/10-node.conf": _text(json.dumps(kubelet, indent=1) + "\n"),
         "/etc/default/kubelet": _text(f"KUBELET_EXTRA_ARGS=--config-dir={KUBELET_DROPINS}\n"),
         "/usr/local/sbin/kubeadm": _text(kubeadm, 0o755),
+        PROXY_CONFIGURATION: _text(f"---\n{json.dumps(proxy, indent=1)}\n"),
     }
 
 
@@ -186,7 +200,9 @@ def _pod_network(pods: str) -> dict[str, NodeFile]:
         "[ -e /etc/kubernetes/kubelet.conf ] || exit 0\n"
         "nft -f /usr/local/share/pods.nft\n"
         f"[ ! -e {POD_RANGE} ] || exit 0\n"
-        'timeout 120 kubectl --kubeconfig /etc/kubernetes/kubelet.conf get node "$(hostname)" --watch '
+        # Of the collection, because kubelet may not have registered the node yet.
+        "timeout 300 kubectl --kubeconfig /etc/kubernetes/kubelet.conf get nodes --watch "
+        '--field-selector metadata.name="$(hostname)" '
         "-o 'jsonpath={.spec.podCIDR}{\"\\n\"}' | while read -r range; do\n"
         '  [ -n "$range" ] || continue\n'
         f'  sed "s,@POD_RANGE@,$range," /usr/local/share/pods.conflist > {CNI_CONFIGURATION}\n'
@@ -212,11 +228,13 @@ def _pod_network(pods: str) -> dict[str, NodeFile]:
     }
 
 
-def _images(names: Mapping[str, Sequence[str]]) -> dict[str, NodeFile]:
-    lines = [
-        f"ctr --namespace k8s.io images tag --force {' '.join((image, *others))}" for image, others in names.items()
-    ]
-    if not lines:
-        return {}
-    script = "#!/bin/sh\n# The names by which this cluster asks for images of the base.\nset -e\n"
-    return {f"{_SCRIPTS}/per-instance/image-names": _text(script + " > /dev/null\n".join([*lines, ""]), 0o755)}
+def _images(names: Mapping[str, Sequence[str]], mirror: str) -> dict[str, NodeFile]:
+    """Further names for the images of the base; what has none of them is asked of a registry on the bridge."""
+    hosts = f'[host."{mirror}"]\n  capabilities = ["pull", "resolve"]\n'
+    files = {"/etc/containerd/certs.d/_default/hosts.toml": _text(hosts)}
+    tag = "ctr --namespace k8s.io images tag --force"
+    lines = [f"{tag} {' '.join((image, *others))} > /dev/null\n" for image, others in names.items()]
+    if lines:
+        script = "#!/bin/sh\n# The names by which clusters ask for images of the base.\nset -e\n"
+        files[f"{_SCRIPTS}/per-instance/image-names"] = _text(script + "".join(lines), 0o755)
+    return files

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
@@ -18,8 +17,11 @@ from espalier.local.capi import names
 from espalier.local.capi.contract import DOCKER, InfrastructureKinds
 from espalier.local.capi.objects import cluster_key
 from espalier.local.capi.writer import Writer
-from espalier.local.nspawn.bases import FindBase
+from espalier.local.nspawn import images
+from espalier.local.nspawn.bases import NodeBases
+from espalier.local.nspawn.images import Asked
 from espalier.local.nspawn.network import Bridge
+from espalier.local.nspawn.registry import Shelf
 from espalier.local.nspawn.state import State
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
@@ -31,10 +33,9 @@ BY_OWNER = "nspawn/owner"
 
 @dataclass(frozen=True)
 class Site:
-    """One world's real nodes. `stand_ins` are images whose work the provider does: their names mean one that waits."""
+    """One world's real nodes."""
 
     clusters: Cache
-    control_planes: Cache
     machines: Cache
     secrets: Cache
     manifests: Cache
@@ -46,8 +47,8 @@ class Site:
     clock: Clock
     state: State
     bridge: Bridge
-    find_base: FindBase = field(repr=False)
-    stand_ins: Sequence[str] = ()
+    bases: NodeBases
+    asked_images: Sequence[Asked]
 
     @classmethod
     def of(
@@ -58,8 +59,8 @@ class Site:
         clock: Clock,
         state: State,
         bridge: Bridge,
-        find_base: FindBase,
-        stand_ins: Sequence[str] = (),
+        bases: NodeBases,
+        asked_images: Sequence[Asked],
         kinds: InfrastructureKinds = DOCKER,
     ) -> Site:
         """With the caches of one management cluster."""
@@ -69,7 +70,6 @@ class Site:
         written = {kinds.cluster: infrastructure_clusters, kinds.machine: infrastructure_machines}
         return cls(
             clusters=caches.of(Cluster.resource),
-            control_planes=caches.of(KubeadmControlPlane.resource, indexes={BY_CLUSTER: _by_cluster}),
             machines=caches.of(Machine.resource),
             secrets=caches.of(SECRET, labels=names.CLUSTER),
             manifests=caches.of(eksa.Cluster.resource),
@@ -80,8 +80,8 @@ class Site:
             clock=clock,
             state=state,
             bridge=bridge,
-            find_base=find_base,
-            stand_ins=stand_ins,
+            bases=bases,
+            asked_images=asked_images,
         )
 
     def owner_of(self, found: Object, kind: str, cache: Cache) -> Object | None:
@@ -104,10 +104,13 @@ class Site:
             return False
         return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
 
-    def control_plane_of(self, cluster: Key) -> KubeadmControlPlane | None:
-        """The control plane of a cluster."""
-        found = self.control_planes.by_index(BY_CLUSTER, str(cluster))
-        return next((object_.decode(KubeadmControlPlane) for object_ in found), None)
+    def shelf(self) -> Shelf:
+        """The images of all bases."""
+        names: dict[str, str] = {}
+        bases = self.bases.all()
+        for base in bases:
+            names |= images.by_name(base.version, base.images, self.asked_images)
+        return Shelf(names, [base.store for base in bases])
 
 
 def _by_cluster(object_: Object) -> list[str]:

@@ -17,11 +17,9 @@ from typing import TypeVar
 import msgspec
 
 from espalier.api.resource import Key
-from espalier.local.nspawn.processes import Process
 
 _NODE = "node.json"
 _NETWORK = "network.json"
-_BALANCER = "balancer.json"
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
@@ -67,12 +65,6 @@ class NetworkRecord(msgspec.Struct, frozen=True):
     bridge: str
     range: str
     endpoints: tuple[EndpointRecord, ...] = ()
-
-
-class BalancerRecord(msgspec.Struct, frozen=True):
-    """The process in front of all control planes."""
-
-    process: Process
 
 
 def node_id(uid: str) -> str:
@@ -147,17 +139,9 @@ class State:
         """Write the network down."""
         _write(self.root / _NETWORK, record)
 
-    def balancer(self) -> BalancerRecord | None:
-        """The process in front of the control planes."""
-        return _read(self.root / _BALANCER, BalancerRecord)
-
-    def write_balancer(self, record: BalancerRecord) -> None:
-        """Write that process down."""
-        _write(self.root / _BALANCER, record)
-
     def forget_network(self) -> None:
         """Delete all that is written about the network, once it is gone."""
-        for path in (self.root / _BALANCER, self.root / _NETWORK, *self.root.glob("balancer.*")):
+        for path in (*self.root.glob("balancer.*"), self.root / _NETWORK):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.root.rmdir()

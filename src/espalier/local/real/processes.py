@@ -134,6 +134,11 @@ class Supervisor:
         self._clock = clock
         self._backoff = backoff
         self._keepers: list[_Keeper] = []
+        self._subscribers: list[Callable[[Report], None]] = []
+
+    def subscribe(self, changed: Callable[[Report], None]) -> None:
+        """Be told of each program whose state changes."""
+        self._subscribers.append(changed)
 
     @property
     def reports(self) -> list[Report]:
@@ -146,7 +151,7 @@ class Supervisor:
         Raises `ProgramFailed` when one ends before it was ever ready, or is not ready after `patience` seconds; then
         none of these programs runs.
         """
-        keepers = [_Keeper(program, self._clock, self._backoff, self._write_states) for program in programs]
+        keepers = [_Keeper(program, self._clock, self._backoff, self._tell) for program in programs]
         self._keepers += keepers
         starts = [asyncio.create_task(keeper.start(patience)) for keeper in keepers]
         try:
@@ -164,6 +169,11 @@ class Supervisor:
         """End all programs, the last started first. Their files stay."""
         for keeper in reversed(self._keepers):
             await keeper.stop()
+
+    def _tell(self, report: Report) -> None:
+        self._write_states()
+        for changed in self._subscribers:
+            changed(report)
 
     def _write_states(self) -> None:
         fresh = self.folder / f".{STATES}"
@@ -185,7 +195,7 @@ async def supervised(folder: Path, clock: Clock, *, backoff: Backoff = Backoff()
 class _Keeper:
     """Keeps one program running."""
 
-    def __init__(self, program: Program, clock: Clock, backoff: Backoff, changed: Callable[[], None]) -> None:
+    def __init__(self, program: Program, clock: Clock, backoff: Backoff, changed: Callable[[Report], None]) -> None:
         self._program = program
         self._clock = clock
         self._backoff = backoff
@@ -287,7 +297,7 @@ class _Keeper:
 
     def _say(self, state: State, **facts: object) -> None:
         self.report = msgspec.structs.replace(self.report, state=state, since=self._clock.now(), **facts)
-        self._changed()
+        self._changed(self.report)
 
     def _complaint(self, what: str) -> str:
         return f"{self._program.name} {what}; the end of {self._program.log}:\n{self._program.last_words()}"

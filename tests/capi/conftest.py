@@ -1,4 +1,4 @@
-"""The fixture `real`: import it to offer it to the tests of a module."""
+"""T2. Named to be collected first: these tests take long and mostly wait, so others run beside them."""
 
 from __future__ import annotations
 

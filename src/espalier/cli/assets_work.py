@@ -1,0 +1,105 @@
+"""What `espalier assets` does, apart from its flags: other commands need not load what builds."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+
+from espalier.cli import output
+from espalier.cli.failures import Exit, Failure, Usage
+from espalier.local.assets import build as building
+from espalier.local.assets import recipes, stock
+from espalier.local.assets.base import DEFAULT_REPOSITORY
+from espalier.local.assets.cache import assets_folder, is_intact
+from espalier.local.assets.component import MIB
+from espalier.local.assets.processes import BuildFailed
+
+
+class Interrupted(Failure):
+    """Somebody stopped a build; nothing of it runs on."""
+
+    exit = Exit.INTERRUPTED
+
+
+def build(what: Sequence[str], image_repository: str | None, *, dry_run: bool) -> None:
+    """Build what is asked for and not there yet, or only say what that would be."""
+    try:
+        components = recipes.chosen(what or ["nodes"], image_repository or DEFAULT_REPOSITORY)
+    except ValueError as error:
+        raise Usage(str(error)) from None
+    assets = assets_folder()
+    try:
+        if not dry_run:
+            with _stopped_by_signals():
+                building.provide(components, assets, say)
+            return
+        wanted = [component for component in components if not is_intact(component.home(assets))]
+        building.announce(wanted, assets, say)
+        if missing := building.lacking(wanted, assets) if wanted else []:
+            raise building.Lacking(missing)
+    except (BuildFailed, building.Lacking) as failure:
+        raise Failure(str(failure)) from None
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; what was finished stays, the same command builds the rest") from None
+
+
+def list_(output_format: str) -> None:
+    """Print what is built, what can be built, and what is outdated."""
+    output.check_format(output_format)
+    assets = assets_folder()
+    items = stock.stock(assets)
+    if output_format in ("", "wide"):
+        columns = ("Name", "Version", "State", "Size", "To Build", *(("Folder",) if output_format else ()))
+        output.write_table(columns, [_cells(item)[: len(columns)] for item in items])
+        return
+    rows = [
+        {
+            "name": item.name,
+            "version": item.version,
+            "state": item.state.value,
+            "bytes": item.size,
+            "minutes": item.minutes,
+            "folder": str(item.folder),
+        }
+        for item in items
+    ]
+    output.write_facts({"folder": str(assets), "assets": rows}, output_format)
+
+
+def _cells(item: stock.Item) -> tuple[str, ...]:
+    size = f"{item.size / MIB:.0f} MiB"
+    if item.state is stock.State.MISSING:
+        return item.name, item.version, item.state, f"~{size}", f"~{item.minutes:g} min", ""
+    return item.name, item.version, item.state, size, "", item.folder.name
+
+
+def prune(*, dry_run: bool) -> None:
+    """Remove what is outdated, or only say what that would be."""
+    assets = assets_folder()
+    items = stock.prune(assets, say, dry_run=dry_run)
+    removed = [item for item in items if item.state is stock.State.OUTDATED]
+    size = sum(item.size for item in removed) / MIB
+    verb = "would be removed" if dry_run else "removed"
+    say(f"{len(removed)} {verb} in {assets}, {size:.0f} MiB" if items else f"nothing is outdated in {assets}")
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGTERM stops as Ctrl-C does, so that no compiler runs on."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def say(line: str) -> None:
+    """A line for whoever waits, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,178 @@
+"""Drift: where what was made for a settled cluster is not as it is rendered, and what would bring it back. Pure.
+
+Only what we own of objects is compared (`ownership.py`), and only with what the layers of the cluster's own release
+render, so whatever differs was changed by somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.kinds import KubeObject
+from espalier.api.resource import Resource
+from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
+from espalier.clusterapi.templates import are_of_one_series
+from espalier.clusters import names, ownership, plan
+from espalier.clusters.design import Design
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.rendered import Manifest
+from espalier.clusters.scope import Machinery
+from espalier.kube.objects import Object
+
+MISSING = "is missing"
+UNASKED = "was not asked for"
+GOING = "is being deleted"
+
+
+class Policy(StrEnum):
+    """What is done about drift: the value of `names.DRIFT_ANNOTATION`."""
+
+    REPORT = "report"
+    """It is said, and nothing else; so without the annotation."""
+    CORRECT = "correct"
+    """It is brought back, but for objects whose correction replaces machines."""
+    CORRECT_MACHINES = "correct-machines"
+    """All of it is brought back."""
+
+
+class InstalledCNI(NamedTuple):
+    """The mark of the installed CNI, to be noted on the Cluster of Cluster API."""
+
+    mark: str
+
+
+Remedy: TypeAlias = Change | Removal | Manifest | InstalledCNI
+"""What brings an object back."""
+
+
+class Drift(NamedTuple):
+    """An object that is not as it is rendered."""
+
+    what: str
+    """Kind, namespace and name."""
+    how: str
+    """The fields that differ, or a word on the whole object."""
+    remedy: Remedy | None
+    """None: nothing can be done at present."""
+    replaces_machines: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.how}" if self.how in (MISSING, UNASKED, GOING) else f"{self.what}: {self.how}"
+
+
+def policy(annotations: Mapping[str, str]) -> Policy | None:
+    """What is to be done about the drift of a Cluster with these annotations; None when that is no known word."""
+    try:
+        return Policy(annotations.get(names.DRIFT_ANNOTATION, Policy.REPORT))
+    except ValueError:
+        return None
+
+
+def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None) -> list[Drift]:
+    """The drift of the objects of Cluster API, in the order in which it is corrected.
+
+    `installed_cni` is the mark that the Cluster of Cluster API should carry, None when the CNI is left alone.
+    """
+    wanted = [*plan.control_plane(design, machinery, name_in_use), *plan.worker_groups(design, machinery, name_in_use)]
+    found = [_changed(change, machinery) for change in plan.changes(wanted, machinery)]
+    cluster = machinery.cluster_object
+    if cluster is not None and installed_cni is not None and machinery.installed_cni != installed_cni:
+        found.append(
+            Drift(
+                _what(capi.Cluster.resource, cluster.namespace, cluster.name),
+                f"metadata.annotations[{names.CNI_ANNOTATION}]",
+                InstalledCNI(installed_cni),
+            )
+        )
+    found += [_unasked(removal) for removal in _superfluous(design, wanted, machinery)]
+    found += _going(wanted, machinery)
+    if cluster is not None and cluster.metadata.deletion_timestamp is not None:  # nothing is made for what goes away
+        found = [drift._replace(remedy=None) for drift in found]
+    return found
+
+
+def name_in_use(machinery: Machinery, wanted: KubeObject, referenced: str | None) -> str:
+    """The name of the template that should be in use: the one with the wanted content, else the one that is used.
+
+    So a reference that was moved is told from a template whose content was changed.
+    """
+    body, first = msgspec.to_builtins(wanted), wanted.metadata.name
+    series = {name: one for name, one in machinery.of(wanted.resource).items() if are_of_one_series(name, first)}
+    good = [name for name, object_ in sorted(series.items()) if ownership.has_content(body, object_)]
+    if not good or referenced in good:
+        return referenced or first
+    return good[0]
+
+
+def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -> list[Drift]:
+    """The drift of the CNI, from its objects as they are in the workload cluster (None: not there)."""
+    found = []
+    for manifest, object_ in zip(manifests, live, strict=True):
+        metadata = manifest.body["metadata"]
+        what = f"{_what(manifest.resource, metadata.get('namespace', ''), metadata['name'])} of the workload cluster"
+        fields = ownership.differences(manifest.body, object_) if object_ is not None else []
+        if object_ is not None and object_.metadata.deletion_timestamp is not None:
+            found.append(Drift(what, GOING, None))
+        elif object_ is None or fields:
+            found.append(Drift(what, ", ".join(fields) or MISSING, manifest))
+    return found
+
+
+def correctable(found: Iterable[Drift], wish: Policy | None) -> list[Drift]:
+    """What is brought back under a policy."""
+    allowed = {Policy.CORRECT: (False,), Policy.CORRECT_MACHINES: (False, True)}.get(wish or Policy.REPORT, ())
+    return [drift for drift in found if drift.remedy is not None and drift.replaces_machines in allowed]
+
+
+def _changed(change: Change, machinery: Machinery) -> Drift:
+    metadata = change.body["metadata"]
+    what = _what(change.resource, metadata["namespace"], metadata["name"])
+    live = machinery.of(change.resource).get(metadata["name"])
+    if live is None:
+        return Drift(what, MISSING, change)
+    return Drift(what, ", ".join(change.fields), change, replaces_machines(change, live))
+
+
+def replaces_machines(change: Change, live: Object) -> bool:
+    """Whether applying replaces machines. Only these two kinds are what machines are compared with."""
+    after = ownership.laid_over(live, change.body)
+    if change.resource == KubeadmControlPlane.resource:
+        before, wanted = live.decode(KubeadmControlPlane), msgspec.convert(after, KubeadmControlPlane)
+        found = machine_change(of_control_plane(before), of_control_plane(wanted))
+    elif change.resource == MachineDeployment.resource:
+        now, then = live.decode(MachineDeployment), msgspec.convert(after, MachineDeployment)
+        found = machine_change(of_machine_template(now.spec.template), of_machine_template(then.spec.template))
+    else:
+        return False
+    return found.kind is ChangeKind.REPLACE
+
+
+def _superfluous(design: Design, wanted: Iterable[KubeObject], machinery: Machinery) -> Iterator[Removal]:
+    """What nobody asked for; templates only once nothing refers to them."""
+    yield from plan.superfluous_workers(design, machinery)
+    ours = {(object_.resource, object_.metadata.name) for object_ in wanted}
+    for removal in plan.unused_templates(machinery):
+        if (removal.resource, removal.object.name) not in ours:
+            yield removal
+
+
+def _unasked(removal: Removal) -> Drift:
+    return Drift(_what(removal.resource, removal.object.namespace, removal.object.name), UNASKED, removal)
+
+
+def _going(wanted: Iterable[KubeObject], machinery: Machinery) -> Iterator[Drift]:
+    for object_ in wanted:
+        live = machinery.of(object_.resource).get(object_.metadata.name)
+        if live is not None and live.metadata.deletion_timestamp is not None:
+            yield Drift(_what(object_.resource, live.namespace, live.name), GOING, None)
+
+
+def _what(resource: Resource, namespace: str, name: str) -> str:
+    return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"

@@ -1,0 +1,97 @@
+"""The condition Synced: whether what was made for a cluster is as it is rendered. Pure, and no part of Ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from espalier.api.meta import Condition
+from espalier.clusters import names, readiness
+from espalier.clusters.drift import Drift, Policy, policy
+from espalier.clusters.gate import Isolation
+from espalier.clusters.layers import Layer
+from espalier.clusters.scope import Scope
+from espalier.runtime import conditions
+
+AS_RENDERED = "AsRendered"
+DRIFTED = "Drifted"
+BEING_CHANGED = "BeingChanged"
+PAUSED = "Paused"
+NOT_COMPARABLE = "NotComparable"
+NOT_LOOKED_YET = "NotLookedYet"
+
+LONGEST = 8000
+"""Characters of a list of objects and fields; a condition's message has room for four times as many."""
+
+
+def unseen(scope: Scope) -> Condition | None:
+    """What is said when a pass compared nothing. None where there is nothing to compare, or nobody asked to."""
+    is_made = scope.machinery.cluster is not None and not scope.is_deleted
+    if scope.isolation is not Isolation.LAYERS or not is_made or readiness.stands_for_this_api(scope):
+        return None
+    if scope.is_paused:
+        return _unknown(PAUSED, "nothing is compared while the cluster is paused")
+    if not scope.is_settled:
+        return _unknown(BEING_CHANGED, "what was asked for last is being made; what there is, is compared with it then")
+    if scope.design is None:
+        return _unknown(NOT_COMPARABLE, f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}")
+    before = conditions.get(scope.status.conditions, names.SYNCED)
+    if before is not None and before.reason not in (PAUSED, BEING_CHANGED, NOT_COMPARABLE):
+        return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
+    return _unknown(NOT_LOOKED_YET, "waiting for a look into the workload cluster")
+
+
+def seen(scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str]) -> Condition:
+    """What is said of a comparison: the drift that is left, why the workload cluster could not be asked (else empty),
+    and what could not be brought back, with the reasons."""
+    annotations = scope.cluster.metadata.annotations
+    patches = "".join(map(_offer, scope.offered))
+    if drifts:
+        refused = "".join(f"; {what} could not be brought back: {why}" for what, why in refusals.items())
+        message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{patches}"
+        return Condition(type=names.SYNCED, status="False", reason=DRIFTED, message=message)
+    if failure:
+        message = f"the CNI can't be compared, for the workload cluster gives no answer ({failure})"
+        return _unknown(names.WORKLOAD_CLUSTER_UNREACHABLE, message + patches)
+    layers = scope.design.layers if scope.design else ()
+    version = scope.spec.eksa_version or (f"v{layers[-1].since}" if layers else "")
+    message = f"everything is as release {version} renders it"
+    return Condition(type=names.SYNCED, status="True", reason=AS_RENDERED, message=message + patches)
+
+
+_NO_BUNDLES = "its Bundles are not there"
+
+
+def _listed(drifts: Sequence[Drift]) -> str:
+    said: list[str] = []
+    length = 0
+    for drift in map(str, drifts):
+        length += len(drift)
+        if length > LONGEST:
+            return "; ".join([*said, f"and {len(drifts) - len(said)} objects more"])
+        said.append(drift)
+    return "; ".join(said)
+
+
+def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
+    """What helps, if it was not asked for already."""
+    if wish is None:
+        allowed = ", ".join(Policy)
+        return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
+    if wish is Policy.REPORT:
+        wish_for = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
+        price = ", which replaces machines" if wish_for is Policy.CORRECT_MACHINES else ""
+        return f"; to bring it back, set annotation {names.DRIFT_ANNOTATION}={wish_for}{price}"
+    if wish is Policy.CORRECT and any(drift.replaces_machines for drift in drifts):
+        return f"; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} brings that back by replacing machines"
+    return ""
+
+
+def _offer(patch: Layer) -> str:
+    consent = f"{names.PATCHES_ANNOTATION}={patch.name}"
+    return f"; patch {patch.name} is offered: {patch.why} Add it to annotation {consent} to have it"
+
+
+def _unknown(reason: str, message: str) -> Condition:
+    status: Literal["Unknown"] = "Unknown"
+    return Condition(type=names.SYNCED, status=status, reason=reason, message=message)

@@ -1,0 +1,252 @@
+"""Rules that need only the object itself hold when no manager runs, and say what the webhooks say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api import eksa
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission, validate_bundles, validate_release
+from espalier.kube.client import Client
+from espalier.kube.errors import Invalid
+from espalier.kube.wire import ADMIN, Request
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
+from tests.support.control_plane_fixture import control_plane
+from tests.unit.clusters.seen import RELEASES, as_object, observer
+from tests.unit.clusters.test_admission import edited
+
+__all__ = ["client", "control_plane", "in_memory", "namespace", "on_disk", "transport"]
+
+CONTROL_PLANE = "spec.controlPlaneConfiguration."
+GROUPS = "spec.workerNodeGroupConfigurations"
+NETWORK = "spec.clusterNetwork."
+ROLLING = "upgradeRolloutStrategy"
+BUNDLES = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}
+
+NEW: list[tuple[dict[str, Any], str]] = [
+    ({"metadata.name": "9garden"}, "metadata.name"),
+    ({"metadata.name": "g" * 36}, "metadata.name"),
+    ({"spec.kubernetesVersion": None}, "spec.kubernetesVersion"),
+    ({"spec.datacenterRef": None}, "spec.datacenterRef"),
+    ({"spec.controlPlaneConfiguration": None}, "spec.controlPlaneConfiguration"),
+    ({"spec.clusterNetwork": None}, "spec.clusterNetwork"),
+    ({GROUPS: []}, GROUPS),
+    ({CONTROL_PLANE + "count": 2}, CONTROL_PLANE + "count"),
+    ({CONTROL_PLANE + "certSans": ["a.example", "a b"]}, CONTROL_PLANE + "certSans"),
+    (
+        {CONTROL_PLANE + ROLLING: {"rollingUpdate": {"maxSurge": 0}}},
+        CONTROL_PLANE + ROLLING + ".rollingUpdate.maxSurge",
+    ),
+    ({GROUPS: [{"name": "a", "count": 1}, {"name": "a", "count": 2}]}, GROUPS),
+    ({GROUPS + "[0].name": "Large"}, GROUPS),
+    ({GROUPS + "[0].name": "l" * 40}, GROUPS),
+    ({GROUPS + "[0].taints": [{"key": "a", "effect": "NoExecute"}]}, GROUPS),
+    ({GROUPS + "[0].kubernetesVersion": "1.36"}, GROUPS),
+    ({GROUPS + "[0].kubernetesVersion": "1.32"}, GROUPS),
+    (
+        {GROUPS + "[0]." + ROLLING: {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}},
+        GROUPS + "[0]." + ROLLING + ".rollingUpdate",
+    ),
+    (
+        {GROUPS + "[0].machineHealthCheck": {"nodeStartupTimeout": "soon"}},
+        GROUPS + "[0].machineHealthCheck.nodeStartupTimeout",
+    ),
+    ({"spec.machineHealthCheck": {"unhealthyMachineTimeout": "5"}}, "spec.machineHealthCheck.unhealthyMachineTimeout"),
+    ({NETWORK + "pods": None}, NETWORK + "pods.cidrBlocks"),
+    ({NETWORK + "pods.cidrBlocks": ["10.0.0.0/8", "11.0.0.0/8"]}, NETWORK + "pods.cidrBlocks"),
+    ({NETWORK + "services.cidrBlocks": []}, NETWORK + "services.cidrBlocks"),
+    ({NETWORK + "services.cidrBlocks": ["10.96.0.0/33"]}, NETWORK + "services.cidrBlocks"),
+    ({NETWORK + "cniConfig": {"kindnetd": {}, "cilium": {}}}, NETWORK + "cniConfig"),
+    ({NETWORK + "cniConfig": None}, NETWORK + "cniConfig"),
+    ({NETWORK + "cni": "cilium"}, NETWORK + "cni"),
+    ({NETWORK + "cniConfig": None, NETWORK + "cni": "calico"}, NETWORK + "cni"),
+    (
+        {NETWORK + "cniConfig": {"cilium": {"routingMode": "direct"}}},
+        NETWORK + "cniConfig.cilium.ipv4NativeRoutingCIDR",
+    ),
+    (
+        {NETWORK + "cniConfig": {"cilium": {"skipUpgrade": True, "policyEnforcementMode": "always"}}},
+        NETWORK + "cniConfig.cilium.policyEnforcementMode",
+    ),
+    ({"spec.bundlesRef": BUNDLES}, "spec.bundlesRef"),
+    ({"spec.bundlesRef": BUNDLES, "spec.eksaVersion": None}, "spec.bundlesRef"),
+    ({"spec.eksaVersion": "0.26"}, "spec.eksaVersion"),
+]
+OF_BUNDLES = {"spec.eksaVersion": None, "spec.bundlesRef": BUNDLES}
+CHANGED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"spec.eksaVersion": None}, "spec.eksaVersion"),
+    (OF_BUNDLES, {"spec.bundlesRef": None}, "spec.bundlesRef"),
+    (OF_BUNDLES, {"spec.eksaVersion": None, "spec.bundlesRef": BUNDLES | {"name": "bundles-2"}}, "spec.bundlesRef"),
+    ({"spec.eksaVersion": None}, OF_BUNDLES, "spec.bundlesRef"),
+]
+
+
+@pytest.fixture
+async def place(client: Client, namespace: str) -> str:
+    """A namespace of a server that has our definitions, and nobody behind them."""
+    for kind in eksa.KINDS:
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), force=True)
+        await served(client, kind)
+    return namespace
+
+
+async def served(client: Client, kind: type[KubeObject]) -> None:
+    """A real server tells of a kind a moment before it serves it, and tells nothing when it does."""
+    async with asyncio.timeout(PATIENCE):
+        while (await client.raw(Request("GET", kind.resource.path()))).status == 404:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def stored(tree: Tree, namespace: str) -> Tree:
+    """A Cluster as a user writes it."""
+    metadata = {name: value for name, value in tree["metadata"].items() if name in ("name", "annotations")}
+    return {**tree, "metadata": metadata | {"namespace": namespace}}
+
+
+def said(refused: Invalid) -> dict[str, str]:
+    """What is said of each field, without the value that Kubernetes puts before it."""
+    assert refused.status.details is not None
+    found = {}
+    for cause in refused.status.details.causes:
+        assert cause.message.startswith("Invalid value: ")
+        found[cause.field] = cause.message
+    return found
+
+
+def webhook(new: Tree, old: Tree | None) -> list[tuple[str, str]]:
+    request = AdmissionRequest(
+        "CREATE" if old is None else "UPDATE",
+        "Cluster",
+        new["metadata"]["namespace"],
+        new["metadata"]["name"],
+        ADMIN,
+        as_object(new),
+        as_object(old) if old is not None else None,
+    )
+    return told(Admission(observer()).validate(request))
+
+
+def told(response: AdmissionResponse) -> list[tuple[str, str]]:
+    assert not response.allowed
+    return [(cause.field, cause.message) for cause in response.causes]
+
+
+def agree(by_definition: dict[str, str], by_webhook: list[tuple[str, str]], field: str) -> None:
+    """Of the field, both say the same.
+
+    A rule of a definition can't point into a list, so it names the list, nor at metadata, so it names the object.
+    """
+    (named,) = by_definition
+    assert named == ("<nil>" if field == "metadata.name" else field)
+    within = [text for name, text in by_webhook if name == field or name.startswith(f"{field}[")]
+    assert within, by_webhook
+    assert any(by_definition[named].endswith(f": {text}") for text in within), (by_definition, within)
+
+
+async def test_a_new_cluster_is_refused_in_the_same_words_when_no_manager_runs(client: Client, place: str) -> None:
+    for edits, field in NEW:
+        new = stored(edited(edits), place)
+        with pytest.raises(Invalid) as refused:
+            await client.create(Cluster.resource, new, dry_run=True)
+        agree(said(refused.value), webhook(new, None), field)
+
+
+@pytest.mark.parametrize(("before", "edits", "field"), CHANGED)
+async def test_a_change_is_refused_in_the_same_words_when_no_manager_runs(
+    client: Client, place: str, before: dict[str, Any], edits: dict[str, Any], field: str
+) -> None:
+    old = stored(edited(before), place)
+    if "spec.bundlesRef" in before:  # only clusters of old have them alone: theirs came before these rules
+        tree = crd_of(Cluster)
+        (version,) = tree["spec"]["versions"]
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        rules = [rule for rule in spec["x-kubernetes-validations"] if "optionalOldSelf" not in rule]
+        properties = version["schema"]["openAPIV3Schema"]["properties"]
+        version["schema"]["openAPIV3Schema"] = {
+            **version["schema"]["openAPIV3Schema"],
+            "properties": {**properties, "spec": {**spec, "x-kubernetes-validations": rules}},
+        }
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, tree, force=True)
+    created = await until_created(client, old)
+    new = stored(edited(edits, old), place)
+    with pytest.raises(Invalid) as refused:
+        await client.replace(Cluster.resource, {**new, "metadata": new["metadata"] | {"resourceVersion": created}})
+    agree(said(refused.value), webhook(new, old), field)
+
+
+async def until_created(client: Client, tree: Tree) -> str:
+    """Its resource version. A real server follows a changed definition a moment later, and does not say when."""
+    for attempt in range(100):
+        try:
+            return (await client.create(Cluster.resource, tree)).resource_version
+        except Invalid:
+            if attempt == 99:
+                raise
+            await asyncio.sleep(0.05)
+    raise AssertionError
+
+
+async def test_a_release_is_judged_in_the_same_words_when_no_manager_runs(client: Client, place: str) -> None:
+    release = next(one for one in RELEASES.objects() if isinstance(one, EKSARelease))
+    tree: Tree = msgspec.to_builtins(release)
+    tree["metadata"] = {"name": "other"}
+    for changed in (tree, {**tree, "spec": tree["spec"] | {"version": "0.26"}}):
+        with pytest.raises(Invalid) as refused:
+            await client.create(EKSARelease.resource, changed, dry_run=True)
+        by_webhook = told(validate_release(request(changed)))
+        ((field, _),) = by_webhook
+        agree(said(refused.value), by_webhook, field)
+
+
+async def test_bundles_are_judged_in_the_same_words_when_no_manager_runs(client: Client, place: str) -> None:
+    bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
+    tree: Tree = msgspec.to_builtins(bundles)
+    tree["metadata"] = {"name": bundles.metadata.name, "namespace": place}
+    tree["spec"]["versionsBundles"] = [*tree["spec"]["versionsBundles"], tree["spec"]["versionsBundles"][0]]
+    with pytest.raises(Invalid) as refused:
+        await client.create(Bundles.resource, tree, dry_run=True)
+    agree(said(refused.value), told(validate_bundles(request(tree))), "spec.versionsBundles")
+
+
+def request(tree: Tree) -> AdmissionRequest:
+    name, kind = tree["metadata"]["name"], tree["kind"]
+    return AdmissionRequest("CREATE", kind, tree["metadata"].get("namespace", ""), name, ADMIN, as_object(tree), None)
+
+
+async def test_what_is_recorded_of_a_self_managed_cluster_may_say_less(client: Client, place: str) -> None:
+    tree: Tree = {
+        "metadata": {"name": "alone", "namespace": place},
+        "spec": {"managementCluster": {"name": "alone"}, "eksaVersion": "v0.26.0"},
+    }
+    await client.create(Cluster.resource, tree, dry_run=True)
+
+
+def test_every_rule_of_a_cluster_has_a_case_here() -> None:
+    """All but those that no release acts on: the webhooks refuse the field as a whole."""
+    assert len(set(rules(crd_of(Cluster)))) == UNIQUE + UNUSED
+
+
+UNIQUE = 32
+UNUSED = 2
+"""Rules of `externalEtcdConfiguration` and `autoscalingConfiguration`."""
+
+
+def rules(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (rule["rule"] for rule in value.get("x-kubernetes-validations", ()))
+        for part in value.values():
+            yield from rules(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from rules(part)

@@ -1,0 +1,17 @@
+"""`espalier` as a later build: with layers that this one doesn't have. For journeys in which managers are processes.
+
+python -m tests.journeys.later_manager manager --kubeconfig ...
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from espalier import clusters
+from espalier.cli.main import run
+from tests.journeys.test_isolation import NEXT
+
+if __name__ == "__main__":
+    clusters.build = partial(clusters.build, layers=NEXT)
+    sys.exit(run(sys.argv[1:]))

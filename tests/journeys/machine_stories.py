@@ -1,0 +1,225 @@
+"""Stories in which machines are made, replaced and removed: told on simulated and on the real Cluster API alike.
+
+What both promise is asserted here, so that a difference between the two shows where it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from espalier.api import capi
+from espalier.api.capi import cluster as capi_cluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.preview.previews import Preview
+from espalier.local.capi import names
+from tests.journeys.asking import ManagedClusters
+
+KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
+
+_RESTING = {"RollingOut": "False", "ScalingUp": "False", "ScalingDown": "False", "Remediating": "False"}
+_ALIVE = {"Deleting": "False", "Paused": "False"}
+_MACHINES = {"MachinesReady": "True", "MachinesUpToDate": "True"}
+AT_REST: Mapping[type[KubeObject], Mapping[str, str]] = {
+    Machine: {
+        "Available": "True",
+        "Ready": "True",
+        "UpToDate": "True",
+        "BootstrapConfigReady": "True",
+        "InfrastructureReady": "True",
+        "NodeHealthy": "True",
+        "NodeReady": "True",
+        **_ALIVE,
+    },
+    MachineSet: {**_MACHINES, **_ALIVE, "ScalingUp": "False", "ScalingDown": "False", "Remediating": "False"},
+    MachineDeployment: {"Available": "True", **_MACHINES, **_RESTING, **_ALIVE},
+    KubeadmControlPlane: {
+        "Available": "True",
+        "Initialized": "True",
+        "CertificatesAvailable": "True",
+        **_MACHINES,
+        **_RESTING,
+        **_ALIVE,
+    },
+    capi_cluster.Cluster: {
+        "Available": "True",
+        "InfrastructureReady": "True",
+        "ControlPlaneInitialized": "True",
+        "ControlPlaneAvailable": "True",
+        "WorkersAvailable": "True",
+        "RemoteConnectionProbe": "True",
+        "ControlPlaneMachinesReady": "True",
+        "ControlPlaneMachinesUpToDate": "True",
+        "WorkerMachinesReady": "True",
+        "WorkerMachinesUpToDate": "True",
+        **_RESTING,
+        **_ALIVE,
+    },
+}
+"""Conditions of objects when nothing is under way."""
+
+
+async def rests(world: ManagedClusters, cluster: str) -> None:
+    """Every object of a cluster says that nothing is under way. Its Ready may come before the last of them does."""
+    for kind, promised in AT_REST.items():
+        await world.until_all(kind.resource, cluster, partial(broken, promised=promised))
+
+
+def broken(tree: Tree, promised: Mapping[str, str]) -> dict[str, str]:
+    """The conditions that are not as promised."""
+    found = {one["type"]: one["status"] for one in tree.get("status", {}).get("conditions", [])}
+    return {type_: found.get(type_, "missing") for type_, status in promised.items() if found.get(type_) != status}
+
+
+async def lives(world: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1)) -> None:
+    """A cluster that was applied gets ready, is scaled, upgraded and deleted, and leaves nothing behind."""
+    cluster = await world.until_ready(key)
+    assert {one.status for one in cluster.status.conditions} == {"True"}
+    assert cluster.status.phase == "Running"
+    assert await world.versions(key) == [KUBERNETES["1.35"]] * 3
+    await rests(world, key.name)
+
+    for count in counts:
+        await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
+        await world.until_ready(key)
+        assert len(await world.nodes(key)) == 1 + count
+
+    before = world.machine_names(key.name)
+    await world.change(key, kubernetesVersion="1.36")
+    await world.until_ready(key)
+    await world.until_machines_rest(key.name)
+    assert await world.versions(key) == [KUBERNETES["1.36"]] * (1 + counts[-1])
+    after = world.machine_names(key.name)
+    assert not set().union(*before.values()) & set().union(*after.values()), "all machines are others"
+    await rests(world, key.name)
+
+    await world.client.delete(DockerDatacenterConfig.resource, key.name, key.namespace)
+    await world.client.delete(Cluster.resource, key.name, key.namespace)
+    await world.until_gone(key)
+    assert await left(world, key.name) == []
+
+
+async def left(world: ManagedClusters, name: str) -> list[str]:
+    """Everything in the system's namespace that is a cluster's."""
+    found = []
+    for kind in capi.KINDS:
+        listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={name}")
+        found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
+    return found
+
+
+Change = Callable[[Tree, random.Random], None]
+
+
+def control_plane(spec: Tree) -> Tree:
+    found: Tree = spec.setdefault("controlPlaneConfiguration", {"count": 1})
+    return found
+
+
+def group(spec: Tree) -> Tree:
+    found: Tree = spec["workerNodeGroupConfigurations"][0]
+    return found
+
+
+def scales(spec: Tree, draw: random.Random) -> None:
+    group(spec)["count"] = draw.choice([count for count in (1, 2, 3) if count != group(spec)["count"]])
+
+
+def labels_workers(spec: Tree, draw: random.Random) -> None:
+    group(spec)["labels"] = {"disk": draw.choice(["fast", "slow"]), "draw": str(draw.randrange(1000))}
+
+
+def taints_workers(spec: Tree, draw: random.Random) -> None:
+    group(spec)["taints"] = [{"key": "dedicated", "value": f"n{draw.randrange(1000)}", "effect": "PreferNoSchedule"}]
+
+
+def configures_kubelets(spec: Tree, draw: random.Random) -> None:
+    group(spec)["kubeletConfiguration"] = {"maxPods": 60 + draw.randrange(50)}
+
+
+def watches_health(spec: Tree, draw: random.Random) -> None:
+    spec["machineHealthCheck"] = {"nodeStartupTimeout": f"{10 + draw.randrange(50)}m0s"}
+
+
+def rolls_otherwise(spec: Tree, draw: random.Random) -> None:
+    rolling = {"maxSurge": draw.choice([1, 2]), "maxUnavailable": draw.choice([0, 1])}
+    group(spec)["upgradeRolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+
+
+def names_api_server(spec: Tree, draw: random.Random) -> None:
+    control_plane(spec)["certSans"] = [f"api-{draw.randrange(1000)}.example"]
+
+
+def labels_control_plane(spec: Tree, draw: random.Random) -> None:
+    control_plane(spec)["labels"] = {"draw": str(draw.randrange(1000))}
+
+
+def adds_group(spec: Tree, draw: random.Random) -> None:
+    name = f"extra-{draw.randrange(1000)}"
+    spec["workerNodeGroupConfigurations"] = [*spec["workerNodeGroupConfigurations"][:1], {"name": name, "count": 1}]
+
+
+def removes_group(spec: Tree, _draw: random.Random) -> None:
+    del spec["workerNodeGroupConfigurations"][1:]
+
+
+def upgrades(spec: Tree, _draw: random.Random) -> None:
+    spec["kubernetesVersion"] = {"1.34": "1.35", "1.35": "1.36"}.get(spec["kubernetesVersion"], "1.36")
+
+
+CHANGES: tuple[Change, ...] = (
+    scales,
+    labels_workers,
+    taints_workers,
+    configures_kubelets,
+    watches_health,
+    rolls_otherwise,
+    names_api_server,
+    labels_control_plane,
+    adds_group,
+    removes_group,
+    upgrades,
+)
+
+
+async def happens_as_planned(world: ManagedClusters, key: Key, change: Change, draw: random.Random) -> None:
+    """Machines go and come as the preview said, by name, when a change is applied."""
+    live = (await world.client.get(Cluster.resource, key.name, key.namespace)).tree
+    spec = live["spec"]
+    change(spec, draw)
+    metadata = {"name": key.name, "namespace": key.namespace}
+    preview = await world.preview(key, [{**live, "metadata": metadata, "spec": spec}])
+    assert not preview.refusals
+    before = world.machine_names(key.name)
+    await world.change(key, **spec)
+    await world.until_ready(key)
+    await world.until_machines_rest(key.name)
+    after = world.machine_names(key.name)
+    assert (change.__name__, happened(before, after)) == (change.__name__, planned(preview))
+
+
+Happened = dict[str, tuple[set[str], int]]
+"""By group: names of the machines that go, and how many come."""
+
+
+def happened(before: dict[str, set[str]], after: dict[str, set[str]]) -> Happened:
+    found = {}
+    for name in before.keys() | after.keys():
+        gone, come = before.get(name, set()) - after.get(name, set()), after.get(name, set()) - before.get(name, set())
+        if gone or come:
+            found[name] = (gone, len(come))
+    return found
+
+
+def planned(preview: Preview) -> Happened:
+    return {
+        one.name: ({going.name for going in one.going}, one.coming) for one in preview.groups if one.going or one.coming
+    }

@@ -1,0 +1,247 @@
+"""Somebody changes by hand what was made for a cluster: it is said, and brought back if the cluster asks for that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.docker import DockerCluster
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
+from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, DAEMON_SET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Resource
+from espalier.clusters import Isolation, names, synced
+from espalier.kube.client import PatchType
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.test_isolation import ANNOTATION, STATUS, machines, writes
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+CALM = 600.0
+RESYNC = 300.0
+
+EDITS: tuple[tuple[Resource, str, Tree, str], ...] = (
+    (
+        capi.Cluster.resource,
+        "garden",
+        {"metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "shed"}}},
+        "Cluster eksa-system/garden: metadata.labels",
+    ),
+    (
+        DockerCluster.resource,
+        "garden",
+        {"spec": {"loadBalancer": {"imageTag": "v0"}}},
+        "DockerCluster eksa-system/garden: spec.loadBalancer.imageTag",
+    ),
+    (
+        KubeadmControlPlane.resource,
+        "garden",
+        {"spec": {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0}}}}},
+        "KubeadmControlPlane eksa-system/garden: spec.rollout.strategy.rollingUpdate.maxSurge",
+    ),
+    (
+        KubeadmConfigTemplate.resource,
+        "garden-md-0-1",
+        {"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {"criSocket": "/other"}}}}}},
+        "KubeadmConfigTemplate eksa-system/garden-md-0-1: "
+        "spec.template.spec.joinConfiguration.nodeRegistration.criSocket",
+    ),
+    (
+        MachineDeployment.resource,
+        "garden-md-0",
+        {"spec": {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 3}}}}},
+        "MachineDeployment eksa-system/garden-md-0: spec.rollout.strategy.rollingUpdate.maxSurge",
+    ),
+)
+"""Edits that move no machine, one of each kind that has something to edit: what, where, how, and what is said of it."""
+
+
+def story(tell: Callable[[ManagedLaptop], Awaitable[None]], *, isolation: Isolation = Isolation.LAYERS) -> None:
+    """Tell it of a steady garden."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, isolation=isolation, resync=RESYNC) as world:
+            await world.apply(eksaVersion="v0.25.1")
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            await tell(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def edit(world: ManagedLaptop, resource: Resource, name: str, patch: Tree) -> None:
+    await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+
+async def annotate(world: ManagedLaptop, name: str, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {name: value}}}
+    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+
+
+def said_of(cluster: Cluster) -> Condition:
+    return next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+
+
+async def until_said(world: ManagedLaptop, *, status: str, text: str = "", seconds: float = 30) -> Condition:
+    """Wait until Synced has a status, and its message this text."""
+
+    def is_said(cluster: Cluster) -> bool:
+        return any(
+            one.type == names.SYNCED and one.status == status and text in one.message
+            for one in cluster.status.conditions
+        )
+
+    return said_of(await world.until(is_said, seconds=seconds))
+
+
+def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_demand() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        before = await machines(world)
+        assert said_of(await world.until_ready()).status == "True"
+        written = writes(world.server)
+        for resource, name, patch, expected in EDITS:
+            await edit(world, resource, name, patch)
+            await until_said(world, status="False", text=expected)
+        said = await until_said(world, status="False")
+        assert said.reason == synced.DRIFTED
+        assert all(expected in said.message for *_, expected in EDITS)
+        assert f"{names.DRIFT_ANNOTATION}=correct" in said.message
+        assert (await world.until_ready()).status.ready  # drift is no matter of readiness
+        await asyncio.sleep(3 * RESYNC)
+        assert (writes(world.server) - written).keys() == {STATUS}, "reported, and nothing else"
+        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        await until_said(world, status="True")
+        for resource, name, patch, _ in EDITS:
+            live = (await world.client.get(resource, name, SYSTEM_NAMESPACE)).tree
+            assert not _contains(live, patch)
+        await asyncio.sleep(CALM)
+        assert await machines(world) == before
+        about = f"involvedObject.kind=Cluster,involvedObject.name={GARDEN.name}"
+        events = (await world.client.list(CORE_EVENT, GARDEN.namespace, fields=about)).items
+        reasons = {event.tree["reason"] for event in events}
+        assert {"Drifted", "DriftCorrected"} <= reasons
+
+    story(tell)
+
+
+def _contains(live: object, part: object) -> bool:
+    if isinstance(part, dict) and isinstance(live, dict):
+        return all(name in live and _contains(live[name], value) for name, value in part.items())
+    return live == part
+
+
+def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        before = await machines(world)
+        await world.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
+        await until_said(world, status="False", text="MachineHealthCheck eksa-system/garden-kcp-unhealthy is missing")
+        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        await until_said(world, status="True")
+        await world.client.delete(MachineHealthCheck.resource, "garden-md-0-worker-unhealthy", SYSTEM_NAMESPACE)
+        await asyncio.sleep(5)
+        checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
+        assert len(checks.items) == 2
+        assert await machines(world) == before
+
+    story(tell)
+
+
+def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        changed = {"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"imageRepository": "example.com/mine"}}}}
+        await edit(world, KubeadmControlPlane.resource, "garden", changed)
+        field = "spec.kubeadmConfigSpec.clusterConfiguration.imageRepository"
+        await until_said(world, status="False", text=field)
+        await asyncio.sleep(CALM)  # Cluster API replaces the machine: that is what was done by hand
+        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        said = await until_said(world, status="False", text="correct-machines brings that back by replacing machines")
+        assert field in said.message
+        before = await machines(world)
+        await asyncio.sleep(CALM)
+        assert await machines(world) == before
+        await annotate(world, names.DRIFT_ANNOTATION, "correct-machines")
+        await until_said(world, status="True")
+        await asyncio.sleep(CALM)
+        after = await machines(world)
+        assert len(after.keys() - before.keys()) == 1, "the control plane's one machine, and no worker"
+        assert len(after) == len(before)
+        assert (await world.until_ready()).status.ready
+
+    story(tell)
+
+
+def test_an_edit_of_the_cni_in_the_workload_cluster_is_seen_at_the_next_look_and_brought_back() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        workload = await world.workload()
+        image = {"name": "kindnet-cni", "image": "example.com/mine:1"}
+        containers = {"spec": {"template": {"spec": {"containers": [image]}}}}
+        await workload.patch(DAEMON_SET, "kindnet", "kube-system", patch=containers, type=PatchType.STRATEGIC)
+        await workload.delete(CLUSTER_ROLE, "kindnet")
+        said = await until_said(world, status="False", seconds=1.2 * RESYNC)
+        assert "DaemonSet kube-system/kindnet of the workload cluster: spec.template.spec.containers" in said.message
+        assert "ClusterRole kindnet of the workload cluster is missing" in said.message
+        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        await until_said(world, status="True", seconds=5)
+        live = (await workload.get(DAEMON_SET, "kindnet", "kube-system")).tree
+        assert live["spec"]["template"]["spec"]["containers"][0]["image"] != image["image"]
+        assert (await workload.get(CLUSTER_ROLE, "kindnet")).tree["rules"]
+
+    story(tell)
+
+
+def test_a_look_is_had_on_demand() -> None:
+    """Whoever says what is to be done about drift is told at once what drift there is."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        workload = await world.workload()
+        await workload.delete(DAEMON_SET, "kindnet", "kube-system")
+        await annotate(world, names.DRIFT_ANNOTATION, "report")
+        await until_said(world, status="False", text="DaemonSet kube-system/kindnet", seconds=5)
+
+    story(tell)
+
+
+def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
+    """Of a security fix in a later release, to a cluster of an older one; its workers are not made of it."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        said = await until_said(world, status="True", text="patch short-lived-tokens is offered")
+        assert f"{names.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
+        before = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+        flag = "service-account-extend-token-expiration"
+        assert flag not in str((await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
+        await annotate(world, names.PATCHES_ANNOTATION, "short-lived-tokens")
+        await world.until(lambda cluster: cluster.status.phase == "Upgrading")
+        await world.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
+        assert flag in str((await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
+        after = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+        replaced = before - after
+        assert len(replaced) == 1
+        assert not any("md-0" in name for name in replaced)
+        assert "offered" not in (await until_said(world, status="True")).message
+
+    story(tell)
+
+
+def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        cluster = await world.until_ready()
+        assert names.SYNCED not in {one.type for one in cluster.status.conditions}
+        written = writes(world.server)
+        resource, name, patch, _ = EDITS[1]
+        await edit(world, resource, name, patch)
+        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        await asyncio.sleep(CALM)
+        assert writes(world.server) - written == {}
+        assert ANNOTATION not in writes(world.server) - written
+
+    story(tell, isolation=Isolation.GATE)

@@ -1,0 +1,111 @@
+"""The upgrade of a manager on a real API server, where managers are processes: nothing moves, and drift is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from espalier.api.capi.machine import Machine, MachineHealthCheck
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from tests.journeys.test_isolation import apply, is_synced, numbered
+from tests.journeys.test_quiet import CALM_SECONDS, all_ready
+from tests.support.audit import following, told
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
+from tests.support.management import SERVICE_ACCOUNT, Production, production, until
+
+__all__ = ["control_plane"]
+
+pytestmark = pytest.mark.envtest
+
+CLUSTERS = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "4"))
+RESYNC = 3.0
+LATER = (sys.executable, "-m", "tests.journeys.later_manager")
+OF_THE_MANAGER = ("events", "validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+"""What a manager that starts writes for itself."""
+
+
+async def machines(client: Client) -> set[str]:
+    return {found.metadata.uid for found in (await client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+
+
+async def test_a_later_manager_writes_nothing_but_statuses_on_a_real_api_server(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """`ESPALIER_QUIET_CLUSTERS` says how many clusters there are."""
+    async with production(control_plane, tmp_path) as management, following(control_plane.audit_log) as requests:
+        clusters = management.caches.of(Cluster.resource)
+        patience = management.kubectl.patience = 60 + 10 * CLUSTERS
+        await apply(management.client, CLUSTERS)
+        await all_ready(clusters, CLUSTERS, seconds=patience)
+        async with asyncio.timeout(120):
+            while await requests.writes(CALM_SECONDS):
+                pass
+        before = await machines(management.client)
+        await management.stop()
+        management.program, management.flags = LATER, ("--sync-period", f"{RESYNC:g}s")
+        since = control_plane.audit_log.stat().st_size
+        await management.start()
+        await requests.writes(10 * 1.1 * RESYNC)
+        written = [
+            one
+            for one in told(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
+            if one.is_write and one.code < 400 and one.target.resource not in OF_THE_MANAGER
+        ]
+        assert {(one.target.group, one.target.full_resource) for one in written} == {
+            (Cluster.resource.group, "clusters/status")  # to say that there is a patch
+        }
+        assert set(Counter(one.target.name for one in written).values()) == {1}
+        assert await machines(management.client) == before
+        steady = [found for found in clusters.list() if found.name.startswith("garden-")]
+        assert len(steady) == CLUSTERS
+        assert all(map(is_synced, steady))
+        for key in (numbered(0), numbered(1)):  # one of each release
+            await scale(management, key)
+        assert before <= await machines(management.client)
+        await drift_is_seen_and_brought_back(management, numbered(0))
+        found = [one.name for one in steady]
+        await management.kubectl("delete", Cluster.resource.group_resource, *found)
+        await management.kubectl("delete", DockerDatacenterConfig.resource.group_resource, *found, "--ignore-not-found")
+
+
+async def scale(management: Production, key: Key) -> None:
+    """To three workers, and nothing else happens."""
+    spec = {"workerNodeGroupConfigurations": [{"name": "md-0", "count": 3}]}
+    await management.client.patch(Cluster.resource, key.name, key.namespace, patch={"spec": spec}, type=PatchType.MERGE)
+
+    def is_scaled(found: Object | None) -> bool:
+        assert found is not None
+        cluster = found.decode(Cluster)
+        current = cluster.status.observed_generation == cluster.metadata.generation
+        return current and bool(cluster.status.ready) and cluster.metadata.generation > 1
+
+    await until(management.caches.of(Cluster.resource), key, is_scaled)
+
+
+async def drift_is_seen_and_brought_back(management: Production, key: Key) -> None:
+    """By a real API server's bookkeeping of who owns which field."""
+    client, cache = management.client, management.caches.of(Cluster.resource)
+    check = f"{key.name}-md-0-worker-unhealthy"
+    patch = {"spec": {"remediation": {"triggerIf": {"unhealthyLessThanOrEqualTo": "1%"}}}}
+    await client.patch(MachineHealthCheck.resource, check, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    said = f"MachineHealthCheck eksa-system/{check}: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"
+    await until(cache, key, lambda found: found is not None and said in _synced(found), seconds=30)
+    annotations = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    await client.patch(Cluster.resource, key.name, key.namespace, patch=annotations, type=PatchType.MERGE)
+    await until(cache, key, lambda found: found is not None and is_synced(found), seconds=30)
+
+
+def _synced(found: Object) -> str:
+    return next((one.message for one in found.decode(Cluster).status.conditions if one.type == names.SYNCED), "")

@@ -1,0 +1,205 @@
+"""`espalier plan` and `espalier generate objects`, as people run them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import espalier.releases
+from espalier.api.meta import Tree
+from tests.support.world import LaptopWorld, laptop_world
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+UPGRADED = EXAMPLE.replace('"1.35"', '"1.36"').replace("count: 2", "count: 3")
+ORCHARD = EXAMPLE.replace("name: garden", "name: orchard")
+RELEASES = Path(espalier.releases.__file__).parent / "data"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+        assert running.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        yield running
+
+
+def of(world: LaptopWorld, text: str, *flags: str) -> tuple[int, list[Tree]]:
+    told = world.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
+    assert told.out, told.err
+    return told.code, json.loads(told.out)["clusters"]
+
+
+def test_what_is_as_it_was_asked_for_has_an_empty_plan(world: LaptopWorld) -> None:
+    told = world.espalier("plan", "-f", "-", stdin=EXAMPLE)
+    assert (told.code, told.err) == (0, "")
+    assert "Nothing would change." in told.out
+    assert told.out.splitlines()[-1] == "1 cluster; objects: none; machines: none"
+
+
+def test_an_upgrade_is_told_field_by_field_and_machine_by_machine(world: LaptopWorld) -> None:
+    told = world.espalier("plan", "-f", "-", stdin=UPGRADED)
+    assert told.code == 1
+    for line in (
+        "        spec.kubernetesVersion: 1.35 → 1.36",
+        "    + DockerMachineTemplate eksa-system/garden-control-plane-2 in the place of garden-control-plane-1",
+        "        spec.replicas: 2 → 3",
+        "    - DockerMachineTemplate eksa-system/garden-md-0-1",
+        "  Machines (workers once all of the control plane has its version)",
+        "    control plane: 1 replaced",
+        "    garden-md-0: 2 replaced, one at a time, 1 made",
+    ):
+        assert line in told.out.splitlines(), told.out
+    assert "objects: 2 created, 3 changed, 2 deleted; machines: 3 replaced, 1 made" in told.out
+    assert "\x1b[" not in told.out
+    narrow = world.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="60")
+    long = [line for line in narrow.out.splitlines() if len(line) > 60 and " " in line.strip().removeprefix("→ ")]
+    assert long == []
+
+
+def test_the_plan_for_programs_says_the_same(world: LaptopWorld) -> None:
+    code, (cluster,) = of(world, UPGRADED)
+    assert (code, cluster["wouldChange"], cluster["settled"]) == (1, True, False)
+    changed = {(one["kind"], one["action"]): one for one in cluster["objects"]}
+    assert {"field": "spec.replicas", "old": 2, "new": 3} in changed["MachineDeployment", "change"]["fields"]
+    control_plane, workers = cluster["machines"]
+    assert (control_plane["group"], len(control_plane["going"]), control_plane["coming"]) == ("control plane", 1, 1)
+    assert (workers["group"], len(workers["going"]), workers["coming"]) == ("garden-md-0", 2, 3)
+    assert "infrastructure.customImage" in workers["going"][0]["because"]
+    assert cluster["estimate"]["measuredMachines"] == 3
+    assert yaml.safe_load(world.espalier("plan", "-f", "-", "-o", "yaml", stdin=UPGRADED).out) == {
+        "clusters": [cluster]
+    }
+
+
+def test_nothing_is_done_by_asking(world: LaptopWorld) -> None:
+    version = ("get", "clusters", "garden", "-o", "jsonpath={.metadata.resourceVersion}")
+    before = world.espalier(*version).out
+    assert of(world, UPGRADED)[0] == 1
+    assert of(world, ORCHARD)[0] == 1
+    assert world.espalier(*version).out == before
+    assert "cluster.anywhere.eks.amazonaws.com/orchard" not in world.names("get", "clusters", "-A")
+
+
+def test_several_clusters_are_planned_at_once_and_a_new_one_is_made_of_everything(world: LaptopWorld) -> None:
+    code, (garden, orchard) = of(world, f"{UPGRADED}---\n{ORCHARD}")
+    assert code == 1
+    assert [garden["name"], orchard["name"]] == ["garden", "orchard"]
+    assert {one["action"] for one in (*orchard["asked"], *orchard["objects"])} == {"create"}
+    assert len(orchard["objects"]) == 9
+    assert [group["coming"] for group in orchard["machines"]] == [1, 2]
+    assert orchard["workloadCluster"]["exact"]
+
+
+def test_all_that_would_be_refused_is_said(world: LaptopWorld) -> None:
+    wrong = (
+        UPGRADED.replace('"1.36"', '"1.37"').replace("count: 1", "count: 2").replace("192.168.0.0/16", "10.0.0.0/16")
+    )
+    told = world.espalier("plan", "-f", "-", stdin=wrong)
+    assert told.code == 2
+    refused = [line for line in told.out.splitlines() if line.startswith("    ! refused: ")]
+    assert len(refused) == 4, told.out  # the version is a step too far, and in no Bundles
+    assert told.out.splitlines()[-1].endswith("; 1 refused")
+    code, (cluster,) = of(world, wrong)
+    fields = {one["field"] for one in cluster["refusals"]}
+    assert (code, cluster["machines"]) == (2, [])
+    assert fields == {
+        "spec.controlPlaneConfiguration.count",
+        "spec.clusterNetwork.pods",
+        "spec.kubernetesVersion",
+    }
+
+
+def test_a_release_is_asked_for_without_a_manifest(world: LaptopWorld) -> None:
+    back = world.espalier("plan", "--eksa-version", "v0.25.1")
+    assert back.code == 2
+    assert "a cluster can't go back from v0.26.0" in back.out
+    assert world.espalier("plan", "--eksa-version", "v0.26.0").code == 0
+    code, (cluster,) = of(world, ORCHARD, "--eksa-version", "v0.25.1")
+    assert code == 1
+    assert any("one minor version behind the management cluster" in warning for warning in cluster["warnings"])
+    assert [one["name"] for one in cluster["offeredPatches"]] == ["short-lived-tokens"]
+
+
+def test_a_manager_of_this_build_leaves_all_clusters_alone(world: LaptopWorld) -> None:
+    for isolation in ("layers", "gate", "off"):
+        told = world.espalier("plan", "--manager", "-A", "--isolation", isolation)
+        assert (told.code, "Nothing would change." in told.out) == (0, True), told.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        ((), 2, "name a manifest (-f FILE), a release (--eksa-version V), or ask for --manager"),
+        (("--manager", "--eksa-version", "v0.26.0"), 2, "leave out -f and --eksa-version"),
+        (("-f", "nowhere.yaml"), 2, "nowhere.yaml: there is no such file"),
+        (("--manager", "-o", "table"), 2, "allowed are json and yaml"),
+        (("--manager", "--kubeconfig", "away"), 3, "127.0.0.1:1"),
+    ],
+)
+def test_an_error_is_told_apart_from_a_change_by_its_code(
+    world: LaptopWorld, tmp_path: Path, arguments: tuple[str, ...], code: int, complaint: str
+) -> None:
+    (tmp_path / "away").write_text(AWAY)
+    told = world.espalier("plan", *arguments, folder=tmp_path)
+    assert (told.code, told.out) == (code, "")
+    assert complaint in told.err
+
+
+AWAY = """apiVersion: v1
+kind: Config
+current-context: away
+clusters: [{name: away, cluster: {server: 'https://127.0.0.1:1'}}]
+contexts: [{name: away, context: {cluster: away, user: away}}]
+users: [{name: away, user: {}}]
+"""
+
+
+def generated(folder: Path, text: str, *flags: str) -> list[Tree]:
+    told = LaptopWorld(folder).espalier("generate", "objects", "-f", "-", *flags, stdin=text)
+    assert told.code == 0, told.err
+    return list(yaml.safe_load_all(told.out))
+
+
+def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, world: LaptopWorld) -> None:
+    objects = generated(tmp_path, ORCHARD)
+    _, (planned,) = of(world, ORCHARD)
+    assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
+        (one["kind"], one["name"]) for one in planned["objects"]
+    ]
+    assert all(one["metadata"]["namespace"] == "eksa-system" for one in objects)
+    control_plane = next(one for one in objects if one["kind"] == "KubeadmControlPlane")
+    assert control_plane["spec"]["version"] == "v1.35.4-eks-1-35-1"
+    (whole,) = generated(tmp_path, ORCHARD, "-o", "json")
+    assert whole["items"] == objects
+    shipped = generated(tmp_path, ORCHARD, "--workload")
+    assert {one["kind"] for one in shipped} == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
+
+
+def test_the_objects_are_of_the_releases_of_a_folder(tmp_path: Path) -> None:
+    shutil.copytree(RELEASES, tmp_path / "mirror")
+    manifest = tmp_path / "mirror" / "releases.yaml"
+    tree = yaml.safe_load(manifest.read_text())
+    tree["spec"]["releases"] = [one for one in tree["spec"]["releases"] if one["version"] == "v0.25.1"]
+    tree["spec"]["latestVersion"] = "v0.25.1"
+    manifest.write_text(yaml.safe_dump(tree))
+    older = generated(tmp_path, EXAMPLE, "--releases", str(tmp_path / "mirror"))
+    assert older != generated(tmp_path, EXAMPLE)
+    named = EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1)
+    assert older == generated(tmp_path, named)
+
+
+def test_what_admission_refuses_is_not_made(tmp_path: Path) -> None:
+    wrong = EXAMPLE.replace('"1.35"', '"1.30"').replace("count: 1", "count: 2")
+    told = LaptopWorld(tmp_path).espalier("generate", "objects", "-f", "-", stdin=wrong)
+    assert (told.code, told.out) == (1, "")
+    assert "standard input:17: spec.controlPlaneConfiguration.count: " in told.err
+    assert (
+        "standard input:21: spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told.err
+    )
+    assert "Traceback" not in told.err

@@ -1,0 +1,120 @@
+"""The rights that `espalier manifests` gives the manager: each is used, and in the namespaces it watches they suffice.
+
+That none is missing, every journey shows: `managed_laptop` asks for no more than the stored roles allow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.cli import manifests
+from espalier.kube.errors import Invalid
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.support.audit import Grant, grants
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+OURS, COORDINATION, ADMISSION = (
+    "anywhere.eks.amazonaws.com",
+    "coordination.k8s.io",
+    "admissionregistration.k8s.io",
+)
+ELSEWHERE = {
+    *(Grant(SYSTEM_NAMESPACE, COORDINATION, "leases", verb) for verb in ("get", "create", "patch")),
+    *(
+        Grant("", ADMISSION, f"{kind}webhookconfigurations", verb)
+        for kind in ("validating", "mutating")
+        for verb in ("list", "watch", "patch")
+    ),
+    Grant("", OURS, "eksareleases", "create"),
+    Grant(SYSTEM_NAMESPACE, OURS, "bundles", "create"),
+}
+"""Of the process around the controllers, which the laptop has not: elections, the webhooks' certificate, and releases
+that are created at start. `test_production` shows that they are used."""
+
+SELDOM = {
+    Grant(SYSTEM_NAMESPACE, "controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes", "delete"):
+        "its Cluster of Cluster API was never made, or is gone",
+    Grant(SYSTEM_NAMESPACE, "infrastructure.cluster.x-k8s.io", "dockerclusters", "delete"):
+        "its Cluster of Cluster API was never made, or is gone",
+}  # fmt: skip
+"""What this journey has no occasion for, and when there is one."""
+
+
+def journey(story: Callable[[ManagedLaptop], Awaitable[None]], namespaces: Sequence[str] = ()) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, namespaces=namespaces) as world:
+            await story(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def everything(world: ManagedLaptop) -> None:
+    """A cluster's whole life, with all that a manager writes in it."""
+    two = [{"name": "md-0", "count": 1}, {"name": "md-1", "count": 1}]
+    await world.apply(kubernetesVersion="1.35", workerNodeGroupConfigurations=two)
+    await world.until_ready()
+    await world.change(workerNodeGroupConfigurations=two[:1], kubernetesVersion="1.36")
+    await world.until_ready()
+    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await world.until_gone()
+
+
+@pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
+def test_every_right_is_used_in_the_life_of_a_cluster(namespaces: Sequence[str]) -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await everything(world)
+        granted = set(grants(manifests.installed(namespaces)))
+        unused = {str(grant) for grant in granted - world.ledger.used(granted)}
+        again = Grant(namespaces[0] if namespaces else "", "", "events", "patch")  # an event that is counted
+        assert unused == {str(grant) for grant in {*ELSEWHERE, *SELDOM, again}}
+
+    journey(story, namespaces)
+
+
+def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await everything(world)
+        assert {grant.resource for grant in world.ledger.asked if not grant.namespace} == {"eksareleases"}
+
+    journey(story, ("default",))
+
+
+def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.client.apply(NAMESPACES, {"metadata": {"name": "team-c"}})
+        await world.apply(namespace="team-c", kubernetesVersion="1.20")  # no webhook of this manager judges it
+        for namespace in ("default", "team-b"):
+            name = f"of-{namespace}"
+            await world.apply(namespace=namespace, name=name, kubernetesVersion="1.35")
+            await world.until_ready(Key(namespace, name))
+        assert world.clusters.get(Key("team-c", "garden")) is None
+        stranger = await world.client.get(Cluster.resource, "garden", "team-c")
+        assert "status" not in stranger.tree
+
+    journey(story, ("default", "team-b"))
+
+
+def test_a_name_that_is_taken_in_a_namespace_that_is_not_watched_is_refused() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        labels = {CLUSTER_NAME_LABEL: "garden", CLUSTER_NAMESPACE_LABEL: "team-c"}
+        theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE, "labels": labels}, "spec": {}}
+        await world.client.create(capi.Cluster.resource, theirs)
+        await asyncio.sleep(1)  # of simulated time: the watch brings it
+        with pytest.raises(
+            Invalid, match=r"metadata\.name: .* belongs to another cluster; names of clusters are unique"
+        ):
+            await world.apply(kubernetesVersion="1.35")
+
+    journey(story, ("default",))

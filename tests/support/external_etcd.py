@@ -1,0 +1,43 @@
+"""Docker with etcd elsewhere: the control planes of simulated machines under the real Cluster API have no members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.kinds import KubeObject
+from espalier.clusters.design import Components, Design, Provider
+from espalier.clusters.render import docker as docker_provider
+
+
+class ExternalEtcdProvider:
+    """Docker, with etcd elsewhere."""
+
+    def infrastructure_cluster(self, design: Design) -> KubeObject:
+        return docker_provider.infrastructure_cluster(design)
+
+    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
+        config = docker_provider.control_plane_config(design)
+        assert config.cluster_configuration is not None
+        folder = "/etc/kubernetes/pki"
+        external = ExternalEtcd(
+            endpoints=["https://127.0.0.1:2379"],
+            ca_file=f"{folder}/etcd/ca.crt",
+            cert_file=f"{folder}/apiserver-etcd-client.crt",
+            key_file=f"{folder}/apiserver-etcd-client.key",
+        )
+        configuration = msgspec.structs.replace(config.cluster_configuration, etcd=Etcd(external=external))
+        return msgspec.structs.replace(config, cluster_configuration=configuration)
+
+    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+        return docker_provider.worker_config(design, group)
+
+    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
+        return docker_provider.machine_template(design, components, name)
+
+
+EXTERNAL_ETCD: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: ExternalEtcdProvider()}

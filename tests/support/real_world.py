@@ -1,0 +1,156 @@
+"""A world of real nodes as users start it, for journeys on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from espalier.cli import lock
+from espalier.cli.home import Home
+from espalier.local.assets import MissingAssets, find_base
+from espalier.local.assets.cache import assets_folder
+from espalier.local.nspawn.limits import allowed_watchers
+from espalier.local.real.programs import find_cluster_api, find_control_plane
+from tests.support.kubectl import Kubectl, find_kubectl
+from tests.support.world import PROGRAM, LaptopWorld
+
+START_SECONDS = 300.0
+READY_SECONDS = 600
+"""How long a cluster may take on a machine that does other things too; alone it needs a tenth of it."""
+ADDRESSES = "10.78.0.0/24"
+
+Tree = dict[str, Any]
+
+
+def why_not(*versions: str, watchers: int = 0) -> str:
+    """What is missing for real nodes of these Kubernetes versions; empty when nothing is.
+
+    `watchers` is how many inotify instances the nodes of the test need.
+    """
+    if allowed_watchers() < watchers:
+        return "needs sysctl -w fs.inotify.max_user_instances=1024"
+    if os.geteuid() != 0:
+        return "needs root"
+    if shutil.which("systemd-nspawn") is None:
+        return "needs systemd-nspawn (package systemd-container)"
+    if find_control_plane() is None or find_cluster_api() is None:
+        return "run make real-assets"
+    try:
+        for version in versions:
+            find_base(version)
+    except MissingAssets as missing:
+        return str(missing)
+    return ""
+
+
+@dataclass
+class RealLaptop:
+    """A running world; `management` is kubectl for its management cluster."""
+
+    world: LaptopWorld
+    management: Kubectl
+
+    @property
+    def home(self) -> Home:
+        return Home(self.world.home)
+
+    async def up(self) -> None:
+        """`espalier up --nodes real`, to where it serves."""
+        code, _, complaint = await self.espalier("up", "--detach", "--nodes", "real", "--node-addresses", ADDRESSES)
+        assert code == 0, complaint + self.home.log.read_text()[-3000:]
+
+    async def kill(self) -> None:
+        """`kill -9` of the world's process; nodes go on."""
+        running = lock.holder(self.home.lock)
+        assert running is not None
+        os.kill(running.pid, signal.SIGKILL)
+        assert await lock.released(self.home.lock, START_SECONDS)
+
+    async def espalier(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        """A command to its end."""
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            *arguments,
+            env={**self.world.environment, "ESPALIER_CACHE": str(assets_folder().parent)},
+            cwd=self.world.home,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, complaint = await process.communicate(stdin.encode())
+        return process.returncode or 0, out.decode(), complaint.decode()
+
+    async def ready(self, name: str) -> None:
+        """Wait until a Cluster is ready for what was asked of it last."""
+        try:
+            await self.management(
+                "wait",
+                "--for=condition=Ready",
+                f"clusters.anywhere.eks.amazonaws.com/{name}",
+                f"--timeout={READY_SECONDS}s",
+            )
+        except AssertionError as error:
+            error.add_note(await self.management("get", "machines,dockermachines", "-A", "-o", "wide"))
+            _, nodes, _ = await self.espalier("nodes", "list")
+            error.add_note(nodes)
+            raise
+
+    async def workload(self, name: str) -> Kubectl:
+        """kubectl for a cluster."""
+        code, content, complaint = await self.espalier("kubeconfig", name, "--namespace", "eksa-system")
+        assert code == 0, complaint
+        file = self.world.home / f"{name}.kubeconfig"
+        file.write_text(content)
+        return self.management.with_kubeconfig(file)
+
+    async def nodes(self) -> list[Tree]:
+        """`espalier nodes list`."""
+        _, out, _ = await self.espalier("nodes", "list", "-o", "json")
+        found: list[Tree] = json.loads(out)["nodes"]
+        return found
+
+
+@asynccontextmanager
+async def real_laptop(folder: Path) -> AsyncIterator[RealLaptop]:
+    """A world in a folder of its own; at the end nothing of it is left."""
+    world = LaptopWorld(folder)
+    laptop = RealLaptop(world, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60))
+    await laptop.up()
+    try:
+        yield laptop
+    finally:
+        await laptop.espalier("down", "--delete-data")
+
+
+async def watched(kubectl: Kubectl, *arguments: str, until: Callable[[Tree], bool]) -> Tree:
+    """The first state of an object, as `kubectl get --watch` tells it, that is as it should be."""
+    async with kubectl.running("get", *arguments, "--watch", "-o", "json") as process:
+        assert process.stdout is not None
+        async for found in _documents(process.stdout):
+            if until(found):
+                return found
+    raise AssertionError(f"kubectl get {' '.join(arguments)} --watch ended")
+
+
+async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:
+    """JSON objects, one after the other, each beginning and ending with a brace on a line of its own."""
+    lines: list[bytes] = []
+    while line := await stream.readline():
+        lines.append(line)
+        if line == b"}\n":
+            yield json.loads(b"".join(lines))
+            lines = []
+
+
+def conditions(object_: Tree) -> dict[str, str]:
+    """Status by type."""
+    found: Iterable[Tree] = object_.get("status", {}).get("conditions", [])
+    return {condition["type"]: condition["status"] for condition in found}

@@ -1,0 +1,93 @@
+"""What becomes of an object when a manifest is applied to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from espalier.api import eksa
+from espalier.api.manifests import MANIFEST_KINDS
+from espalier.api.meta import Tree
+from espalier.api.structural import object_schema
+from espalier.clusters.preview.asking import LAST_APPLIED, applied
+from tests.unit.clusters.seen import applied as stored
+from tests.unit.clusters.seen import as_object, example
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def cluster(**spec: Any) -> Tree:
+    tree = next(tree for tree in example(**spec) if tree["kind"] == "Cluster")
+    tree["metadata"] = {"name": "garden", "namespace": "team-a"}
+    return tree
+
+
+def spec(live: Tree | None, manifest: Tree) -> Tree:
+    found: Tree = applied(as_object(live) if live is not None else None, manifest, now=NOW).tree["spec"]
+    return found
+
+
+def test_a_new_object_is_as_the_manifest_says() -> None:
+    new = applied(None, cluster(), now=NOW)
+    assert new.tree["spec"] == cluster()["spec"]
+    assert (new.metadata.generation, new.metadata.creation_timestamp) == (1, "2026-03-01T00:00:00Z")
+
+
+def test_what_was_applied_and_is_left_out_now_goes_away() -> None:
+    live = stored(cluster(machineHealthCheck={"maxUnhealthy": 1}), "eks-a-cli")
+    assert "machineHealthCheck" not in spec(live, cluster())
+
+
+def test_what_others_set_stays() -> None:
+    live = stored(cluster(), "kubectl")
+    live["spec"]["licenseToken"] = "set-by-somebody"
+    assert spec(live, cluster())["licenseToken"] == "set-by-somebody"
+
+
+def test_of_an_object_that_kubectl_made_what_its_last_manifest_had_goes_away() -> None:
+    live = cluster(machineHealthCheck={"maxUnhealthy": 1}, licenseToken="set-by-somebody")
+    last = cluster(machineHealthCheck={"maxUnhealthy": 1})
+    live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(last)}, "uid": "u", "generation": 4}
+    new = applied(as_object(live), cluster(), now=NOW)
+    assert "machineHealthCheck" not in new.tree["spec"]
+    assert new.tree["spec"]["licenseToken"] == "set-by-somebody"
+    assert new.metadata.generation == 5
+
+
+def test_what_kubectl_and_controllers_note_on_an_object_stays() -> None:
+    live = cluster()
+    last = cluster()
+    last["metadata"]["annotations"] = {}  # kubectl always says so
+    noted = {LAST_APPLIED: json.dumps(last), "noted": "by-the-manager"}
+    live["metadata"] |= {"annotations": noted, "uid": "u", "generation": 4}
+    new = applied(as_object(live), cluster(), now=NOW)
+    assert (new.metadata.annotations, new.metadata.generation) == (noted, 4)
+
+
+def test_a_release_that_is_left_out_stays() -> None:
+    manifest = cluster()
+    del manifest["spec"]["eksaVersion"]
+    assert spec(stored(cluster(), "eks-a-cli"), manifest)["eksaVersion"] == "v0.26.0"
+
+
+def test_a_field_that_is_given_as_null_goes_away_whoever_set_it() -> None:
+    live = cluster(bundlesRef={"apiVersion": "a", "name": "b", "namespace": "c"})
+    assert "bundlesRef" not in spec(live, cluster(bundlesRef=None))
+
+
+def test_equal_content_is_no_new_generation() -> None:
+    live = stored(cluster(), "eks-a-cli")
+    new = applied(as_object(live), cluster(), now=NOW)
+    assert new.metadata.generation == 1
+    assert new.tree["spec"] == live["spec"]
+
+
+def test_in_the_kinds_of_manifests_lists_are_replaced_and_maps_merged() -> None:
+    """Applying is told without their schemas, which take long to make; so none of them may say otherwise."""
+    for kind in eksa.KINDS:
+        if kind.resource.kind in MANIFEST_KINDS:
+            spec = json.dumps(object_schema(kind)["properties"]["spec"])
+            assert set(re.findall(r'"x-kubernetes-list-type": "(\w+)"', spec)) <= {"atomic"}
+            assert "x-kubernetes-map-type" not in spec

@@ -1,0 +1,205 @@
+"""Which machines go and come, in which order and why, on objects as Cluster API's controllers leave them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigSpec
+from espalier.api.capi.machine import Machine, MachineSet
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.clusterapi import machine_change, removal
+from espalier.clusters.preview.duration import UNKNOWN, duration
+from espalier.clusters.preview.foresight import foresee
+from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Fleet, Group, SeenMachine, groups
+from espalier.clusters.scope import Scope
+from tests.unit.clusters.made import made, objects
+
+GROUPS = [{"name": "md-0", "count": 2}]
+
+
+def owner(kind: str, name: str) -> list[Tree]:
+    return [{"apiVersion": "a", "kind": kind, "name": name, "uid": name, "controller": True}]
+
+
+def machine(name: str, kind: str, of: str, spec: Tree, *, age: int = 0, annotations: Tree | None = None) -> Machine:
+    metadata = {
+        "name": name,
+        "namespace": "eksa-system",
+        "ownerReferences": owner(kind, of),
+        "annotations": annotations or {},
+        "creationTimestamp": f"2026-01-01T00:0{9 - age}:00Z",
+    }
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ready",
+        "lastTransitionTime": f"2026-01-01T00:0{9 - age}:40Z",
+    }
+    status = {"nodeRef": {"name": name}, "conditions": [ready]}
+    head = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine"}
+    return msgspec.convert({**head, "metadata": metadata, "spec": spec, "status": status}, Machine)
+
+
+def fleet(scope: Scope, *, marked: str = "") -> Fleet:
+    """Machines exactly as the objects of a scope ask for."""
+    seen: list[SeenMachine] = []
+    sets: dict[str, MachineSet] = {}
+    control_plane = scope.machinery.control_plane
+    assert control_plane is not None
+    reference = control_plane.spec.machine_template.spec.infrastructure_ref
+    for number in range(control_plane.spec.replicas or 0):
+        name = f"cp-{number}"
+        spec = {
+            "clusterName": "garden",
+            "version": control_plane.spec.version,
+            "bootstrap": {},
+            "infrastructureRef": msgspec.to_builtins(reference),
+        }
+        annotations = {removal.DELETE_FIRST: ""} if name == marked else {}
+        made_of = machine(name, "KubeadmControlPlane", "garden", spec, age=number, annotations=annotations)
+        own = msgspec.to_builtins(control_plane.spec.kubeadm_config_spec)
+        given = machine_change.control_plane_bootstrap(own, control_plane.spec.version)
+        config = KubeadmConfig(metadata=ObjectMeta(name=name), spec=msgspec.convert(given, KubeadmConfigSpec))
+        cloned = {
+            machine_change.CLONED_FROM_NAME: reference.name,
+            machine_change.CLONED_FROM_GROUP_KIND: f"{reference.kind}.{reference.api_group}",
+        }
+        seen.append(SeenMachine(made_of, config, ObjectMeta(name=name, annotations=cloned)))
+    for name, deployment in scope.machinery.typed_deployments.items():
+        template = msgspec.to_builtins(deployment.spec.template)
+        tree = {
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": "MachineSet",
+            "metadata": {"name": f"{name}-a", "ownerReferences": owner("MachineDeployment", name)},
+            "spec": {"clusterName": "garden", "selector": {}, "template": template},
+        }
+        sets[f"{name}-a"] = msgspec.convert(tree, MachineSet)
+        for number in range(deployment.spec.replicas or 0):
+            of_set = machine(f"{name}-a-{number}", "MachineSet", f"{name}-a", template["spec"])
+            seen.append(SeenMachine(of_set))
+    return Fleet(seen, sets)
+
+
+def told(scope: Scope, *, marked: str = "") -> dict[str, Group]:
+    return {group.name: group for group in groups(foresee(scope), fleet(scope, marked=marked))}
+
+
+def names(group: Group) -> list[str]:
+    return [going.name for going in group.going]
+
+
+def changed(before: Tree | None = None, **spec: Any) -> Scope:
+    """A cluster that was made of `before` and is asked for `spec` now."""
+    return made(objects=objects(**(before or {})), **spec)
+
+
+def test_a_cluster_as_it_should_be_keeps_its_machines() -> None:
+    assert told(changed()) == {}
+
+
+def test_an_upgrade_replaces_all_machines_and_says_because_of_what() -> None:
+    found = told(
+        changed(
+            {"controlPlaneConfiguration": {"count": 3}},
+            kubernetesVersion="1.36",
+            controlPlaneConfiguration={"count": 3},
+        )
+    )
+    assert names(found[""]) == ["cp-2", "cp-1", "cp-0"]  # the oldest first
+    assert found[""].coming == 3
+    assert found[""].going[0].why[0] == "version"
+    assert "infrastructure.customImage" in found[""].going[0].why
+    assert names(found["garden-md-0"]) == ["garden-md-0-a-0", "garden-md-0-a-1"]
+    assert found["garden-md-0"].going[0].why == ("version", "infrastructure.customImage")
+
+
+def test_a_machine_that_somebody_marked_goes_first() -> None:
+    three = {"controlPlaneConfiguration": {"count": 3}}
+    assert names(told(changed(three, **three, kubernetesVersion="1.36"), marked="cp-0")[""])[0] == "cp-0"
+
+
+def test_scaling_replaces_nothing() -> None:
+    more = told(changed(workerNodeGroupConfigurations=[{"name": "md-0", "count": 5}]))["garden-md-0"]
+    assert (more.coming, more.going) == (3, ())
+    fewer = told(changed(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}]))["garden-md-0"]
+    assert (names(fewer), fewer.going[0].why, fewer.coming) == (["garden-md-0-a-0"], (SCALED_IN,), 0)
+    assert fewer.replaced == ()
+
+
+def test_the_machines_of_a_group_that_is_removed_go() -> None:
+    two = [{"name": "md-0", "count": 2}, {"name": "md-1", "count": 1}]
+    found = told(changed({"workerNodeGroupConfigurations": two}, workerNodeGroupConfigurations=GROUPS))
+    assert names(found["garden-md-1"]) == ["garden-md-1-a-0"]
+    assert found["garden-md-1"].going[0].why == (GROUP_REMOVED,)
+
+
+def test_a_new_group_is_made_at_once() -> None:
+    found = told(changed(workerNodeGroupConfigurations=[*GROUPS, {"name": "md-1", "count": 3}]))["garden-md-1"]
+    assert (found.present, found.coming, found.rounds) == (0, 3, 1)
+
+
+def test_a_control_plane_that_shrinks_while_it_is_upgraded_makes_only_what_it_needs() -> None:
+    before = {"controlPlaneConfiguration": {"count": 3}}
+    found = told(changed(before, kubernetesVersion="1.36", controlPlaneConfiguration={"count": 1}))[""]
+    assert (len(found.going), found.coming) == (3, 1)
+
+
+def test_machines_of_a_rollout_under_way_that_is_taken_back_are_those_that_go() -> None:
+    scope = changed()
+    there = fleet(scope)
+    newer = told_set(scope, "garden-md-0", "v1.36.3-eks-1-36-1")
+    back = Fleet([*there.machines, *newer[0]], {**there.sets, newer[1].metadata.name: newer[1]})
+    (group,) = groups(foresee(scope), back)
+    assert names(group) == ["garden-md-0-b-0"]
+    assert group.coming == 0
+
+
+def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMachine], MachineSet]:
+    template = msgspec.to_builtins(scope.machinery.typed_deployments[deployment].spec.template)
+    template["spec"]["version"] = version
+    tree = {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "MachineSet",
+        "metadata": {"name": f"{deployment}-b", "ownerReferences": owner("MachineDeployment", deployment)},
+        "spec": {"clusterName": "garden", "selector": {}, "template": template},
+    }
+    one = machine(f"{deployment}-b-0", "MachineSet", f"{deployment}-b", template["spec"])
+    return [SeenMachine(one)], msgspec.convert(tree, MachineSet)
+
+
+def test_without_machines_to_look_at_they_are_counted_by_what_is_reported() -> None:
+    scope = changed(kubernetesVersion="1.36")
+    counted = {group.name: group for group in groups(foresee(scope), None)}
+    named = told(scope)
+    assert counted.keys() == named.keys()
+    for name, group in counted.items():
+        assert [going.why for going in group.going] == [going.why for going in named[name].going]
+        assert group.coming == named[name].coming
+        assert not any(names(group))
+
+
+@pytest.mark.parametrize(("surge", "unavailable", "rounds"), [(1, 0, 4), (2, 0, 2), (0, 1, 4), (1, 1, 2), (5, 0, 1)])
+def test_limits_of_a_rollout_say_how_often_it_is_waited(surge: int, unavailable: int, rounds: int) -> None:
+    limits = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+    four = [{"name": "md-0", "count": 4, "upgradeRolloutStrategy": limits}]
+    scope = changed(
+        {"workerNodeGroupConfigurations": four}, workerNodeGroupConfigurations=four, kubernetesVersion="1.36"
+    )
+    assert told(scope)["garden-md-0"].rounds == rounds
+
+
+def test_time_is_estimated_by_the_machines_that_are_there() -> None:
+    scope = changed(kubernetesVersion="1.36")
+    there = fleet(scope)
+    estimate = duration(groups(foresee(scope), there), there, workers_wait=True)
+    assert estimate == (120.0, 40.0, 3)  # one of the control plane, then two workers one after the other
+    assert duration(groups(foresee(scope), there), there, workers_wait=False).seconds == 80.0
+    assert duration(groups(foresee(scope), there), Fleet(), workers_wait=True).machine_seconds == UNKNOWN
+
+
+def test_workers_wait_for_a_control_plane_that_gets_another_version_and_for_no_other() -> None:
+    assert foresee(changed(kubernetesVersion="1.36")).workers_wait
+    assert not foresee(changed(controlPlaneConfiguration={"count": 1, "certSans": ["a.example.com"]})).workers_wait

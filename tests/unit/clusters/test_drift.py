@@ -1,0 +1,293 @@
+"""What is drift: whatever somebody changed of what we made, by object and field, and what brings it back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from espalier.api.meta import Condition, Tree
+from espalier.clusters import cni, drift, names, synced
+from espalier.clusters.drift import GOING, MISSING, UNASKED, Drift, InstalledCNI, Policy
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.scope import Scope
+from tests.unit.clusters.made import made, objects, settled
+from tests.unit.clusters.seen import applied, as_object
+
+KCP = "KubeadmControlPlane eksa-system/garden"
+GROUP = "MachineDeployment eksa-system/garden-md-0"
+
+
+def found(scope: Scope) -> list[Drift]:
+    assert scope.design is not None
+    return drift.of_machinery(scope.design, scope.machinery, cni.mark(cni.objects(scope.design)))
+
+
+def said(scope: Scope) -> list[str]:
+    return [str(one) for one in found(scope)]
+
+
+def of_kind(trees: list[Tree], kind: str, name: str = "") -> Tree:
+    return next(tree for tree in trees if tree["kind"] == kind and tree["metadata"]["name"].endswith(name))
+
+
+def edited(kind: str, edit: Callable[[Tree], object], name: str = "") -> Scope:
+    """The example, made, with one object edited by hand."""
+    trees = objects()
+    edit(of_kind(trees, kind, name))
+    return made(objects=trees, status=settled())
+
+
+def without(*kinds: str) -> Scope:
+    return made(objects=[tree for tree in objects() if tree["kind"] not in kinds], status=settled())
+
+
+def at(path: str, value: Any) -> Callable[[Tree], object]:
+    """Sets a field."""
+
+    def edit(tree: Tree) -> None:
+        *way, last = path.split(".")
+        for step in way:
+            tree = tree[step]
+        tree[last] = value
+
+    return edit
+
+
+def test_of_a_cluster_as_it_should_be_nothing_is_said() -> None:
+    assert said(made(objects=objects(), status=settled())) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "edit", "expected", "replaces"),
+    [
+        ("KubeadmControlPlane", at("spec.replicas", 5), f"{KCP}: spec.replicas", False),
+        ("KubeadmControlPlane", at("spec.version", "v1.34.0"), f"{KCP}: spec.version", True),
+        (
+            "KubeadmControlPlane",
+            at("spec.kubeadmConfigSpec.clusterConfiguration.imageRepository", "example.com"),
+            f"{KCP}: spec.kubeadmConfigSpec.clusterConfiguration.imageRepository",
+            True,
+        ),
+        (
+            "KubeadmControlPlane",
+            at("spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag", "v0"),  # Cluster API changes that in place
+            f"{KCP}: spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag",
+            False,
+        ),
+        ("MachineDeployment", at("spec.replicas", 9), f"{GROUP}: spec.replicas", False),
+        ("MachineDeployment", at("spec.template.spec.version", "v1"), f"{GROUP}: spec.template.spec.version", True),
+        (
+            "Cluster",
+            at("spec.clusterNetwork.pods.cidrBlocks", ["10.9.0.0/16"]),
+            "Cluster eksa-system/garden: spec.clusterNetwork.pods.cidrBlocks",
+            False,
+        ),
+        (
+            "DockerCluster",
+            at("spec.loadBalancer.imageTag", "v0"),
+            "DockerCluster eksa-system/garden: spec.loadBalancer.imageTag",
+            False,
+        ),
+        (
+            "MachineHealthCheck",
+            at("spec.checks.nodeStartupTimeoutSeconds", 1),
+            "MachineHealthCheck eksa-system/garden-kcp-unhealthy: spec.checks.nodeStartupTimeoutSeconds",
+            False,
+        ),
+        (
+            "KubeadmConfigTemplate",
+            at("spec.template.spec.joinConfiguration.nodeRegistration.criSocket", "/x"),
+            "KubeadmConfigTemplate eksa-system/garden-md-0-1: "
+            "spec.template.spec.joinConfiguration.nodeRegistration.criSocket",
+            False,  # machines are made of a template once; its name is what they are compared with
+        ),
+        (
+            "DockerMachineTemplate",
+            at("spec.template.spec.customImage", "example.com/other:1"),
+            "DockerMachineTemplate eksa-system/garden-control-plane-1: spec.template.spec.customImage",
+            False,
+        ),
+        (
+            "Cluster",
+            at("metadata.annotations", {}),
+            f"Cluster eksa-system/garden: metadata.annotations[{names.CNI_ANNOTATION}]",
+            False,
+        ),
+    ],
+)
+def test_an_edit_by_hand_is_named_with_its_field_and_with_its_price(
+    kind: str, edit: Callable[[Tree], object], expected: str, replaces: bool
+) -> None:
+    (one,) = found(edited(kind, edit))
+    assert str(one) == expected
+    assert one.replaces_machines is replaces
+    assert isinstance(one.remedy, Change | InstalledCNI)
+
+
+def test_a_label_of_ours_that_was_taken_away_is_drift_and_one_that_was_added_is_not() -> None:
+    trees = objects()
+    of_kind(trees, "MachineHealthCheck")["metadata"]["labels"]["mine"] = "too"
+    assert said(made(objects=trees, status=settled())) == []
+    ours = "cluster.x-k8s.io/cluster-name"
+    of_kind(trees, "KubeadmControlPlane")["metadata"]["labels"][ours] = "other"
+    assert said(made(objects=trees, status=settled())) == [f"{KCP}: metadata.labels[{ours}]"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("KubeadmControlPlane", [f"{KCP} {MISSING}"]),
+        ("MachineDeployment", [f"{GROUP} {MISSING}"]),
+        ("DockerCluster", [f"DockerCluster eksa-system/garden {MISSING}"]),
+        ("KubeadmConfigTemplate", [f"KubeadmConfigTemplate eksa-system/garden-md-0-1 {MISSING}"]),
+        (
+            "DockerMachineTemplate",
+            [f"DockerMachineTemplate eksa-system/garden-{one}-1 {MISSING}" for one in ("control-plane", "md-0")],
+        ),
+        (
+            "MachineHealthCheck",
+            [f"MachineHealthCheck eksa-system/garden-{one}-unhealthy {MISSING}" for one in ("kcp", "md-0-worker")],
+        ),
+    ],
+)
+def test_what_was_deleted_is_missing_and_made_again_under_its_name(kind: str, expected: list[str]) -> None:
+    scope = without(kind)
+    assert said(scope) == expected
+    assert not any(one.replaces_machines for one in found(scope))
+
+
+def test_a_reference_that_was_moved_is_told_from_a_template_that_was_edited() -> None:
+    trees = objects()
+    evil = copy.deepcopy(of_kind(trees, "DockerMachineTemplate", "control-plane-1"))
+    evil["metadata"] |= {"name": "evil", "uid": "evil"}
+    evil["spec"]["template"]["spec"]["customImage"] = "example.com/evil:1"
+    of_kind(trees, "KubeadmControlPlane")["spec"]["machineTemplate"]["spec"]["infrastructureRef"]["name"] = "evil"
+    (one,) = found(made(objects=[*trees, evil], status=settled()))
+    assert str(one) == f"{KCP}: spec.machineTemplate.spec.infrastructureRef.name"
+    assert one.replaces_machines
+    assert isinstance(one.remedy, Change)
+    reference = one.remedy.body["spec"]["machineTemplate"]["spec"]["infrastructureRef"]
+    assert reference["name"] == "garden-control-plane-1"
+
+
+def test_a_template_with_the_content_of_another_part_is_not_taken_for_its_own() -> None:
+    """Machines of the control plane and workers may well be made of the same."""
+    trees = objects()
+    one, other = (of_kind(trees, "DockerMachineTemplate", name)["spec"] for name in ("control-plane-1", "md-0-1"))
+    assert one == other
+    of_kind(trees, "DockerMachineTemplate", "md-0-1")["spec"]["template"]["spec"]["customImage"] = "example.com/other:1"
+    assert said(made(objects=trees, status=settled())) == [
+        "DockerMachineTemplate eksa-system/garden-md-0-1: spec.template.spec.customImage"
+    ]
+
+
+def test_what_nobody_asked_for_is_said_and_goes_away() -> None:
+    trees = objects()
+    more = copy.deepcopy(of_kind(trees, "MachineDeployment"))
+    more["metadata"] |= {"name": "garden-more", "uid": "more"}
+    spare = copy.deepcopy(of_kind(trees, "KubeadmConfigTemplate"))
+    spare["metadata"] |= {"name": "garden-spare", "uid": "spare"}
+    one, other = found(made(objects=[*trees, more, spare], status=settled()))
+    assert str(one) == f"MachineDeployment eksa-system/garden-more {UNASKED}"
+    assert str(other) == f"KubeadmConfigTemplate eksa-system/garden-spare {UNASKED}"
+    assert isinstance(one.remedy, Removal)
+    assert isinstance(other.remedy, Removal)
+
+
+def test_what_goes_away_is_said_and_nothing_is_done_until_it_is_gone() -> None:
+    moment = "2026-01-01T00:00:00Z"
+    (one,) = found(edited("MachineDeployment", at("metadata.deletionTimestamp", moment)))
+    assert (str(one), one.remedy) == (f"{GROUP} {GOING}", None)
+
+
+def test_nothing_is_made_for_a_cluster_that_somebody_deletes_in_cluster_api() -> None:
+    trees = [tree for tree in objects() if tree["kind"] != "MachineDeployment"]
+    of_kind(trees, "Cluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    scope = made(objects=trees, status=settled())
+    assert [one.remedy for one in found(scope)] == [None, None]
+    assert said(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {GOING}"]
+
+
+def workload(edit: Callable[[Tree], object]) -> list[str]:
+    """The drift of the CNI when its DaemonSet is edited."""
+    scope = made(objects=objects())
+    assert scope.design is not None
+    manifests = cni.objects(scope.design)
+    stored = [applied(manifest.body) for manifest in manifests]
+    edit(of_kind(stored, "DaemonSet"))
+    return [str(one) for one in drift.of_manifests(manifests, [as_object(tree) for tree in stored])]
+
+
+def test_the_objects_of_the_cni_are_compared_too() -> None:
+    where = "DaemonSet kube-system/kindnet of the workload cluster"
+    assert workload(lambda _tree: None) == []
+    assert workload(at("spec.updateStrategy.type", "OnDelete")) == [f"{where}: spec.updateStrategy.type"]
+    scope = made(objects=objects())
+    assert scope.design is not None
+    manifests = cni.objects(scope.design)
+    gone = drift.of_manifests(manifests, [None for _ in manifests])
+    assert [one.how for one in gone] == [MISSING] * len(manifests)
+
+
+CHEAP = Drift("A", "spec.a", InstalledCNI(""))
+DEAR = Drift("B", "spec.b", InstalledCNI(""), replaces_machines=True)
+HOPELESS = Drift("C", GOING, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "corrected"),
+    [
+        (None, []),
+        ("report", []),
+        ("correct", [CHEAP]),
+        ("correct-machines", [CHEAP, DEAR]),
+        ("please", []),
+    ],
+)
+def test_the_annotation_says_what_is_brought_back(value: str | None, corrected: list[Drift]) -> None:
+    annotations = {} if value is None else {names.DRIFT_ANNOTATION: value}
+    assert drift.correctable([CHEAP, DEAR, HOPELESS], drift.policy(annotations)) == corrected
+
+
+def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: str = "v0.26.0") -> Condition:
+    annotations = {names.DRIFT_ANNOTATION: wish} if wish else {}
+    scope = made(objects=objects(), status=settled(), annotations=annotations, eksaVersion=version)
+    return synced.seen(scope, drifts, failure, {})
+
+
+def test_a_cluster_without_drift_is_synced() -> None:
+    one = condition([])
+    assert (one.status, one.reason) == ("True", synced.AS_RENDERED)
+    assert one.message == "everything is as release v0.26.0 renders it"
+
+
+def test_drift_is_named_and_what_helps_is_said() -> None:
+    one = condition([CHEAP])
+    assert (one.status, one.reason) == ("False", synced.DRIFTED)
+    assert one.message == f"A: spec.a; to bring it back, set annotation {names.DRIFT_ANNOTATION}=correct"
+    price = f"to bring it back, set annotation {names.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
+    assert condition([CHEAP, DEAR]).message == f"A: spec.a; B: spec.b; {price}"
+    assert condition([DEAR], "correct").message == (
+        f"B: spec.b; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} brings that back by replacing machines"
+    )
+    assert "allowed are report, correct, correct-machines" in condition([CHEAP], "please").message
+
+
+def test_a_workload_cluster_that_gives_no_answer_is_neither_in_nor_out_of_sync() -> None:
+    one = condition([], failure="Unreachable")
+    assert (one.status, one.reason) == ("Unknown", names.WORKLOAD_CLUSTER_UNREACHABLE)
+    assert condition([CHEAP], failure="Unreachable").status == "False"
+
+
+def test_a_patch_is_offered_to_clusters_of_older_releases() -> None:
+    assert "patch short-lived-tokens is offered: " in condition([], version="v0.25.1").message
+    assert "patch" not in condition([]).message
+
+
+def test_a_long_list_is_cut_at_an_object() -> None:
+    message = condition([Drift(f"Kind n/{number}", "spec." + "x" * 100, None) for number in range(500)]).message
+    assert len(message) < synced.LONGEST + 300
+    assert "objects more" in message

@@ -1,0 +1,43 @@
+"""What people read who misspell what they wish for in an annotation."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.clusters import names
+from tests.unit.clusters.seen import datacenter, example
+from tests.unit.clusters.test_admission import ask
+
+
+def annotated(**annotations: str) -> Tree:
+    tree = example()[0]
+    tree["metadata"]["annotations"] = annotations
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "warning"),
+    [
+        (
+            names.DRIFT_ANNOTATION,
+            "fix",
+            "metadata.annotations[anywhere.eks.amazonaws.com/drift]: found fix, "
+            "allowed are report, correct, correct-machines",
+        ),
+        (
+            names.PATCHES_ANNOTATION,
+            "short-lived-tokens,long-lived-bugs",
+            "metadata.annotations[anywhere.eks.amazonaws.com/patches]: this manager has no patch long-lived-bugs; "
+            "it has short-lived-tokens",
+        ),
+    ],
+)
+def test_a_word_that_is_not_known_is_warned_of(annotation: str, value: str, warning: str) -> None:
+    assert ask(annotated(**{annotation: value}), None, datacenter()).warnings == (warning,)
+    assert ask(annotated(**{annotation: value}), annotated(), datacenter()).warnings == (warning,)
+
+
+def test_words_that_are_known_are_taken_without_a_word() -> None:
+    wish = {names.DRIFT_ANNOTATION: "correct", names.PATCHES_ANNOTATION: "short-lived-tokens"}
+    assert ask(annotated(**wish), None, datacenter()).warnings == ()
