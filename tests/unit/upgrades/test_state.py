@@ -62,7 +62,7 @@ def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None
 
 
 def parts(version: str = "v1.36.3", template: str = "new", **config: Tree) -> MachineParts:
-    return MachineParts(version, dict(config), Template("DockerMachineTemplate.g", template))
+    return MachineParts(version, dict(config), infrastructure=Template("DockerMachineTemplate.g", template))
 
 
 def test_the_version_its_images_and_the_template_with_the_image_can_be_had_in_place() -> None:
@@ -88,7 +88,7 @@ def test_everything_else_is_refused_by_name() -> None:
         "infrastructure.template.spec.extraMounts",
     )
     assert "bootstrap.files.a" in classify.sentence(found.refused, "Machine m")
-    other_kind = MachineParts("v1.36.3", {}, Template("OtherTemplate.g", "x"))
+    other_kind = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
     assert "infrastructure.kind" in classify.verdict(parts(), other_kind).refused
 
 
