@@ -55,9 +55,7 @@ class _Valved:
         await self._transport.close()
 
 
-@pytest.mark.parametrize(
-    "writes", [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31, 34, 37, 40, 44, 48]
-)
+@pytest.mark.parametrize("writes", [1, 4, 8, 13, 19, 26, 34, 44])
 def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_upgrade(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
         store, stores, valve = MemoryStore(), MemoryStores(), Valve()
