@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 REAL ?= tests
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench real-assets test-real look lock
+.PHONY: help demo test check bench real-assets test-real look lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -38,6 +38,10 @@ test-real: .venv/.installed ## Real nodes on this machine: boot, use, upgrade, b
 
 look: .venv/.installed ## Sizes that stick out
 	@$(BIN)/python tests/house/look.py
+
+release: .venv/.installed ## Enter a release into the embedded manifest: make release VERSION=v0.27.0 [BUNDLES=bundles-4.yaml]
+	@$(BIN)/python -m espalier.releases.adding $(VERSION) $(BUNDLES)
+	@sed -i 's/^version = .*/version = "$(VERSION:v%=%)"/' pyproject.toml
 
 lock: ## Compile the locked requirements anew (needs uv)
 	uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o requirements.txt

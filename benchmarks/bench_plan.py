@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import PROGRAM, report, spread, start_world
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
-RUNS, PATIENCE = 15, 60.0
+RUNS, PATIENCE = 7, 60.0
 
 
 def espalier(home: Path, *arguments: str, expect: int = 0) -> tuple[float, float]:

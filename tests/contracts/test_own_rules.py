@@ -82,6 +82,7 @@ NEW: list[tuple[dict[str, Any], str]] = [
     ({"spec.bundlesRef": BUNDLES}, "spec.bundlesRef"),
     ({"spec.bundlesRef": BUNDLES, "spec.eksaVersion": None}, "spec.bundlesRef"),
     ({"spec.eksaVersion": "0.26"}, "spec.eksaVersion"),
+    ({"spec.gitOpsRef": {"kind": "ConfigMap", "name": "a"}}, "spec.gitOpsRef.kind"),
 ]
 OF_BUNDLES = {"spec.eksaVersion": None, "spec.bundlesRef": BUNDLES}
 CHANGED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -237,7 +238,7 @@ def test_every_rule_of_a_cluster_has_a_case_here() -> None:
     assert len(set(rules(crd_of(Cluster)))) == UNIQUE + UNUSED
 
 
-UNIQUE = 32
+UNIQUE = 33
 UNUSED = 2
 """Rules of `externalEtcdConfiguration` and `autoscalingConfiguration`."""
 

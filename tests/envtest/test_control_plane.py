@@ -124,3 +124,22 @@ async def test_nothing_is_left_when_it_stops(tmp_path: Path) -> None:
             os.kill(number, 0)
     with socket.create_server(("127.0.0.1", port)):  # nobody listens there, nobody holds it
         pass
+
+
+async def test_it_goes_on_in_the_same_folder_with_the_same_objects_and_credentials(tmp_path: Path) -> None:
+    assets = find_assets()
+    if assets is None:
+        pytest.skip(why_no_assets())
+    async with real_control_plane(tmp_path, assets) as first:
+        await first.run_kubectl("create", "configmap", "kept")
+        token = (await first.run_kubectl("create", "token", "default")).strip()
+    async with real_control_plane(tmp_path, assets) as second:
+        assert second.ca == first.ca
+        assert await second.run_kubectl("get", "configmap", "kept", "-o", "name") == "configmap/kept\n"
+        access = Kubeconfig.of_cluster(
+            "test", server=second.url, certificate_authority=second.ca, user="default", credentials=token
+        ).context()
+        account = Client(HttpTransport(access, environment={}))
+        with pytest.raises(Forbidden, match="system:serviceaccount:default:default"):
+            await account.list(SECRET, "default")
+        await account.close()

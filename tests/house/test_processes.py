@@ -24,8 +24,8 @@ def test_the_manager_loads_neither_the_laptop_world_nor_the_embedded_api_server(
     assert not packages & {"espalier.local", "espalier.apiserver"}
 
 
-LAPTOP = {"up", "demo", "assets", "nodes"}
-"""Rooms of commands that are about the laptop world."""
+LAPTOP = {"up", "demo", "assets", "image", "nodes"}
+"""Rooms of commands that are about the laptop world, or build with its recipes."""
 
 
 def test_no_other_command_loads_the_laptop_world() -> None:

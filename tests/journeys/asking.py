@@ -98,11 +98,13 @@ class ManagedClusters:
         """The kubelet versions of all nodes."""
         return sorted(node["status"]["nodeInfo"]["kubeletVersion"] for node in await self.nodes(key))
 
-    def machine_names(self, cluster: str) -> dict[str, set[str]]:
-        """Names of a cluster's Machines by the MachineDeployment, or empty for the control plane."""
+    async def machine_names(self, cluster: str) -> dict[str, set[str]]:
+        """Names of a cluster's Machines that stay, by the MachineDeployment, or empty for the control plane."""
         found: dict[str, set[str]] = {}
-        for machine in self.machinery.of(Machine.resource).list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}"):
-            found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
+        listed = await self.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={cluster}")
+        for machine in listed.items:
+            if machine.metadata.deletion_timestamp is None:
+                found.setdefault(machine.metadata.labels.get(names.DEPLOYMENT, ""), set()).add(machine.name)
         return found
 
     async def until_machines_rest(self, cluster: str) -> None:

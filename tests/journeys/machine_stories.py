@@ -92,12 +92,12 @@ async def lives(world: ManagedClusters, key: Key, *, counts: Sequence[int] = (3,
         await world.until_ready(key)
         assert len(await world.nodes(key)) == 1 + count
 
-    before = world.machine_names(key.name)
+    before = await world.machine_names(key.name)
     await world.change(key, kubernetesVersion="1.36")
     await world.until_ready(key)
     await world.until_machines_rest(key.name)
     assert await world.versions(key) == [KUBERNETES["1.36"]] * (1 + counts[-1])
-    after = world.machine_names(key.name)
+    after = await world.machine_names(key.name)
     assert not set().union(*before.values()) & set().union(*after.values()), "all machines are others"
     await rests(world, key.name)
 
@@ -198,11 +198,11 @@ async def happens_as_planned(world: ManagedClusters, key: Key, change: Change, d
     metadata = {"name": key.name, "namespace": key.namespace}
     preview = await world.preview(key, [{**live, "metadata": metadata, "spec": spec}])
     assert not preview.refusals
-    before = world.machine_names(key.name)
+    before = await world.machine_names(key.name)
     await world.change(key, **spec)
     await world.until_ready(key)
     await world.until_machines_rest(key.name)
-    after = world.machine_names(key.name)
+    after = await world.machine_names(key.name)
     assert (change.__name__, happened(before, after)) == (change.__name__, planned(preview))
 
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters, upgrades
+from espalier import clusters
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
@@ -37,6 +37,7 @@ from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, ManagedClusters
 from tests.support.ledger import Ledger
 
@@ -126,7 +127,7 @@ async def managed_laptop(
             layers=layers,
             resync=resync,
         )
-        upgrades.build(manager, remotes=remotes, resync=resync)
+        build_upgrades(manager, remotes=remotes, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())

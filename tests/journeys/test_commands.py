@@ -62,6 +62,22 @@ def test_what_is_not_ready_in_time_is_said_and_goes_on(world: LaptopWorld) -> No
     assert world.espalier("delete", "cluster", "orchard").code == 0
 
 
+def test_what_would_be_refused_is_not_sent_and_all_of_it_is_said_at_once(world: LaptopWorld) -> None:
+    wrong = EXAMPLE.replace("name: garden", "name: orchard").replace('"1.35"', '"1.29"')
+    wrong = wrong.replace("controlPlaneConfiguration:\n    count: 1", "controlPlaneConfiguration:\n    count: 2")
+    told = world.apply(wrong)
+    assert told.code == 1
+    first, *reasons = told.err.strip().splitlines()
+    assert first.endswith("cluster default/orchard would be refused, so nothing was sent:")
+    assert reasons == [
+        "* spec.controlPlaneConfiguration.count: etcd runs on these machines and needs a majority, so their number "
+        "must be odd; found 2; allowed: 1, 3, 5, …",
+        "* spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version; found 1.29; "
+        "allowed: 1.34, 1.35, 1.36",
+    ]
+    assert world.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+
+
 def test_a_world_tells_where_it_is_and_refuses_a_second_one(world: LaptopWorld) -> None:
     facts = yaml.safe_load(world.espalier("status", "-o", "yaml").out)
     assert facts["kubeconfig"] == str(world.home / "kubeconfig")

@@ -17,8 +17,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
-from espalier.clusters import Isolation, names, synced
+from espalier.clusters import Isolation, names, resting, synced
 from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
 from tests.journeys.test_isolation import ANNOTATION, STATUS, machines, writes
@@ -147,7 +148,7 @@ def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() ->
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         await until_said(world, status="True")
         await world.client.delete(MachineHealthCheck.resource, "garden-md-0-worker-unhealthy", SYSTEM_NAMESPACE)
-        await asyncio.sleep(5)
+        await asyncio.sleep(resting.SECONDS + 5)
         checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
         assert len(checks.items) == 2
         assert await machines(world) == before
@@ -245,3 +246,28 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
         assert ANNOTATION not in writes(world.server) - written
 
     story(tell, isolation=Isolation.GATE)
+
+
+def test_who_edits_again_and_again_is_answered_now_and_then() -> None:
+    """Two programs that each want their way would else write as fast as they can."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        before = writes(world.server)
+        resource, name, patch, _ = EDITS[1]
+        cache = world.machinery.of(resource, SYSTEM_NAMESPACE)
+        edits: set[asyncio.Task[None]] = set()
+
+        def again(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if new is not None and not _contains(new.tree, patch):
+                edits.add(asyncio.create_task(edit(world, resource, name, patch)))
+
+        stop = cache.subscribe(again)
+        await edit(world, resource, name, patch)
+        await asyncio.sleep(100)
+        stop()
+        corrections = (writes(world.server) - before)["patch", resource.plural, ""]
+        assert 9 <= corrections <= 11
+        await until_said(world, status="True")
+
+    story(tell)

@@ -7,14 +7,16 @@ fail is shown with isolation switched off. What drift is, and its correction, is
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 import semver
+import structlog
 
 from espalier.api import capi
 from espalier.api.capi.docker import DockerMachineTemplate, Mount
@@ -250,6 +252,15 @@ async def scaling_replaces_all_of_its_machines_and_no_others(world: ManagedLapto
         assert replaced == all_of_it == foreseen
 
 
+@pytest.fixture
+def without_the_story_of_every_pass() -> Iterator[None]:
+    """Debug logs of two hundred clusters are a sixth of the time, and nobody could read them."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("without_the_story_of_every_pass")
 def test_a_later_manager_writes_nothing_but_statuses_to_two_hundred_steady_clusters() -> None:
     """On two releases; and it says of each cluster that it is as its own release renders it."""
 

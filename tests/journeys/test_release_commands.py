@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,11 @@ from pathlib import Path
 import pytest
 
 import espalier.releases
+from espalier.api.eksa.release import EKSARelease
+from espalier.cli.home import Home
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
@@ -97,6 +103,31 @@ def test_the_command_line_gives_clusters_its_own_release(world: LaptopWorld) -> 
     assert world.apply(plot, "upgrade", "--timeout", "60s").code == 0
     assert world.espalier(*release).out == "v0.26.0"
     assert world.espalier("delete", "cluster", "plot").code == 0
+
+
+def test_creating_a_cluster_brings_the_releases_that_are_missing(world: LaptopWorld) -> None:
+    name = "eksa-v0-26-0"
+    asyncio.run(deleted(world, name))
+    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" not in installed(world)
+    assert world.apply(EXAMPLE.replace("name: garden", "name: bed"), "create", "--no-wait").code == 0
+    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(world)
+    assert world.espalier("delete", "cluster", "bed").code == 0
+
+
+async def deleted(world: LaptopWorld, name: str) -> None:
+    access = Kubeconfig.load([Home(world.home).kubeconfig]).context()
+    client = Client(HttpTransport(access, environment={}))
+    await client.delete(EKSARelease.resource, name)
+    await client.close()
+
+
+def installed(world: LaptopWorld) -> list[str]:
+    rows = json.loads(world.espalier("releases", "list", "-o", "json").out)["releases"]
+    return [
+        f"eksarelease.anywhere.eks.amazonaws.com/eksa-{row['version'].replace('.', '-')}"
+        for row in rows
+        if row["installed"]
+    ]
 
 
 def test_a_world_lives_on_the_releases_of_a_folder(tmp_path: Path) -> None:

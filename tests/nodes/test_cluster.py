@@ -11,16 +11,15 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 
 from espalier.local.nspawn.state import State
 from tests.journeys import kubectl_story as story
 from tests.nodes import workload as use
+from tests.nodes.manifests import CLUSTER, manifest, workers
 from tests.support.footprint import Footprint, footprint
 from tests.support.kubectl import Kubectl
 from tests.support.real_world import RealLaptop, real_laptop, watched, why_not
 
-CLUSTER = "clusters.anywhere.eks.amazonaws.com/garden"
 UPGRADED = why_not("1.35.4", "1.36.3", watchers=256)
 MANY = why_not("1.35.4", watchers=256)
 
@@ -56,7 +55,7 @@ async def test_the_example_becomes_a_real_cluster_that_works_and_goes(home: Path
 
 async def test_a_killed_world_goes_on_where_it_was(home: Path, before: Footprint) -> None:
     async with real_laptop(home) as laptop:
-        await laptop.management("apply", "-f", "-", stdin=manifest(workers=1))
+        await laptop.management("apply", "-f", "-", stdin=manifest(1))
         await watched(
             laptop.management, "-n", "eksa-system", "dockercluster", "garden", until=lambda found: "status" in found
         )
@@ -76,7 +75,7 @@ async def test_a_killed_world_goes_on_where_it_was(home: Path, before: Footprint
 
 async def test_workers_come_and_go_while_the_service_answers(home: Path) -> None:
     async with real_laptop(home) as laptop:
-        workload = await ready_garden(laptop, workers=2)
+        workload = await ready_garden(laptop, count=2)
         async with asked_throughout(laptop) as asking:
             for count in (4, 1):
                 await laptop.management("patch", CLUSTER, "--type=merge", "-p", workers(count))
@@ -88,7 +87,7 @@ async def test_workers_come_and_go_while_the_service_answers(home: Path) -> None
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
 async def test_an_upgrade_rolls_through_all_machines_while_the_service_answers(home: Path) -> None:
     async with real_laptop(home) as laptop:
-        workload = await ready_garden(laptop, workers=2)
+        workload = await ready_garden(laptop, count=2)
         async with asked_throughout(laptop) as asking:
             await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
             await laptop.ready("garden")
@@ -100,7 +99,7 @@ async def test_an_upgrade_rolls_through_all_machines_while_the_service_answers(h
 @pytest.mark.skipif(bool(MANY), reason=MANY)
 async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(home: Path) -> None:
     async with real_laptop(home) as laptop:
-        await laptop.management("apply", "-f", "-", stdin=manifest(workers=1, control_planes=3, impatient=True))
+        await laptop.management("apply", "-f", "-", stdin=manifest(1, 3, impatient=True))
         await laptop.ready("garden")
         workload = await laptop.workload("garden")
         await use.has_nodes(workload, control_planes=3, workers=1)
@@ -116,27 +115,12 @@ async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(ho
         assert await use.etcd_members(workload) == 3
 
 
-def manifest(*, workers: int, control_planes: int = 1, impatient: bool = False) -> str:
-    """The example with other numbers; `impatient` gives up a node that was not ready for half a minute."""
-    documents = list(yaml.safe_load_all(story.EXAMPLE.read_text()))
-    spec = documents[0]["spec"]
-    spec["workerNodeGroupConfigurations"][0]["count"] = workers
-    spec["controlPlaneConfiguration"]["count"] = control_planes
-    if impatient:
-        spec["machineHealthCheck"] = {"unhealthyMachineTimeout": "30s", "nodeStartupTimeout": "10m0s"}
-    return yaml.safe_dump_all(documents)
-
-
-def workers(count: int) -> str:
-    return f'{{"spec": {{"workerNodeGroupConfigurations": [{{"name": "md-0", "count": {count}}}]}}}}'
-
-
-async def ready_garden(laptop: RealLaptop, *, workers: int) -> Kubectl:
+async def ready_garden(laptop: RealLaptop, *, count: int) -> Kubectl:
     """A cluster in which the Service of `use` answers."""
-    await laptop.management("apply", "-f", "-", stdin=manifest(workers=workers))
+    await laptop.management("apply", "-f", "-", stdin=manifest(count))
     await laptop.ready("garden")
     workload = await laptop.workload("garden")
-    await use.has_nodes(workload, control_planes=1, workers=workers)
+    await use.has_nodes(workload, control_planes=1, workers=count)
     await use.carries_pods(workload)
     await use.answers_by_name_across_nodes(workload)
     return workload

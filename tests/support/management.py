@@ -33,6 +33,7 @@ from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.options import Options
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl
@@ -106,6 +107,7 @@ class Production:
     client: Client
     caches: Caches
     machines: Manager
+    namespaces: tuple[str, ...] = ()
     manager: ChildProcess | None = None
     program: Sequence[str] = tuple(PROGRAM)
     """What is started as the manager: `espalier`, or one of another build."""
@@ -114,13 +116,15 @@ class Production:
 
     async def start(self) -> None:
         """Start the manager. Returns once it leads: then its webhooks serve, and its caches are full."""
-        leases = self.caches.of(LEASE, SYSTEM_NAMESPACE, fields=f"metadata.name={LEADER}")
+        leader = Options(namespaces=self.namespaces).lease_name(LEADER)
+        leases = self.caches.of(LEASE, SYSTEM_NAMESPACE, fields=f"metadata.name={leader}")
         await leases.wait_synced()
-        key = Key(SYSTEM_NAMESPACE, LEADER)
+        key = Key(SYSTEM_NAMESPACE, leader)
         before = _leader(leases.get(key))
         address = f"127.0.0.1:{self.webhook_port}"
         flags = ["--kubeconfig", str(self.folder / "manager.kubeconfig"), "--webhook-address", address]
         flags += ["--webhook-names", "127.0.0.1", "--health-address", "0", "--metrics-address", "0"]
+        flags += _share(self.namespaces)
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         environment = {"HOME": str(self.folder), "PATH": os.environ["PATH"], "PYTHONPATH": paths}
         command = [*self.program, "manager", *flags, *self.flags]
@@ -149,14 +153,19 @@ class Production:
 
 
 @asynccontextmanager
-async def production(control_plane: ControlPlane, folder: Path) -> AsyncIterator[Production]:
-    """What an administrator sets up on a real management cluster, whose machines are simulated in this process."""
+async def production(
+    control_plane: ControlPlane, folder: Path, namespaces: tuple[str, ...] = ()
+) -> AsyncIterator[Production]:
+    """What an administrator sets up on a real management cluster, whose machines are simulated in this process.
+
+    The manager watches these namespaces, or all.
+    """
     kubectl = Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder, patience=PATIENCE)
     port = _free_port()
     async with AsyncExitStack() as stack:
         client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
         await prepare(client, Releases.load())
-        installed = await _espalier("manifests", "--webhook-url", f"https://127.0.0.1:{port}")
+        installed = await _espalier("manifests", "--webhook-url", f"https://127.0.0.1:{port}", *_share(namespaces))
         await kubectl("apply", "-f", "-", stdin=installed)
         stack.push_async_callback(_let_go, client)
         # Webhooks that fail closed must not outlive who answers them.
@@ -174,10 +183,14 @@ async def production(control_plane: ControlPlane, folder: Path) -> AsyncIterator
         )
         kubeconfig.merge_into(folder / "manager.kubeconfig")
         machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig))
-        made = Production(control_plane, folder, installed, port, kubectl, client, caches, machines)
+        made = Production(control_plane, folder, installed, port, kubectl, client, caches, machines, namespaces)
         stack.push_async_callback(made.stop)
         await made.start()
         yield made
+
+
+def _share(namespaces: tuple[str, ...]) -> list[str]:
+    return ["--namespace", ",".join(namespaces)] if namespaces else []
 
 
 @asynccontextmanager

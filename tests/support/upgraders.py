@@ -47,7 +47,8 @@ class Upgraders:
         if object_.kind != "Pod" or not object_.metadata.labels.get("eks-d-upgrader"):
             return
         workload, uid = self._workloads.reach(cluster), object_.metadata.uid
-        if workload is None:
+        if workload is None:  # it is just being opened
+            asyncio.get_running_loop().call_later(1, self._changed, cluster, object_)
             return
         present = workload.object(POD, object_.key)
         if present is None or present.metadata.uid != uid or present.metadata.deletion_timestamp is not None:

@@ -184,7 +184,7 @@ KINDS: tuple[ServedKind, ...] = (
     _kind(
         core.POD,
         "po",
-        subresources=("binding", "eviction", "status"),
+        subresources=("binding", "eviction", "log", "status"),
         all_=True,
         generation=True,
         selectable=_POD_FIELDS,

@@ -8,11 +8,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import cel_fields
+from espalier.kube.objects import encode_json
 
 OLD = "oldSelf"
 NOT_HERE = frozenset(
@@ -68,10 +71,27 @@ class Expression(NamedTuple):
 
 
 def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expression:
-    """Compile an expression over `self` of this schema, and `oldSelf` when it names that.
+    """Compile an expression over `self` of this schema, and `oldSelf` when it names that; kept for the next time.
 
     With `optional_old`, `oldSelf` is an optional value. Raises `Malformed` and `Missing`.
     """
+    outcome = _outcome(text, encode_json(schema), optional_old)
+    if isinstance(outcome, Expression):
+        return outcome
+    raise outcome.with_traceback(None)
+
+
+@lru_cache(maxsize=4096)
+def _outcome(text: str, encoded: bytes, optional_old: bool) -> Expression | Malformed | Missing:
+    """A definition's rules are asked for when it is judged, when it is established, and when it is served."""
+    schema: Tree = msgspec.json.decode(encoded)
+    try:
+        return _expression(text, schema, optional_old=optional_old)
+    except (Malformed, Missing) as error:
+        return error
+
+
+def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
     try:
         program, uses_old = _compile(text, schema, with_old=False), False
     except Malformed as error:

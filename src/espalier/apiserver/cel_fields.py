@@ -6,7 +6,7 @@ protobuf form) is walked here beside the schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from espalier.api.meta import Tree
@@ -32,17 +32,19 @@ class Named(NamedTuple):
 def named(program: bytes, text: str, schema: Tree) -> Named:
     """Look at the fields that an expression names."""
     checked = _message(raw_fields(program), 2)
-    positions = {}
-    for entry in _message(checked, _INFO).get(_POSITIONS, ()):
-        pair = raw_fields(bytes(entry)) if isinstance(entry, bytes) else {}
-        positions[_number(pair, 1)] = _number(pair, 2)
-    walk = _Walk(text, positions)
+    walk = _Walk(text, lambda: _positions(_message(checked, _INFO)))
     walk.type_of(_message(checked, _ROOT), {"self": schema, "oldSelf": schema})
     return Named(walk.errors, walk.times)
 
 
+def _positions(info: Raw) -> Mapping[int, int]:
+    """Where each part of an expression begins. There are many: they are read when something is wrong."""
+    pairs = _messages(info, _POSITIONS)
+    return {_number(pair, 1): _number(pair, 2) for pair in pairs}
+
+
 class _Walk:
-    def __init__(self, text: str, positions: Mapping[int, int]) -> None:
+    def __init__(self, text: str, positions: Callable[[], Mapping[int, int]]) -> None:
         self.errors: list[str] = []
         self.times: set[str] = set()
         self._text = text
@@ -76,7 +78,7 @@ class _Walk:
             if cel_values.escaped(field) == name:
                 self.times |= cel_values.TIMES & {part.get("format", "")}
                 return part
-        self.errors.append(self._error(self._positions.get(_number(node, _ID), 0), f"undefined field '{name}'"))
+        self.errors.append(self._error(self._positions().get(_number(node, _ID), 0), f"undefined field '{name}'"))
         return None
 
     def _call(self, call: Raw, known: Mapping[str, Tree]) -> Tree | None:

@@ -42,6 +42,7 @@ SUBRESOURCES: Mapping[str, Subresource] = MappingProxyType(
         "binding": Subresource(("create",), "", "v1", "Binding"),
         "eviction": Subresource(("create",), "policy", "v1", "Eviction"),
         "finalize": Subresource(("update",)),
+        "log": Subresource(("get",)),
     }
 )
 """What is special about subresources; others (status) speak their parent's kind."""

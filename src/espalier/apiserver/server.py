@@ -12,7 +12,7 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.apiserver import builtin as builtin_kinds
-from espalier.apiserver import definitions
+from espalier.apiserver import definitions, failures, logs
 from espalier.apiserver.content import JSON, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
@@ -68,6 +68,8 @@ class Server:
         self._marks: deque[int] = deque(maxlen=KEPT_MINUTES)
         self._housekeeping = Housekeeping(self._core, self.serve)
         self.version = version
+        self.read_log: logs.ReadLog = logs.nothing
+        """Where logs of containers come from; may be changed while it runs."""
         store.follow(self._changed)
 
     @property
@@ -113,6 +115,8 @@ class Server:
             if document is not None:
                 return document
             ask = self._understood(request, user)
+            if ask.subresource == logs.SUBRESOURCE:
+                return await self._log(ask)
             answer = await self._driven(self._handler.steps(ask))
             await self._store.flushed(answer.revision)
         except ApiError as error:
@@ -129,6 +133,14 @@ class Server:
         self._watches = {each: None for each in self._watches if not each.over}
         self._watches[watch] = None
         return watch
+
+    async def _log(self, ask: Ask) -> Response:
+        if ask.verb != "get":
+            raise failures.method_not_allowed(ask.kind.resource, ask.verb)
+        found = self._store.table(ask.kind.table).objects.get(ask.key)
+        if found is None:
+            raise failures.not_found(ask.kind.resource, ask.name)
+        return await logs.answer(ask, found.raw, self.read_log)
 
     def _document(self, request: Request) -> Response | None:
         """Discovery and schemas, which are open to everybody who is known."""

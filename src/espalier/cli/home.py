@@ -58,6 +58,11 @@ class Home:
         return self.root / "nodes"
 
     @property
+    def simulated(self) -> Path:
+        """Folder of the disks of simulated nodes, and of the pods that run there as processes."""
+        return self.root / "simulated"
+
+    @property
     def log(self) -> Path:
         """Log of a detached world."""
         return self.root / "world.log"

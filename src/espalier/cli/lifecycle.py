@@ -132,6 +132,8 @@ async def _push(
     *,
     creating: bool,
 ) -> None:
+    from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+
     output.check_format(format_)
     found = documents.read(files)
     tree, own = documents.cluster_of(found).tree, chosen_release.own_version()
@@ -144,6 +146,9 @@ async def _push(
         with Progress() as progress:
             if chosen_release.choose(tree, existing, own):
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
+            if creating and dry_run != "server":
+                await judging.install_releases(client)
+            await judging.judge(client, prepared)
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
             if format_:

@@ -37,6 +37,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "manager": ("manager",),
     "manifests": ("manifests",),
     "assets": ("assets",),
+    "image": ("image",),
     "nodes": ("nodes",),
     "version": ("version",),
     "completion": ("completion",),

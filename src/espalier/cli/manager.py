@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from espalier import clusters, upgrades
+from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
@@ -32,6 +32,7 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 
 LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
@@ -119,7 +120,7 @@ async def manager(
         isolation=isolation,
         resync=resync,
     )
-    upgrades.build(running, remotes=remotes, resync=resync)
+    build_upgrades(running, remotes=remotes, resync=resync)
     running.add(webhooks)
     running.add(InstallReleases(running.client, offered))
     try:

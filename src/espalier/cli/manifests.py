@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import msgspec
 from cyclopts import App, Parameter
 
-from espalier import upgrades
 from espalier.api import core, eksa
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
@@ -21,6 +20,7 @@ from espalier.cli import flags, output
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
 from espalier.kube.rights import Right, trees
+from espalier.upgrades import rights as upgrade_rights
 
 NAME = "espalier-controller-manager"
 CLUSTERS_ROLE = f"{NAME}-clusters"
@@ -74,12 +74,13 @@ def manifests(
 def installed(namespaces: Sequence[str] = ()) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
     everywhere = rights.CLUSTER_SCOPED if namespaces else rights.CLUSTER
+    system = (*rights.SYSTEM, *upgrade_rights.SYSTEM, *(rights.CERTIFICATE if namespaces else ()))
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
         _object(core.SERVICE_ACCOUNT, NAME),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", everywhere),
-        *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, [*rights.SYSTEM, *upgrades.rights.SYSTEM]),
+        *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
         *(
             tree
             for namespace in namespaces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import msgspec
 from cyclopts import App, Parameter
@@ -12,9 +12,10 @@ from cyclopts import App, Parameter
 from espalier.cli import output
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
-from espalier.local.nspawn import cgroups, container
-from espalier.local.nspawn.container import Running
-from espalier.local.nspawn.state import NodeRecord, State
+
+if TYPE_CHECKING:  # loaded by the commands that need them: most command lines are about something else
+    from espalier.local.nspawn.container import Running
+    from espalier.local.nspawn.state import NodeRecord, State
 
 Name = Annotated[str, Parameter(help="The node's name, as `espalier nodes list` shows it.")]
 
@@ -30,6 +31,8 @@ def register(app: App) -> None:
 
 def state_of(home: Home) -> State:
     """Where a world writes down its real nodes."""
+    from espalier.local.nspawn.state import State  # noqa: PLC0415
+
     return State(home.nodes)
 
 
@@ -61,6 +64,8 @@ async def shell(
 
     Example: `espalier nodes shell garden-abcde -- systemctl status kubelet`
     """
+    from espalier.local.nspawn import container  # noqa: PLC0415
+
     _, running = _running(name)
     _become(container.inside(running, *(command or ("bash", "-l"))))
 
@@ -78,6 +83,8 @@ async def logs(
 
     Example: `espalier nodes logs garden-abcde -u kubelet -f`
     """
+    from espalier.local.nspawn import container  # noqa: PLC0415
+
     if bootstrap:
         record = _find(name)
         file = state_of(Home.locate()).folder(record.id).root / "var/log/cloud-init-output.log"
@@ -95,6 +102,8 @@ async def crash(name: Name) -> None:
 
     Example: `espalier nodes crash garden-abcde`
     """
+    from espalier.local.nspawn import cgroups  # noqa: PLC0415
+
     record = _find(name)
     state_of(Home.locate()).write_node(msgspec.structs.replace(record, crashed=True))
     await cgroups.end_all(record.id)
@@ -102,6 +111,8 @@ async def crash(name: Name) -> None:
 
 
 def _facts(state: State, record: NodeRecord) -> dict[str, str | int]:
+    from espalier.local.nspawn import container  # noqa: PLC0415
+
     running = container.find(state.folder(record.id))
     return {
         "name": record.name,
@@ -125,6 +136,8 @@ def _find(name: str) -> NodeRecord:
 
 
 def _running(name: str) -> tuple[NodeRecord, Running]:
+    from espalier.local.nspawn import container  # noqa: PLC0415
+
     record = _find(name)
     running = container.find(state_of(Home.locate()).folder(record.id))
     if running is None:
@@ -132,6 +145,6 @@ def _running(name: str) -> tuple[NodeRecord, Running]:
     return record, running
 
 
-def _become(command: container.Command) -> NoReturn:
+def _become(command: tuple[str, ...]) -> NoReturn:
     sys.stdout.flush()
     os.execvp(command[0], command)  # noqa: S606  the user's own shell

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
@@ -80,9 +82,7 @@ class Asked:
         previews, found = await self._snapshot(client, None, versions, namespace)
         clusters = [one for one in found if one.kind == Cluster.resource.kind and one.head.api_version == _API_VERSION]
         of_namespace = [one for one in clusters if namespace in (None, one.namespace)]
-        return previews, sorted(
-            (one for one in of_namespace if not is_self_managed(read(one))), key=lambda one: one.key
-        )
+        return previews, sorted((one for one in of_namespace if _is_managed(one)), key=lambda one: one.key)
 
     async def _snapshot(
         self, client: Client, keys: Sequence[Key] | None, versions: Sequence[str], namespace: str | None
@@ -95,6 +95,14 @@ class Asked:
 
 
 _API_VERSION = Cluster.resource.api_version
+
+
+def _is_managed(cluster: Object) -> bool:
+    """Whether a manager does anything with a Cluster; of one that can't be read, it says so."""
+    try:
+        return not is_self_managed(read(cluster))
+    except msgspec.ValidationError:
+        return True
 
 
 def _key(tree: Tree) -> Key:

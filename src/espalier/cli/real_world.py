@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters, upgrades
+from espalier import clusters
 from espalier.api.capi import docker
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
@@ -41,6 +41,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 
 KINDS = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 """Of Cluster API, what we serve ourselves; its own managers bring the rest."""
@@ -122,7 +123,7 @@ class RealWorld:
             remotes = RemoteClients(_client)
             stack.push_async_callback(remotes.close)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
-            upgrades.build(manager, remotes=remotes)
+            build_upgrades(manager, remotes=remotes)
             manager.add(webhooks)
             for controller in build_nodes(
                 client,

@@ -24,9 +24,6 @@ from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
 from espalier.kube.errors import KubeError
-from espalier.local.nspawn.addresses import DEFAULT_RANGE
-from espalier.local.nspawn.build import remove_everything
-from espalier.local.real.processes import read_states
 from espalier.releases import Releases
 from espalier.runtime import logs
 
@@ -72,7 +69,7 @@ async def up(
     ] = Nodes.SIMULATED,
     node_addresses: Annotated[
         str, Parameter(help="IPv4 range of real nodes and their control planes, on a bridge of its own.")
-    ] = DEFAULT_RANGE,
+    ] = "10.77.0.0/24",
     api_server: Annotated[
         ApiServer | None,
         Parameter(help="embedded (for simulated nodes) or real (for real ones).", show_default=False),
@@ -224,12 +221,14 @@ async def down(
         else:
             progress.say("no world was running", mark="-")
         if delete_data and home.root.exists():
+            from espalier.local.nspawn.build import remove_everything  # noqa: PLC0415
+
             left = state_of(home).nodes()
             if left or state_of(home).network() is not None:
                 progress.wait(f"taking {len(left)} real nodes away")
                 await remove_everything(state_of(home))
                 progress.say(f"{len(left)} real nodes are gone")
-            for path in (home.clusters, home.authority, home.management):
+            for path in (home.clusters, home.authority, home.management, home.simulated):
                 shutil.rmtree(path, ignore_errors=True)
             for path in (home.kubeconfig, home.log, home.lock, *home.root.glob(f"{home.database.name}*")):
                 path.unlink(missing_ok=True)
@@ -252,6 +251,8 @@ async def status(
     if running is None:
         raise Away(f"no world runs in {home.root}; start it with `espalier up`")
     facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
+    from espalier.local.real.processes import read_states  # noqa: PLC0415
+
     programs = read_states(home.management)
     if output_format:
         more = {"programs": msgspec.to_builtins(programs)} if programs else {}

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters, upgrades
+from espalier import clusters
 from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.sqlite import SqliteStore
@@ -18,12 +18,14 @@ from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
+from espalier.cli.upgrader_images import UpgraderImages
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build
 from espalier.local.management import follow_newest, prepare
+from espalier.local.pods.controller import Pods
 from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
@@ -31,6 +33,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -72,9 +75,13 @@ class World:
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
-            upgrades.build(manager, remotes=remotes)
+            build_upgrades(manager, remotes=remotes)
             timing = Timing(boot=boot_seconds)
-            for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
+            pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
+            stack.push_async_callback(pods.close)
+            for controller in build(
+                client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods
+            ):
                 manager.add(controller)
             await prepare(client, releases)
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):

@@ -17,7 +17,7 @@ from espalier.api.schema import Violation
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, messages, releases, unsupported, wishes
+from espalier.clusters.rules import changes, content, gitops, messages, releases, unsupported, wishes
 from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
@@ -109,6 +109,7 @@ class Admission:
     ) -> Iterable[Violation]:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
+        yield from gitops.violations(old, new, management)
         yield from releases.version(old, new, known=self._observer.known_versions(), management=management)
         if is_self_managed(new) and old is not None and old.spec.eksa_version != new.spec.eksa_version:
             yield from releases.managed(old, new, self._observer.managed_by(new))
@@ -137,11 +138,6 @@ class Admission:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
-            return
-        for taken in self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)).taken:
-            message = f"{taken} belongs to another cluster; names of clusters are unique in all namespaces"
-            yield Violation("metadata.name", new.metadata.name, "", f"{message}, choose another")
-            return
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""

@@ -14,6 +14,7 @@ from espalier.clusters.looks import Looks
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
 from espalier.clusters.render import PROVIDERS
+from espalier.clusters.resting import Rests
 from espalier.clusters.writing import Writer
 from espalier.releases import Releases
 from espalier.runtime.controller import RESYNC
@@ -47,7 +48,7 @@ def build(
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     looks = Looks(remotes)
     manager.add(looks)
-    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, looks, copies_kubeconfigs)
+    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, looks, Rests(), copies_kubeconfigs)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if webhooks is not None:
         Admission(observer).serve(webhooks)

@@ -35,6 +35,7 @@ def controller(
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
     tools.observer.watched_by(made)
     tools.looks.when_done = made.enqueue
+    tools.rests.when_over = made.enqueue
     return made
 
 

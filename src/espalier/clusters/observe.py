@@ -94,7 +94,7 @@ class Observer:
         self._options = options or Options()
         indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
-        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells (`_taken`).
+        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
         self.eksa_releases = caches.of(EKSARelease.resource)
@@ -275,10 +275,14 @@ class Observer:
         return self._bundles_of(cluster.spec)
 
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
-        """Other Clusters of the same name, in any namespace."""
+        """Other Clusters of the same name, in any namespace; of those that aren't watched, their machinery tells."""
         meta = cluster.metadata
-        found = self.all_clusters.by_index(BY_NAME, meta.name)
-        return sorted(other.key for other in found if other.namespace != meta.namespace)
+        found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
+        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, meta.name))
+        owner = names.cluster_of(made.metadata.labels) if made is not None else None
+        if owner is not None:
+            found.add(owner)
+        return sorted(key for key in found if key.namespace != meta.namespace)
 
     def _children(self, cluster: eksa.Cluster) -> tuple[tuple[tuple[Resource, Object], ...], tuple[str, ...]]:
         reference = cluster.spec.datacenter_ref

@@ -23,16 +23,21 @@ NOT_CORRECTED = "DriftNotCorrected"
 
 async def oversee(p: Pass) -> Outcome:
     """Compare, bring back what the Cluster's annotation says, and keep what is left for the status."""
-    if p.scope.isolation is not Isolation.LAYERS or p.scope.design is None or p.scope.machinery.cluster is None:
+    scope = p.scope
+    if scope.isolation is not Isolation.LAYERS or scope.machinery.cluster is None or synced.incomparable(scope):
         return Done()
-    manifests = [] if p.scope.leaves_cni_alone else cni.objects(p.scope.design)
+    manifests = [] if scope.leaves_cni_alone or scope.design is None else cni.objects(scope.design)
     answer = await _look(p, manifests)
     if answer is None:
         return Done()
-    wish = drift.policy(p.scope.cluster.metadata.annotations)
+    wish = drift.policy(scope.cluster.metadata.annotations)
     found = _found(p, manifests, answer)
-    refusals, corrected = await _correct(p, drift.correctable(found, wish))
+    wanted = drift.correctable(found, wish)
+    if wanted and p.tools.rests.is_resting(scope.key):
+        wanted = []
+    refusals, corrected = await _correct(p, wanted)
     if corrected:
+        p.tools.rests.rest(scope.key)
         p.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
         p.look_again()
         left = tuple(one for one in answer.drifts if one not in corrected)

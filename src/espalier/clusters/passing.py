@@ -12,6 +12,7 @@ from espalier.clusters import gate, names, plan
 from espalier.clusters.looks import Looks
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
+from espalier.clusters.resting import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
 from espalier.runtime.clock import Clock
@@ -29,6 +30,7 @@ class Tools:
     recorder: Recorder
     clock: Clock
     looks: Looks
+    rests: Rests
     copies_kubeconfigs: bool = True
     """Whether a copy of each kubeconfig lies beside its Cluster."""
 

@@ -50,3 +50,6 @@ SYSTEM: tuple[Right, ...] = (
     *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
 )
 """In the system's namespace."""
+
+CERTIFICATE: tuple[Right, ...] = (Right((SECRET,), APPLY),)
+"""There as well, for a manager that may not write Secrets in all namespaces: the webhooks' certificate is one."""

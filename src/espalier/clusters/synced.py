@@ -33,12 +33,21 @@ def unseen(scope: Scope) -> Condition | None:
         return _unknown(PAUSED, "nothing is compared while the cluster is paused")
     if not scope.is_settled:
         return _unknown(BEING_CHANGED, "what was asked for last is being made; what there is, is compared with it then")
-    if scope.design is None:
-        return _unknown(NOT_COMPARABLE, f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}")
+    if why := incomparable(scope):
+        return _unknown(NOT_COMPARABLE, why)
     before = conditions.get(scope.status.conditions, names.SYNCED)
     if before is not None and before.reason not in (PAUSED, BEING_CHANGED, NOT_COMPARABLE):
         return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
     return _unknown(NOT_LOOKED_YET, "waiting for a look into the workload cluster")
+
+
+def incomparable(scope: Scope) -> str:
+    """Why a settled cluster can't be compared; empty when it can."""
+    if scope.design is None:
+        return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}"
+    if scope.machinery.taken:
+        return f"{', '.join(scope.machinery.taken)} is there and was not made for this cluster"
+    return ""
 
 
 def seen(scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str]) -> Condition:
@@ -53,9 +62,9 @@ def seen(scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[
     if failure:
         message = f"the CNI can't be compared, for the workload cluster gives no answer ({failure})"
         return _unknown(names.WORKLOAD_CLUSTER_UNREACHABLE, message + patches)
-    layers = scope.design.layers if scope.design else ()
-    version = scope.spec.eksa_version or (f"v{layers[-1].since}" if layers else "")
-    message = f"everything is as release {version} renders it"
+    spec = scope.spec
+    release = f"release {spec.eksa_version}" if spec.bundles_ref is None else f"Bundles {spec.bundles_ref.name}"
+    message = f"everything is as {release} has it"
     return Condition(type=names.SYNCED, status="True", reason=AS_RENDERED, message=message + patches)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.core import NODE
+from espalier.api.core import NODE, POD
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -26,6 +26,7 @@ from espalier.local.capi.objects import cluster_key
 from espalier.local.capi.scheme import Reconcile, Scheme, replanned
 from espalier.local.capi.writer import Writer
 from espalier.local.infrastructure import InfrastructureClusters, InfrastructureMachines
+from espalier.local.pods.controller import Pods
 from espalier.local.workload_controllers.controller import WorkloadControllers
 from espalier.local.workloads import Workloads
 from espalier.runtime.cache import Caches
@@ -56,13 +57,15 @@ def build(
     kinds: Sequence[InfrastructureKinds] = (DOCKER,),
     timing: Timing = Timing(),
     workers: int = 50,
+    pods: Pods | None = None,
 ) -> list[Controller]:
     """The controllers of the laptop world, for a manager to run: Cluster API in the small, and simulated machines.
 
-    `entropy` makes the names of new objects. `keys` makes private keys: None for the system's randomness.
+    `entropy` makes the names of new objects. `keys` makes private keys: None for the system's randomness. `pods` runs
+    those pods that have a program as processes; whoever made it closes it.
     """
     wiring = _Wiring.of(client, caches, workloads, clock, entropy, keys, kinds, workers)
-    return [*wiring.cluster_api(), *wiring.machinery(timing)]
+    return [*wiring.cluster_api(), *wiring.machinery(timing, pods)]
 
 
 def build_machines(
@@ -80,7 +83,7 @@ def build_machines(
 
     Cluster API's own managers are elsewhere.
     """
-    return _Wiring.of(client, caches, workloads, clock, entropy, None, kinds, workers).machinery(timing)
+    return _Wiring.of(client, caches, workloads, clock, entropy, None, kinds, workers).machinery(timing, None)
 
 
 class _Wiring:
@@ -120,9 +123,9 @@ class _Wiring:
             self.health_checks(),
         ]
 
-    def machinery(self, timing: Timing) -> list[Controller]:
+    def machinery(self, timing: Timing, pods: Pods | None) -> list[Controller]:
         """Machines, and what happens in their clusters."""
-        controllers = [self.workload_clusters(timing.pods)]
+        controllers = [self.workload_clusters(timing.pods, pods), *([self.pods(pods)] if pods else [])]
         for provider in self._inventory.kinds:
             controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing.boot)]
         return controllers
@@ -260,8 +263,20 @@ class _Wiring:
         controller.watch(inventory.machines, of_machine)
         return controller
 
-    def workload_clusters(self, pod_seconds: float) -> Controller:
-        simulator = WorkloadControllers(self._workloads, clock=self._scheme.clock, entropy=self._scheme.entropy)
+    def pods(self, pods: Pods) -> Controller:
+        controller = self._controller("laptop-pod", pods.reconcile)
+
+        def changed(cluster: Key, object_: Object) -> None:
+            if object_.kind in (NODE.kind, POD.kind):
+                controller.enqueue(cluster)
+
+        self._workloads.subscribe(changed)
+        return controller
+
+    def workload_clusters(self, pod_seconds: float, pods: Pods | None) -> Controller:
+        scheme = self._scheme
+        runs = {"runs": pods.runs} if pods else {}
+        simulator = WorkloadControllers(self._workloads, clock=scheme.clock, entropy=scheme.entropy, **runs)
         controller = self._controller("laptop-workload-cluster", simulator.reconcile)
 
         def changed(cluster: Key, _object: Object) -> None:

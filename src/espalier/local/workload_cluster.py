@@ -19,6 +19,7 @@ from espalier.kube.errors import AlreadyExists
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.wire import User
 from espalier.local import addons, nodes
 from espalier.local.addons import Network
 from espalier.local.bootstrap_data import Kubeadm
@@ -61,6 +62,8 @@ class WorkloadCluster:
         self.server = server
         self.authority = authority
         self.network = network
+        self.tokens: dict[str, User] = {}
+        """Bearer tokens that the API server takes over the network: those of pods that run as processes."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
         self._clock = clock
         self._caches = Caches(self.client, entropy=random.Random(0))  # noqa: S311 - spreads watches in time
@@ -103,6 +106,7 @@ class WorkloadCluster:
                 port=self.endpoint.port,
                 serving=serving,
                 client_ca=self.authority.certificate,
+                tokens=self.tokens,
             )
             await shell.start()
             self._shell = shell

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.clusterapi.templates import choose_name, control_plane_template, next_name, worker_template
+from espalier.clusterapi.templates import (
+    are_of_one_series,
+    choose_name,
+    control_plane_template,
+    next_name,
+    worker_template,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,3 +44,17 @@ def test_a_template_left_over_with_the_wanted_content_is_used() -> None:
 @given(st.text("abc-", min_size=1), st.integers(1, 10**6))
 def test_numbers_rise_by_one(base: str, number: int) -> None:
     assert next_name(f"{base}-{number}") == f"{base}-{number + 1}"
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("garden-control-plane-1", True),
+        ("garden-control-plane-12", True),
+        ("garden-md-0-1", False),
+        ("garden-control-plane", True),
+        ("by-hand", False),
+    ],
+)
+def test_templates_of_one_series_differ_in_their_number_alone(other: str, expected: bool) -> None:
+    assert are_of_one_series("garden-control-plane-1", other) is expected

@@ -255,7 +255,6 @@ def test_a_second_cluster_of_the_name_is_refused_in_any_namespace() -> None:
 @pytest.mark.parametrize(
     ("edits", "warning"),
     [
-        ({SPEC + "gitOpsRef": {"kind": "FluxConfig", "name": "a"}}, "spec.gitOpsRef"),
         ({SPEC + "packages": {}}, "spec.packages"),
         ({SPEC + "licenseToken": "secret-token"}, "spec.licenseToken"),
         ({CONTROL_PLANE + "machineGroupRef": {"kind": "A", "name": "a"}}, CONTROL_PLANE + "machineGroupRef"),
@@ -322,3 +321,36 @@ def test_bundles_have_each_version_once() -> None:
 def test_a_status_of_an_older_manager_is_no_reason_to_refuse_a_change() -> None:
     old = edited({"status": {"conditions": [{"type": "Ready", "status": "True", "severity": "Info"}]}})
     assert ask(edited({GROUP + "count": 3}, old), old).allowed
+
+
+FLUX = {"kind": "FluxConfig", "name": "estate"}
+
+
+def hub(git_ops: Tree | None) -> Tree:
+    """The management cluster, seen a second time."""
+    return edited({SPEC + "gitOpsRef": git_ops, "metadata.resourceVersion": "2"}, laptop())
+
+
+def test_a_workload_cluster_names_the_gitops_of_its_management_cluster() -> None:
+    accepted = ask(edited({SPEC + "gitOpsRef": FLUX}), None, hub(FLUX))
+    assert accepted.allowed, accepted.message
+    assert [warning.partition(":")[0] for warning in accepted.warnings] == ["spec.gitOpsRef"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "found"),
+    [
+        (FLUX, {"kind": "FluxConfig", "name": "own"}, "found FluxConfig own; allowed: FluxConfig estate"),
+        (None, FLUX, "found FluxConfig estate; allowed: nothing"),
+        (FLUX, {"kind": "ConfigMap", "name": "estate"}, "found ConfigMap; allowed: FluxConfig or GitOpsConfig"),
+    ],
+)
+def test_gitops_of_its_own_is_refused(theirs: Tree | None, ours: Tree, found: str) -> None:
+    response = ask(edited({SPEC + "gitOpsRef": ours}), None, hub(theirs))
+    assert not response.allowed
+    assert found in response.message
+
+
+def test_a_reference_to_gitops_that_stays_is_not_judged_again() -> None:
+    old = edited({SPEC + "gitOpsRef": FLUX})
+    assert ask(edited({SPEC + "kubernetesVersion": "1.36"}, old), old, laptop()).allowed

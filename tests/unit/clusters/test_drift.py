@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -261,7 +262,7 @@ def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: s
 def test_a_cluster_without_drift_is_synced() -> None:
     one = condition([])
     assert (one.status, one.reason) == ("True", synced.AS_RENDERED)
-    assert one.message == "everything is as release v0.26.0 renders it"
+    assert one.message == "everything is as release v0.26.0 has it"
 
 
 def test_drift_is_named_and_what_helps_is_said() -> None:
@@ -291,3 +292,21 @@ def test_a_long_list_is_cut_at_an_object() -> None:
     message = condition([Drift(f"Kind n/{number}", "spec." + "x" * 100, None) for number in range(500)]).message
     assert len(message) < synced.LONGEST + 300
     assert "objects more" in message
+
+
+def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
+    """Their names are those that this cluster needs, so correcting would take them away."""
+    trees = objects()
+    labels = of_kind(trees, "KubeadmControlPlane")["metadata"]["labels"]
+    labels["cluster.anywhere.eks.amazonaws.com/cluster-namespace"] = "team-b"
+    scope = made(objects=trees, status=settled())
+    assert scope.machinery.taken
+    assert "KubeadmControlPlane" in synced.incomparable(scope)
+    said = synced.unseen(scope)
+    assert said is not None
+    assert (said.status, said.reason) == ("Unknown", synced.NOT_COMPARABLE)
+
+
+def test_what_cannot_be_rendered_cannot_be_compared() -> None:
+    scope = replace(made(objects=objects(), status=settled()), design=None, problem="Kubernetes 1.29 is not there")
+    assert synced.incomparable(scope) == "what the cluster should be can't be rendered: Kubernetes 1.29 is not there"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from espalier import upgrades
 from espalier.api.core import SECRET
 from espalier.clusters import rights
 from espalier.kube.rights import Right, trees
+from espalier.upgrades import rights as upgrade_rights
 
 READS = {"get", "list", "watch"}
 
 
 def test_no_right_is_a_wildcard() -> None:
-    for rule in trees([*rights.CLUSTER, *rights.SYSTEM, *upgrades.rights.SYSTEM]):
+    for rule in trees([*rights.CLUSTER, *rights.SYSTEM, *upgrade_rights.SYSTEM]):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert rule["verbs"]
 

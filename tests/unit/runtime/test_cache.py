@@ -336,6 +336,22 @@ def test_a_manager_for_one_namespace_and_one_share_asks_for_no_more() -> None:
     play(story, options=Options(namespaces=("mine",), watch_filter="blue"))
 
 
+def test_a_manager_for_several_namespaces_follows_each_by_itself() -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        for name, namespace in (("a", "mine"), ("b", "yours"), ("c", "other")):
+            server.put(config_map(name, namespace))
+        cache = caches.of(CONFIG_MAP)
+        await caches.wait_synced()
+        assert sorted(str(found.key) for found in cache.list()) == ["mine/a", "yours/b"]
+        diary = Diary(cache)
+        server.put(config_map("d", "yours"))
+        await diary.until("d appeared")
+        assert cache.get(Key("yours", "d")) is not None
+        assert cache.get(Key("mine", "a")) is not None
+
+    play(story, options=Options(namespaces=("mine", "yours")))
+
+
 def test_lists_select_by_namespace_and_labels() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         server.put(config_map("a", "one", labels={"tier": "db"}))

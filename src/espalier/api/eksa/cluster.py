@@ -33,6 +33,9 @@ LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 _DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
 _DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
+GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
+"""What `spec.gitOpsRef` may name; the latter is deprecated."""
+
 MANY = {"maxItems": 100}
 """Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
 
@@ -348,6 +351,13 @@ class ClusterSpec(Part):
             ".eksaVersion",
             found="self.eksaVersion",
             allowed="a version like v0.26.0",
+        ),
+        Rule(
+            f"!has(self.gitOpsRef) || self.gitOpsRef.kind in {list(GIT_OPS_KINDS)}",
+            sentences.GIT_OPS_KIND,
+            ".gitOpsRef.kind",
+            found="self.gitOpsRef.kind",
+            allowed=" or ".join(GIT_OPS_KINDS),
         ),
         Rule(
             f"!has({_GROUPS}) || {_GROUPS}.all(g, {_ALONE})",

@@ -51,3 +51,6 @@ CNI_UNKNOWN = "this CNI is not known"
 ONE_CNI = "a cluster has exactly one CNI, like kindnetd: {}"
 NATIVE_RANGE = "with routingMode direct, say which range is routed without masquerading"
 CILIUM_IS_YOURS = "with skipUpgrade, Cilium's settings are yours; remove one of the two"
+
+# GitOps.
+GIT_OPS_KIND = "GitOps is configured by objects of other kinds"

@@ -11,6 +11,7 @@ import msgspec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters import names
 from espalier.clusters.admission import Admission
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
@@ -95,19 +96,27 @@ class Previews:
             raise LookupError(f"there is no Cluster {key}")
         return replace(self._preview(scope, last), asked=tuple(asked), warnings=tuple(warnings))
 
+    def refusals(self, cluster: Tree) -> list[StatusCause]:
+        """Everything for which a Cluster would be refused, when it is applied to what is there."""
+        live = self._live(cluster)
+        return list(self._admitted(live, asking.applied(live, cluster, now=self._now))[2])
+
     def as_it_is(self, key: Key) -> Preview:
         """What a manager would do with a cluster of which nothing new is asked."""
-        scope = self._observer.scope(key)
-        if scope is None:
-            raise LookupError(f"there is no Cluster {key}")
-        return self._preview(scope, scope.design)
+        return self._of_stored(key)
 
     def at_next_change(self, key: Key) -> Preview:
         """What a manager would do besides, at the next change of a cluster, whatever that is."""
-        scope = self._observer.scope(key)
+        return self._of_stored(key, Isolation.OFF)
+
+    def _of_stored(self, key: Key, isolation: Isolation | None = None) -> Preview:
+        try:
+            scope = self._observer.scope(key)
+        except msgspec.ValidationError as error:
+            return Preview(key, stops=f"{names.CLUSTER_INVALID}: the Cluster that is stored is none: {error}")
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
-        return self._preview(replace(scope, isolation=Isolation.OFF), scope.design)
+        return self._preview(replace(scope, isolation=isolation or scope.isolation), scope.design)
 
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
         foreseen = foresee(scope, last)

@@ -70,3 +70,10 @@ def kubernetes_step(next_minor: str) -> str:
 def not_in_release(release: str) -> str:
     """The Bundles lack a Kubernetes version."""
     return f"release {release} does not have this Kubernetes version"
+
+
+# GitOps.
+GIT_OPS_OF_ITS_OWN = (
+    "a workload cluster has no GitOps of its own, but is described in the repository of its management cluster; name "
+    "the configuration of that cluster, or remove the field"
+)

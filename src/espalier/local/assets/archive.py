@@ -50,10 +50,11 @@ class Image:
     user: str = ""
 
 
-def write_archive(images: Sequence[Image], target: Path) -> dict[str, str]:
+def write_archive(images: Sequence[Image], target: Path, *, docker: bool = False) -> dict[str, str]:
     """Write an archive of the images; a layer that several share (the same object) is there once.
 
-    Returns the digest of the manifest by image name. Raises `OSError` for a file that can't be read or written.
+    With `docker` it is an archive for `docker load` as well, of the same blobs. Returns the digest of the manifest by
+    image name. Raises `OSError` for a file that can't be read or written.
     """
     digests: dict[str, str] = {}
     with target.open("wb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -61,12 +62,17 @@ def write_archive(images: Sequence[Image], target: Path) -> dict[str, str]:
         _text(tar, "oci-layout", {"imageLayoutVersion": "1.0.0"})
         layers = {id(layer): blobs.layer(layer, target) for layer in _unique(images)}
         index = []
+        loaded = []
         for image in images:
             manifest = blobs.manifest(image, [layers[id(layer)] for layer in image.layers])
+            places = [_place(layers[id(layer)]["digest"]) for layer in image.layers]
+            loaded.append({"Config": _place(blobs.config), "RepoTags": list(image.names), "Layers": places})
             for name in image.names:
                 digests[name] = manifest["digest"]
                 index.append({**manifest, "annotations": {"io.containerd.image.name": name}})
         _text(tar, "index.json", {"schemaVersion": 2, "manifests": index})
+        if docker:
+            _text(tar, "manifest.json", loaded)
     return digests
 
 
@@ -76,6 +82,8 @@ class _Blobs:
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
         self._written: set[str] = set()
+        self.config = ""
+        """Digest of the configuration of the manifest that was written last."""
 
     def layer(self, layer: Layer, beside: Path) -> dict[str, Any]:
         scratch = beside.with_name(f".{beside.name}.layer")
@@ -102,10 +110,12 @@ class _Blobs:
             "config": settings,
             "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
         }
+        described = self._json("application/vnd.oci.image.config.v1+json", config)
+        self.config = described["digest"]
         manifest = {
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": self._json("application/vnd.oci.image.config.v1+json", config),
+            "config": described,
             "layers": layers,
         }
         return self._json(str(manifest["mediaType"]), manifest)
@@ -120,9 +130,13 @@ class _Blobs:
         if digest in self._written:
             return
         self._written.add(digest)
-        entry = tarfile.TarInfo(f"blobs/{digest.replace(':', '/')}")
+        entry = tarfile.TarInfo(_place(digest))
         entry.size = size
         self._tar.addfile(entry, content)
+
+
+def _place(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
 
 
 def _add(tar: tarfile.TarFile, path: str, source: Path | str | int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 SUITE = "bookworm"
@@ -58,6 +58,18 @@ def package_files(root: Path, packages: Sequence[str]) -> Mapping[str, Path | st
                 files[str(link.relative_to(root))] = f"/{alternative}"
                 files[alternative] = target
     return files
+
+
+def packages_of(root: Path, files: Iterable[str]) -> Mapping[str, str]:
+    """The packages that some files of `root` are from: name -> what dpkg says of its version, as it writes it."""
+    wanted = {path.removeprefix("usr/") for path in files}
+    found = {}
+    for package, facts in sorted(_installed(root).items()):
+        owned = _file_list(root, package).read_text().splitlines()
+        if any(line.lstrip("/").removeprefix("usr/") in wanted and not (root / line[1:]).is_dir() for line in owned):
+            fields = ("Package", "Status", "Maintainer", "Architecture", "Source", "Version", "Description")
+            found[package] = "".join(f"{field}: {facts[field]}\n" for field in fields if field in facts)
+    return found
 
 
 def _collect(root: Path, path: Path, files: dict[str, Path | str]) -> None:

@@ -69,9 +69,11 @@ def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]
         process.stdout.close()
 
 
-def run(command: Sequence[str | Path], label: str) -> str:
+def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None) -> str:
     """What a short program says. Raises `BuildFailed` with its words when it fails."""
-    said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    said = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, env=environment
+    )
     if said.returncode != 0:
         words = (said.stderr or said.stdout).strip()[-2000:]
         raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {said.returncode}:\n  {words}")

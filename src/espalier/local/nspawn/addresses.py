@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 
-DEFAULT_RANGE = "10.77.0.0/24"
-
 
 class BadRange(ValueError):
     """The range can't be used; the message says why, and what can."""
@@ -26,7 +24,7 @@ class AddressRange:
     @classmethod
     def parse(cls, text: str) -> AddressRange:
         """Read `10.77.0.0/24`. Raises `BadRange`."""
-        allowed = f"a private IPv4 network of /16 to /28, such as {DEFAULT_RANGE}"
+        allowed = "a private IPv4 network of /16 to /28, such as 10.77.0.0/24"
         try:
             network = IPv4Network(text)
         except (AddressValueError, NetmaskValueError, ValueError) as error:

@@ -82,17 +82,23 @@ def build(
     of_clusters.watch(site.infrastructure_machines, clusters_in)
     of_clusters.watch(site.machines, clusters_in)
     of_clusters.watch(site.clusters, clusters_of_cluster)
-    return [of_machines, of_clusters, _Ending(machines, registry)]
+    return [of_machines, of_clusters, _Inheritance(state, machines, registry)]
 
 
-class _Ending:
-    """Ends, with the controllers, what they began in this process."""
+class _Inheritance:
+    """Looks, when the controllers begin, at all that a former run wrote down: also at nodes whose objects are gone.
 
-    def __init__(self, machines: InfrastructureMachines, registry: Registry) -> None:
+    Ends, with the controllers, what they began in this process.
+    """
+
+    def __init__(self, state: State, machines: InfrastructureMachines, registry: Registry) -> None:
+        self._state = state
         self._machines = machines
         self._registry = registry
 
     async def run(self) -> None:
+        for record in self._state.nodes():
+            self._machines.enqueue(record.key)
         try:
             await asyncio.get_running_loop().create_future()
         finally:

@@ -54,7 +54,7 @@ class InfrastructureClusters:
         if found.metadata.deletion_timestamp is not None:
             nodes = [record.name for record in self._nodes(found)]
             if nodes:
-                return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone", after=1.0)
+                return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone")
             await self._release(found)
             await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
             return Done()

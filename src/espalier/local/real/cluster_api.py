@@ -259,10 +259,11 @@ def _name(tree: Tree) -> str:
 
 def _serves(url: str) -> Callable[[], Awaitable[bool]]:
     async def ask() -> bool:
+        limit = aiohttp.ClientTimeout(total=5)
         try:
-            async with aiohttp.ClientSession() as session, session.get(url) as response:
+            async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as response:
                 return response.status == HTTPStatus.OK
-        except aiohttp.ClientError:
+        except (aiohttp.ClientError, TimeoutError):
             return False
 
     return ask

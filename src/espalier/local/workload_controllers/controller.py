@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TypeVar
 
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
@@ -26,10 +27,18 @@ V = TypeVar("V", bound=View)
 class WorkloadControllers:
     """Reconciles workload clusters as wholes; the key is that of the Cluster."""
 
-    def __init__(self, workloads: Workloads, *, clock: Clock, entropy: random.Random) -> None:
+    def __init__(
+        self,
+        workloads: Workloads,
+        *,
+        clock: Clock,
+        entropy: random.Random,
+        runs: Callable[[Pod], bool] = lambda _pod: False,
+    ) -> None:
         self._workloads = workloads
         self._clock = clock
         self._entropy = entropy
+        self._runs = runs
 
     async def reconcile(self, key: Key) -> Outcome:
         """Make the writes that are missing in one cluster; their events bring it back until none is."""
@@ -54,6 +63,7 @@ class WorkloadControllers:
             daemon_sets=views(DAEMON_SET, Workload),
             deployments=views(DEPLOYMENT, Workload),
             replica_sets=views(REPLICA_SET, Workload),
+            runs=self._runs,
         )
 
 

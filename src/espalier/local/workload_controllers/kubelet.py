@@ -30,6 +30,8 @@ def plan(world: Snapshot) -> Iterator[Write]:
         addresses = _free_addresses(node, pods)
         for pod in pods:
             key = Key(pod.metadata.namespace, pod.metadata.name)
+            if node is not None and world.runs(pod):
+                continue
             if node is None or pod.deleting:
                 yield Delete(POD, key, pod.metadata.uid)
             elif pod.spec.restart_policy == "Never":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -27,6 +27,8 @@ class Snapshot:
     daemon_sets: tuple[Workload, ...] = ()
     deployments: tuple[Workload, ...] = ()
     replica_sets: tuple[Workload, ...] = ()
+    runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)
+    """Whether a pod runs as processes, so that what becomes of it is not for the planners to say."""
 
     @cached_property
     def pods_by_owner(self) -> dict[str, list[Pod]]:

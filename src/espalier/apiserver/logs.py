@@ -1,0 +1,65 @@
+"""Logs of containers: what is asked for, and how much of it is answered. Where they come from is for others to know."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.apiserver import failures
+from espalier.apiserver.requests import Ask
+from espalier.kube.wire import Response
+
+SUBRESOURCE = "log"
+PLAIN = "text/plain"
+
+ReadLog: TypeAlias = Callable[[Tree, str], Awaitable[bytes]]
+"""Pod and name of a container -> all that it said in its last run."""
+
+
+async def nothing(_pod: Tree, _container: str) -> bytes:
+    """Containers that are only simulated say nothing."""
+    return b""
+
+
+async def answer(ask: Ask, pod: bytes, read: ReadLog) -> Response:
+    """The log of one container, `tailLines` and `limitBytes` honoured. Raises `BadRequest`."""
+    tree = msgspec.json.decode(pod)
+    container = _container(ask, tree)
+    if ask.flag("previous"):
+        raise failures.bad_request(f'previous terminated container "{container}" in pod "{ask.name}" not found')
+    lines = (await read(tree, container)).splitlines(keepends=True)
+    if (tail := _number(ask, "tailLines")) is not None:
+        lines = lines[len(lines) - tail :] if tail < len(lines) else lines
+    content = b"".join(lines)
+    if (limit := _number(ask, "limitBytes")) is not None:
+        content = content[:limit]
+    return Response(200, content, {"content-type": PLAIN})
+
+
+def _container(ask: Ask, pod: Tree) -> str:
+    """Which container is meant: the only one, or the one that is named."""
+    mains = [one["name"] for one in pod["spec"].get("containers") or ()]
+    inits = [one["name"] for one in pod["spec"].get("initContainers") or ()]
+    name = ask.query.get("container", "")
+    if name:
+        if name not in (*mains, *inits):
+            raise failures.bad_request(f"container {name} is not valid for pod {ask.name}")
+        return name
+    if len(mains) > 1 or inits:
+        which = f"choose one of: [{' '.join(mains)}]" + (
+            f" or one of the init containers: [{' '.join(inits)}]" if inits else ""
+        )
+        raise failures.bad_request(f"a container name must be specified for pod {ask.name}, {which}")
+    return str(mains[0])
+
+
+def _number(ask: Ask, option: str) -> int | None:
+    text = ask.query.get(option)
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise failures.bad_request(f"{option} is a number that is not negative, not {text!r}")
+    return int(text)

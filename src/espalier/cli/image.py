@@ -1,0 +1,122 @@
+"""`espalier image build upgrader`: container images that Espalier needs, made without Docker."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from espalier.cli.failures import Failure
+from espalier.local.assets import base, recipes
+from espalier.local.assets.archive import Image, Layer, write_archive
+from espalier.local.assets.processes import BuildFailed
+from espalier.local.assets.runtime import Debian
+from espalier.upgrades import image
+
+KUBERNETES = ("kubeadm", "kubectl", "kubelet")
+MIB = 2**20
+
+
+def register(app: App) -> None:
+    """Add the commands to the program."""
+    group = App(name="image", help="Build container images, without Docker.")
+    group.command(build)
+    app.command(group)
+
+
+def build(
+    name: Annotated[Literal["upgrader"], Parameter(help="Which image.")],
+    /,
+    *,
+    kubernetes_version: Annotated[str, Parameter(help="As clusters write it: v1.36.3, or v1.36.3-eks-1-36-1.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The archive to write.")],
+    tag: Annotated[str, Parameter(help="Full name of the image. [default: espalier.local/upgrader:VERSION]")] = "",
+) -> None:
+    """Build the image that upgrades nodes in place to a Kubernetes version.
+
+    It holds Python with the modules in use, nsenter, the program, and kubeadm, kubelet, kubectl, containerd and CNI
+    plugins; no shell. They come from what `espalier assets build node-base-VERSION` has built. The archive is one for
+    `ctr images import` (OCI) and for `docker load`; the same input gives the same bytes.
+
+    Example: `espalier image build upgrader --kubernetes-version v1.36.3 --output upgrader.tar`
+    """
+    tag = tag or f"espalier.local/{name}:{kubernetes_version}"
+    numbers = kubernetes_version.removeprefix("v").partition("-")[0]
+    try:
+        found = base.find_base(numbers)
+    except base.MissingAssets as missing:
+        raise Failure(str(missing)) from None
+    with tempfile.TemporaryDirectory(prefix="espalier-image-") as workshop:
+        try:
+            layers = _layers(found, kubernetes_version, Path(workshop))
+            upgrader = Image((tag,), tuple(layers.values()), (f"/{image.PROGRAM}",))
+            digests = write_archive([upgrader], output, docker=True)
+            sizes = [f"{what} {_size(layer) / MIB:.1f} MiB" for what, layer in layers.items()]
+        except (BuildFailed, OSError) as error:
+            raise Failure(f"the image could not be built: {error}") from None
+    print(f"{output}: {tag} ({digests[tag]})\n{', '.join(sizes)}")
+
+
+def _layers(found: base.Base, version: str, workshop: Path) -> dict[str, Layer]:
+    """Layers by what they are; the first two are the same for all Kubernetes versions."""
+    sources = Path(image.__file__).parents[2]
+    debian = Debian(found.root, sources)
+    runtime = debian.runtime(image.HOST_TOOLS, image.MODULES, workshop / "runtime")
+    files = _components(found)
+    versions = {"containerd": recipes.CONTAINERD.version, "cni-plugins": recipes.CNI_PLUGINS.version}
+    path, text = image.describe(version, os.uname().machine, versions, files)
+    return {
+        "Python and nsenter": Layer(runtime),
+        "the program": Layer(_program(debian, workshop / "program")),
+        "components": Layer({**image.components(files), path: _written(workshop / path, text, 0o644)}),
+    }
+
+
+def _program(debian: Debian, workshop: Path) -> dict[str, Path | str]:
+    """The program's modules compiled, beside their sources, and the file that starts them."""
+    launcher = _written(workshop / image.PROGRAM, image.launcher(debian.python), 0o755)
+    files: dict[str, Path | str] = {image.PROGRAM: launcher}
+    for path, source in image.sources().items():
+        files[path] = _written(workshop / path, source.read_text() if source else "", 0o644)
+    cached = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in image.sources()}
+    compiled = debian.compile({target: workshop / path for target, path in cached.items()}, workshop, names=cached)
+    return {**files, **compiled}
+
+
+def _components(found: base.Base) -> dict[str, Path]:
+    programs = found.system / "usr/local/bin"
+    plugins = found.system / "opt/cni/bin"
+    return {
+        **{f"kubernetes/{name}": programs / name for name in KUBERNETES},
+        **{f"containerd/{name}": programs / name for name in recipes.CONTAINERD.programs},
+        **{f"cni-plugins/{name}": plugins / name for name in recipes.CNI_PLUGINS.programs},
+    }
+
+
+def _written(place: Path, text: str, mode: int) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(mode)
+    return place
+
+
+def _size(layer: Layer) -> int:
+    return sum(file.stat().st_size for file in layer.files.values() if isinstance(file, Path))
+
+
+def contents(archive: Path) -> list[tuple[str, int]]:
+    """Path and size of all files of the image in an archive, layer after layer."""
+    found = []
+    with tarfile.open(archive) as tar:
+        for entry in tar:
+            blob = tar.extractfile(entry)
+            if blob is None or not entry.name.startswith("blobs/") or blob.read(1) in (b"{", b""):
+                continue
+            blob.seek(0)
+            with tarfile.open(fileobj=blob) as layer:
+                found += [(f"/{inner.name}", inner.size) for inner in layer if not inner.isdir()]
+    return found

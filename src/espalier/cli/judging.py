@@ -1,0 +1,73 @@
+"""The rules of admission on the way to the API server: before anything is sent, and all violations at once.
+
+By the functions that the webhooks call, on what can be read from the server. What can't be read is left to the server,
+which judges in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from espalier.api import eksa
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.cli.failures import Failure
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.previews import Previews
+from espalier.clusters.rules import content
+from espalier.clusters.scope import is_self_managed
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.releases import Releases, install
+from espalier.runtime.snapshot import Snapshot
+
+
+async def install_releases(client: Client, releases: Releases | None = None) -> None:
+    """Create the releases of this program that are missing, and overwrite none.
+
+    Who has no right to do so leaves it to the manager; where the kinds are not there, the server will say so.
+    """
+    wanted = (releases or Releases.load()).objects()
+    try:
+        there = {found.name for found in (await client.list(eksa.release.EKSARelease.resource)).items}
+        names = {one.metadata.name for one in wanted if isinstance(one, eksa.release.EKSARelease)}
+        if names - there:
+            await install(client, wanted)
+    except (Forbidden, NotFound):
+        return
+
+
+async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]], releases: Path | None = None) -> None:
+    """Raise `Failure` with everything for which the Cluster among these objects would be refused."""
+    trees = [tree for _, tree in prepared]
+    cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
+    key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
+    version = cluster["spec"].get("eksaVersion")
+    try:
+        world = await reading.read(client, [key], versions=[version] if version else [])
+    except (Forbidden, NotFound):
+        found = _by_itself(cluster)
+    else:
+        snapshot = Snapshot()
+        observer = Observer(snapshot, Releases.load(releases))
+        snapshot.fill(world.objects)
+        previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC))
+        found = [f"{one.field}: {one.message}".removeprefix(": ") for one in previews.refusals(cluster)]
+    if found:
+        reasons = "".join(f"\n* {one}" for one in found)
+        raise Failure(f"cluster {key} would be refused, so nothing was sent:{reasons}")
+
+
+def _by_itself(tree: Tree) -> list[str]:
+    """What the Cluster alone tells."""
+    try:
+        cluster = msgspec.convert(tree, Cluster)
+    except msgspec.ValidationError:
+        return []  # of a manifest that was read, only what the server knows better
+    return [] if is_self_managed(cluster) else [str(one) for one in content.violations(cluster)]

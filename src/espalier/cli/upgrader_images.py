@@ -1,0 +1,79 @@
+"""What the upgrader images of the releases hold for simulated nodes: the real program, and programs that tell versions.
+
+Here `upgrades/node`, which says what an upgrader image is, meets `local`, which runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+from espalier.local.hosts.folder import components
+from espalier.local.pods.program import Program
+from espalier.releases import Releases
+from espalier.upgrades import image
+from espalier.upgrades.node import contents
+from espalier.upgrades.node.contents import Carried, Contents
+
+CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
+"""What the images bring besides Kubernetes."""
+LIBRARY = "upgrader-program"
+UPGRADER = (sys.executable, "-S", "-c", "from espalier.upgrades.node.main import main; raise SystemExit(main())")
+
+
+class UpgraderImages:
+    """The program of each upgrader image that the releases name (`local.pods.program.Programs`).
+
+    The folders of what they hold are made below `place` when they are asked for.
+    """
+
+    def __init__(self, releases: Releases, place: Path) -> None:
+        self._place = place
+        self._versions = {
+            bundle.upgrader.upgrader.uri: releases.distro(bundle).version
+            for version in releases.versions
+            for bundle in releases.release(version).bundles.spec.versions_bundles
+            if bundle.upgrader is not None and bundle.upgrader.upgrader is not None
+        }
+
+    def __call__(self, image: str) -> Program | None:
+        """The program of an image; None for one that is no upgrader image."""
+        version = self._versions.get(image)
+        return None if version is None else program(self._place, version)
+
+
+def program(place: Path, version: str) -> Program:
+    """The upgrader for a Kubernetes version."""
+    folder = place / f"upgrader-{version}"
+    if not (folder / contents.CONTENTS).is_file():
+        _fill(folder, version)
+    library = place / LIBRARY
+    _install(library)
+    environment = {"PYTHONPATH": str(library / image.LIBRARY)}
+    return Program({"upgrader": UPGRADER}, {contents.IMAGE_FOLDER: folder}, environment)
+
+
+@functools.cache
+def _install(library: Path) -> None:
+    """Put the program where it can be started as in its image: with nothing of the rest of the house."""
+    for path, source in image.sources().items():
+        place = library / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(source.read_bytes() if source else b"")
+
+
+def _fill(folder: Path, version: str) -> None:
+    files = {}
+    for name, text in components(version, CONTAINERD, CNI_PLUGINS).items():
+        place = folder / contents.COMPONENTS / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        files[name] = Carried(hashlib.sha256(text.encode()).hexdigest(), len(text.encode()))
+    versions = {"containerd": CONTAINERD, "cni-plugins": CNI_PLUGINS}
+    said = contents.dump(Contents(version, os.uname().machine, versions, files))
+    staged = folder / f".{contents.CONTENTS}.{os.getpid()}"
+    staged.write_text(said)
+    staged.replace(folder / contents.CONTENTS)

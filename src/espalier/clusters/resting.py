@@ -1,0 +1,37 @@
+"""Rests after corrections: who makes the same edit again at once is answered every few seconds, not in a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from espalier.api.resource import Key
+
+SECONDS = 10.0
+
+
+class Rests:
+    """The clusters that were corrected a moment ago."""
+
+    def __init__(self) -> None:
+        self._resting: set[Key] = set()
+        self._wanted: set[Key] = set()
+        self.when_over: Callable[[Key], None] = lambda _key: None
+        """Called when the rest of a cluster is over in which somebody asked for it."""
+
+    def is_resting(self, key: Key) -> bool:
+        """Whether a cluster has to wait; if so, `when_over` says for how long."""
+        if key in self._resting:
+            self._wanted.add(key)
+        return key in self._resting
+
+    def rest(self, key: Key) -> None:
+        """A cluster was corrected now."""
+        self._resting.add(key)
+        asyncio.get_running_loop().call_later(SECONDS, self._over, key)
+
+    def _over(self, key: Key) -> None:
+        self._resting.discard(key)
+        if key in self._wanted:
+            self._wanted.discard(key)
+            self.when_over(key)

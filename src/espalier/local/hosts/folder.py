@@ -1,0 +1,79 @@
+"""Makes the disk of a simulated node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
+CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap", "ptp")
+KUBERNETES = ("kubeadm", "kubelet", "kubectl")
+UNITS = {"containerd": "/usr/local/bin/containerd", "kubelet": "/usr/bin/kubelet"}
+"""Service -> the program that it starts, where image-builder puts it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a simulated machine was installed with."""
+
+    name: str
+    kubernetes: str
+    containerd: str = "2.1.5"
+    cni_plugins: str = "1.7.1"
+    system: str = "ubuntu"
+    static_pods: Mapping[str, str] = field(default_factory=dict)
+    """Component -> image; empty on a worker."""
+
+
+def program(name: str, version: str) -> str:
+    """A program that does nothing but tell its version, as a file; the stand-ins look there for it."""
+    return f"#!/bin/sh\n# simulated {name} {version}\necho {name} {version}\n"
+
+
+def programs(machine: Machine) -> Mapping[str, str]:
+    """Path -> text of all programs on the disk."""
+    files: dict[str, str] = {}
+    for names, folder, version in (
+        (CONTAINERD, "usr/local/bin", machine.containerd),
+        (CNI_PLUGINS, "opt/cni/bin", machine.cni_plugins),
+        (KUBERNETES, "usr/bin", machine.kubernetes),
+    ):
+        files |= {f"{folder}/{name}": program(name, version) for name in names}
+    return files
+
+
+def components(kubernetes: str, containerd: str, cni_plugins: str) -> Mapping[str, str]:
+    """`component/program` -> text of what an upgrader image for simulated nodes carries."""
+    groups: Sequence[tuple[str, Sequence[str], str]] = (
+        ("kubernetes", KUBERNETES, kubernetes),
+        ("containerd", CONTAINERD, containerd),
+        ("cni-plugins", CNI_PLUGINS, cni_plugins),
+    )
+    return {f"{group}/{name}": program(name, version) for group, names, version in groups for name in names}
+
+
+def make(root: Path, machine: Machine) -> None:
+    """Install a machine into a folder; what is there already stays, so that a node keeps what was done to it."""
+    files: dict[str, str] = {
+        "etc/os-release": f'ID={machine.system}\nPRETTY_NAME="Simulated {machine.system}"\n',
+        "etc/hostname": f"{machine.name}\n",
+        **{f"etc/systemd/system/{name}.service": f"[Service]\nExecStart={path}\n" for name, path in UNITS.items()},
+        **{
+            f"etc/kubernetes/manifests/{name}.yaml": f"metadata:\n  name: {name}\nspec:\n  image: {image}\n"
+            for name, image in machine.static_pods.items()
+        },
+    }
+    for path, text in files.items():
+        _put(root / path, text, 0o644)
+    for path, text in programs(machine).items():
+        _put(root / path, text, 0o755)
+    for folder in ("run", "var/lib/kubelet", "var/log"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+
+
+def _put(path: Path, text: str, mode: int) -> None:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)

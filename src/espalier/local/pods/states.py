@@ -1,0 +1,167 @@
+"""What is known of a pod's containers, and the status that says so; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from espalier.api.meta import Tree
+
+LOST = 137
+"""Exit code of a container whose process went away with the program that ran it: as if killed."""
+
+
+@dataclass
+class Container:
+    """One container of a pod, and what became of it."""
+
+    spec: Tree
+    restarts: int = 0
+    started: str = ""
+    finished: str = ""
+    code: int | None = None
+    message: str = ""
+    waiting: str = "PodInitializing"
+    last: Tree = field(default_factory=dict)
+    id: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.spec["name"])
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended well."""
+        return self.code == 0
+
+    def wait(self, reason: str, message: str = "") -> None:
+        """It does not run, for a reason."""
+        self.waiting, self.message, self.code, self.started = reason, message, None, ""
+
+    def start(self, now: str, id_: str) -> None:
+        """It runs."""
+        if self.code is not None:
+            self.restarts += 1
+        self.started, self.finished, self.code, self.message, self.waiting = now, "", None, "", ""
+        self.id = f"process://{id_}"
+
+    def end(self, now: str, code: int, message: str) -> None:
+        """It has ended."""
+        self.finished, self.code, self.message = now, code, message
+        self.last = self.state
+
+    @property
+    def state(self) -> Tree:
+        """As `containerStatuses[].state`."""
+        if self.code is not None:
+            ended: Tree = {
+                "exitCode": self.code,
+                "reason": "Completed" if self.code == 0 else "Error",
+                "startedAt": self.started or None,
+                "finishedAt": self.finished or None,
+                "containerID": self.id,
+            }
+            return {"terminated": ended | ({"message": self.message} if self.message else {})}
+        if self.waiting:
+            return {"waiting": {"reason": self.waiting} | ({"message": self.message} if self.message else {})}
+        return {"running": {"startedAt": self.started}}
+
+    def status(self, *, init: bool) -> Tree:
+        """As one of `containerStatuses` or `initContainerStatuses`."""
+        state = self.state
+        return {
+            "name": self.name,
+            "image": self.spec.get("image", ""),
+            "imageID": self.spec.get("image", ""),
+            "containerID": self.id,
+            "ready": self.succeeded if init else "running" in state,
+            "started": "running" in state,
+            "restartCount": self.restarts,
+            "state": state,
+            "lastState": self.last if self.restarts else {},
+        }
+
+
+def restored(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
+    """A container as its pod's status tells of it. One that is said to run has no process any more."""
+    container = Container(spec)
+    status = next((status for status in statuses if status.get("name") == spec["name"]), None)
+    if status is None:
+        return container
+    container.restarts = status.get("restartCount", 0)
+    container.id = status.get("containerID", "")
+    state = status.get("state") or {}
+    if ended := state.get("terminated"):
+        container.started = ended.get("startedAt") or ""
+        container.end(ended.get("finishedAt") or "", ended["exitCode"], ended.get("message", ""))
+        container.waiting = ""
+    elif running := state.get("running"):
+        container.started, container.waiting = running.get("startedAt") or "", ""
+        container.end(now, LOST, "the process ended with the program that ran it")
+    return container
+
+
+@dataclass
+class Pod:
+    """A pod that is run."""
+
+    inits: list[Container]
+    mains: list[Container]
+    restart_policy: str
+    started: str
+    address: str
+    host_address: str
+
+    @property
+    def phase(self) -> str:
+        """As `status.phase`."""
+        if any(init.code and not self.again(init, init=True) for init in self.inits):
+            return "Failed"
+        if not all(init.succeeded for init in self.inits):
+            return "Pending"
+        if any(main.code is None or self.again(main) for main in self.mains):
+            begun = any(main.started or main.code is not None for main in self.mains)
+            return "Running" if begun else "Pending"
+        return "Succeeded" if all(main.succeeded for main in self.mains) else "Failed"
+
+    def again(self, container: Container, *, init: bool = False) -> bool:
+        """Whether a container that has ended is to be started again."""
+        if container.code is None:
+            return False
+        if container.code == 0:
+            return self.restart_policy == "Always" and not init
+        return self.restart_policy != "Never"
+
+    def status(self, before: Sequence[Any], now: str) -> Tree:
+        """The whole status; `before` are the conditions that the pod had."""
+        initialized = all(init.succeeded for init in self.inits)
+        ready = initialized and all("running" in main.state for main in self.mains)
+        phase = self.phase
+        facts = {
+            "PodReadyToStartContainers": (True, ""),
+            "Initialized": (initialized, "ContainersNotInitialized"),
+            "Ready": (ready, "PodCompleted" if phase == "Succeeded" else "ContainersNotReady"),
+            "ContainersReady": (ready, "PodCompleted" if phase == "Succeeded" else "ContainersNotReady"),
+            "PodScheduled": (True, ""),
+        }
+        known = {one.get("type"): one for one in before}
+        conditions = []
+        for type_, (holds, reason) in facts.items():
+            status = "True" if holds else "False"
+            same = known.get(type_, {}).get("status") == status
+            since = known[type_].get("lastTransitionTime", now) if same else now
+            condition = {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+            conditions.append(condition if holds else {**condition, "reason": reason})
+        status_: Tree = {
+            "phase": phase,
+            "startTime": self.started,
+            "hostIP": self.host_address,
+            "hostIPs": [{"ip": self.host_address}],
+            "qosClass": "BestEffort",
+            "conditions": conditions,
+            "initContainerStatuses": [init.status(init=True) for init in self.inits],
+            "containerStatuses": [main.status(init=False) for main in self.mains],
+        }
+        return status_ | ({"podIP": self.address, "podIPs": [{"ip": self.address}]} if self.address else {})

@@ -1,0 +1,91 @@
+"""Commands that run on the host."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+ENTER = ("nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--")
+"""Into the namespaces of the host's first process; its cgroup and user are ours already."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, and what it said on both its outputs."""
+
+    code: int
+    output: str
+
+    def last_lines(self, count: int = 5) -> str:
+        """The end of what it said, in one line."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return "; ".join(lines[-count:]) or "it said nothing"
+
+
+class Commands:
+    """Runs programs of the host, with the host's paths."""
+
+    def __init__(self, held: int | None = None) -> None:
+        self._held = held
+        """An open file that commands keep open too, so that its lock lasts as long as any of them."""
+
+    def run(self, *command: str, timeout: float = 60) -> Result:
+        """Run a command to its end; one that takes longer than `timeout` seconds is killed.
+
+        A program that is not there, and one that was killed, are results too (127 and 124, as shells count).
+        """
+        try:
+            ended = self._run([*ENTER, *command], timeout)
+        except OSError as error:
+            return Result(127, f"{ENTER[0]} can't be started ({error})")
+        except subprocess.TimeoutExpired as expired:
+            said = expired.output or b""
+            return Result(124, f"{_text(said)}\nnot done after {timeout:.0f} s")
+        return Result(ended.returncode, _text(ended.stdout))
+
+    def follow(self, *command: str, timeout: float, say: Callable[[str], None]) -> Result:
+        """Run a long command and say each line when it comes; otherwise as `run`."""
+        try:
+            running = self._start([*ENTER, *command])
+        except OSError as error:
+            return Result(127, f"{ENTER[0]} can't be started ({error})")
+        late = threading.Timer(timeout, running.kill)
+        late.start()
+        lines = []
+        with running:
+            assert running.stdout is not None  # noqa: S101 - for mypy: it is a pipe
+            for line in running.stdout:
+                text = _text(line).rstrip("\n")
+                say(text)
+                lines.append(text)
+        late.cancel()
+        if running.returncode == -signal.SIGKILL:
+            lines.append(f"killed, or not done after {timeout:.0f} s")
+        return Result(running.returncode, "\n".join(lines))
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=() if self._held is None else (self._held,),
+        )
+
+    def _run(self, command: Sequence[str], timeout: float) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+            pass_fds=() if self._held is None else (self._held,),
+        )
+
+
+def _text(output: bytes | str) -> str:
+    return output if isinstance(output, str) else output.decode(errors="replace")

@@ -1,0 +1,213 @@
+"""The node's files, reached through the folder where its root is mounted.
+
+Paths are the host's own (`/usr/bin/kubelet`); links are followed as the host would follow them. There are few ways
+to change something, and each leaves either the old or the new state behind: tests break off before, in and after each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+STAGED = ".espalier-new"
+"""How the names of files end that are being written. One that is left over is written anew."""
+PIECE = 1024 * 1024
+MOST_LINKS = 40
+"""As many links as Linux follows."""
+
+
+class Files:
+    """The files of one host."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._checksums: dict[tuple[int, ...], str] = {}
+
+    def place(self, path: str) -> Path:
+        """Where a path of the host lies here, all links followed within the host's root. Raises `OSError`."""
+        place, parts, links = self._root, [part for part in path.split("/") if part][::-1], 0
+        while parts:
+            part = parts.pop()
+            if part == "..":
+                place = place if place == self._root else place.parent
+                continue
+            if not (place / part).is_symlink():
+                place = place / part
+                continue
+            links += 1
+            if links > MOST_LINKS:
+                raise OSError(f"too many links in {path}")
+            target = os.readlink(place / part)
+            if target.startswith("/"):
+                place = self._root
+            parts += [part for part in target.split("/") if part not in ("", ".")][::-1]
+        return place
+
+    def own_place(self, path: str) -> Path:
+        """Where to put a program that is to be found at `path`.
+
+        That is where its link leads, if there is one, unless the file there has another name: such a file is several
+        programs in one, which must not all be replaced, so it is the link that gives way. Raises `OSError`.
+        """
+        place = self.place(path)
+        folder, _, name = path.rpartition("/")
+        return place if place.name == name else self.place(folder) / name
+
+    def is_file(self, path: str) -> bool:
+        """Whether it is there and a regular file."""
+        return self.place(path).is_file()
+
+    def names(self, folder: str) -> list[str]:
+        """What a folder holds, sorted; nothing when it is not there."""
+        place = self.place(folder)
+        return sorted(entry.name for entry in place.iterdir()) if place.is_dir() else []
+
+    def text(self, path: str) -> str:
+        """What a text file says; empty when it is not there."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.place(path).read_text(errors="replace")
+        return ""
+
+    def checksum(self, path: str) -> str:
+        """SHA-256 of a file; empty when it is not there."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._sum(self.place(path))
+        return ""
+
+    def _sum(self, place: Path) -> str:
+        """SHA-256 of a file, computed once as long as it does not change: programs are large, and often linked."""
+        found = place.stat()
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if identity not in self._checksums:
+            self._checksums[identity] = checksum(place)
+        return self._checksums[identity]
+
+    def size(self, path: str) -> int:
+        """Bytes of a file; 0 when it is not there."""
+        place = self.place(path)
+        return place.stat().st_size if place.is_file() else 0
+
+    def room(self, path: str) -> tuple[int, int]:
+        """The file system (its device number) on which a path lies or would lie, and the bytes free there."""
+        place = self.place(path)
+        while not place.exists():
+            place = place.parent
+        return place.stat().st_dev, self._free(place)
+
+    def _free(self, place: Path) -> int:
+        found = os.statvfs(place)
+        return found.f_bavail * found.f_frsize
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it, if they are not there."""
+        place = self.place(path)
+        missing = [one for one in (place, *place.parents) if not one.exists()]
+        for one in reversed(missing):
+            self._make_folder(one)
+
+    def put(self, source: Path, target: str, *, expected: str, mode: int, share: bool = False) -> None:
+        """Make `target` a copy of a file, whole or not at all, which keeps the owner of what was there before.
+
+        With `share`, for a source that nobody writes to, the two are one file where the file system can do that.
+        Raises `OSError`, also when what was written does not have the checksum `expected`.
+        """
+        place = self.own_place(target)
+        staged = place.with_name(f".{place.name}{STAGED}")
+        if staged.exists():
+            self._remove(staged)
+        shared = share and self._share(source, staged)
+        if not shared:
+            self._copy(source, staged)
+        if (found := self._sum(staged) if shared else checksum(staged)) != expected:
+            self._remove(staged)
+            raise OSError(f"{source} was copied to {place} with checksum {found}, not {expected}")
+        owner = place.stat() if place.exists() else None
+        self._mark(staged, mode, owner and (owner.st_uid, owner.st_gid))
+        self._rename(staged, place)
+
+    def sweep(self, target: str) -> None:
+        """Take away what is left of writing `target`, if the writing was broken off."""
+        place = self.own_place(target)
+        staged = place.with_name(f".{place.name}{STAGED}")
+        if staged.exists():
+            self._remove(staged)
+
+    def write(self, target: str, text: str) -> None:
+        """Make `target` a file with this text, whole or not at all."""
+        place = self.place(target)
+        staged = place.with_name(f".{place.name}{STAGED}")
+        self._write(staged, text.encode())
+        self._rename(staged, place)
+
+    def remove(self, path: str) -> None:
+        """Take a file away, if it is there."""
+        place = self.place(path)
+        if place.exists():
+            self._remove(place)
+
+    def remove_folder(self, path: str) -> None:
+        """Take a folder away with all that it holds, if it is there."""
+        place = self.place(path)
+        for folder, names, files in os.walk(place, topdown=False):
+            for name in files:
+                self._remove(Path(folder, name))
+            for name in names:
+                inner = Path(folder, name)
+                if inner.is_symlink():
+                    self._remove(inner)
+                else:
+                    self._remove_folder(inner)
+        if place.is_dir():
+            self._remove_folder(place)
+
+    def _make_folder(self, place: Path) -> None:
+        place.mkdir(mode=0o755, exist_ok=True)
+
+    def _share(self, source: Path, staged: Path) -> bool:
+        """Make `staged` the same file as `source`; False where that can't be."""
+        try:
+            os.link(source, staged)
+        except OSError:  # Another file system, most often.
+            return False
+        return True
+
+    def _copy(self, source: Path, staged: Path) -> None:
+        with source.open("rb") as original, staged.open("wb") as copy:
+            while piece := original.read(PIECE):
+                copy.write(piece)
+            copy.flush()
+            os.fsync(copy.fileno())
+
+    def _mark(self, staged: Path, mode: int, owner: tuple[int, int] | None) -> None:
+        if owner is not None and os.geteuid() == 0:
+            os.chown(staged, *owner)
+        staged.chmod(stat.S_IMODE(mode))
+
+    def _write(self, staged: Path, content: bytes) -> None:
+        with staged.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _rename(self, staged: Path, place: Path) -> None:
+        staged.rename(place)
+        folder = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _remove(self, place: Path) -> None:
+        place.unlink(missing_ok=True)
+
+    def _remove_folder(self, place: Path) -> None:
+        place.rmdir()
+
+
+def checksum(place: Path) -> str:
+    """SHA-256 of a file of this container. Raises `OSError`."""
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

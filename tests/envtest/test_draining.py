@@ -1,0 +1,143 @@
+"""Drain against a real kube-apiserver, with the rights that the upgrader pod has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, REPLICA_SET, SERVICE_ACCOUNT
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube.client import Client, PatchType
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.upgrades.node import draining
+from espalier.upgrades.node.api import Api
+from espalier.upgrades.node.draining import Cordon
+from espalier.upgrades.node.failures import StepFailed
+from espalier.upgrades.node.node import Clock
+from tests.support.control_plane import ControlPlane
+
+pytestmark = pytest.mark.envtest
+
+NAME = "drained-node"
+ACCOUNT = "drained-node-upgrader"
+BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+PATIENCE = 60.0
+LABELS = {"app": "drained"}
+
+
+@pytest.fixture
+async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def cordon(control_plane: ControlPlane, admin: Client, tmp_path: Path) -> Cordon:
+    """The node, as the upgrader pod's ServiceAccount may see it."""
+    await admin.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}})
+    meta = {"name": ACCOUNT}
+    group = "rbac.authorization.k8s.io"
+    await admin.create(
+        SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "namespace": "default"}}
+    )
+    rules = [
+        {"apiGroups": [""], "resources": ["nodes"], "resourceNames": [NAME], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    ]
+    await admin.create(
+        CLUSTER_ROLE, {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
+    )
+    await admin.create(
+        CLUSTER_ROLE_BINDING,
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ACCOUNT},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}],
+        },
+    )
+    token = await control_plane.run_kubectl("create", "token", ACCOUNT)
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "ca.crt").write_bytes(control_plane.ca)
+    address = urlsplit(control_plane.url)
+    environment = {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
+    return Cordon(NAME, Api(environment, tmp_path), Clock())
+
+
+async def running_pod(admin: Client) -> str:
+    """A pod of a ReplicaSet that runs on the node; returns its name."""
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": "web"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": LABELS}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "drained", "namespace": "default"}}
+    owner = await admin.create(REPLICA_SET, {**body, "spec": spec})
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": owner.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+    }
+    metadata = {"name": "drained-1", "namespace": "default", "labels": LABELS, "ownerReferences": [reference]}
+    pod: Tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    await admin.create(POD, {**pod, "spec": {"nodeName": NAME, "containers": [{"name": "main", "image": "web"}]}})
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]
+    status = {"phase": "Running", "conditions": conditions}
+    await admin.patch(POD, "drained-1", "default", patch={"status": status}, type=PatchType.MERGE, subresource="status")
+    return "drained-1"
+
+
+async def guard(admin: Client) -> None:
+    """A PodDisruptionBudget, with the status that the disruption controller would give it."""
+    metadata = {"name": "drained", "namespace": "default"}
+    spec = {"minAvailable": 1, "selector": {"matchLabels": LABELS}}
+    made = await admin.create(
+        BUDGET, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+    )
+    status = {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 1,
+        "desiredHealthy": 1,
+        "expectedPods": 1,
+        "observedGeneration": made.tree["metadata"]["generation"],
+    }
+    await admin.patch(
+        BUDGET, "drained", "default", patch={"status": status}, type=PatchType.MERGE, subresource="status"
+    )
+
+
+async def until(ask: Any, holds: Any) -> Any:
+    """Ask until the answer is as wanted."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds(found := await ask()):  # noqa: ASYNC110 - no watch for a single answer
+            await asyncio.sleep(0.1)
+    return found
+
+
+async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(admin: Client, cordon: Cordon) -> None:
+    name = await running_pod(admin)
+    await guard(admin)
+
+    with pytest.raises(StepFailed) as caught:
+        await asyncio.to_thread(draining.drain, cordon, "v1.36.3", timeout=3)
+
+    reason = "The disruption budget drained needs 1 healthy pods and has 1 currently"
+    assert f"default/{name}: {reason}" in str(caught.value)
+    assert (await admin.get(NODE, NAME)).tree["spec"]["unschedulable"] is True
+
+    await admin.delete(BUDGET, "drained", "default")
+    again = asyncio.create_task(asyncio.to_thread(draining.drain, cordon, "v1.36.3", timeout=PATIENCE))
+    await until(lambda: admin.get(POD, name, "default"), lambda pod: pod.metadata.deletion_timestamp is not None)
+    await admin.delete(POD, name, "default", grace_period_seconds=0)  # as its kubelet would do
+    assert await again == "the node is drained; 1 pods were evicted"
+    assert await asyncio.to_thread(draining.uncordon, cordon) == "the node takes pods again"
+    assert not (await admin.get(NODE, NAME)).tree["spec"].get("unschedulable")

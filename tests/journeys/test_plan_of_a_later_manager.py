@@ -1,0 +1,76 @@
+"""What a later manager would do is known before it comes: nothing now, and under the gate alone so much later."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.apiserver.store import MemoryStore
+from espalier.clusters import Isolation
+from espalier.clusters.preview.previews import Preview
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.local.stores import MemoryStores
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, managed_laptop
+from tests.journeys.recorded import recorder
+from tests.journeys.test_isolation import NEXT
+from tests.journeys.test_plan_and_reality import (
+    EPOCH,
+    apply,
+    assert_so,
+    manifest_of_the_example,
+    planned,
+    previews,
+)
+
+pytestmark = pytest.mark.embedded
+
+CALM = 600.0
+
+
+def going(preview: Preview) -> set[str]:
+    return {machine.name for group in preview.groups for machine in group.replaced}
+
+
+@pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.LAYERS])
+def test_the_first_change_under_a_later_manager_does_what_was_planned_before_it_came(isolation: Isolation) -> None:
+    later: dict[str, Any] = {"isolation": isolation, "layers": NEXT}
+    manifest = manifest_of_the_example()
+    scaled = copy.deepcopy(manifest)
+    scaled[-1]["spec"]["workerNodeGroupConfigurations"][0]["count"] = 3
+
+    async def main(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        async with managed_laptop(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
+            await apply(world, manifest)
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            asked = await previews(world, **later)
+            now, then = asked.as_it_is(GARDEN), asked.at_next_change(GARDEN)
+            foreseen = await planned(world, scaled, **later)
+            assert now.settled
+            assert now.is_empty
+            everything = {machine.name for machine in world.machinery.of(Machine.resource).list()}
+            expected = everything if isolation is Isolation.GATE else set()
+            assert going(then) == going(foreseen) == expected
+        async with managed_laptop(
+            simulation.clock, seed=2, store=store, stores=stores, isolation=isolation, layers=NEXT
+        ) as world:
+            watching = Client(InProcessTransport(world.server), user_agent="recorder")
+            async with recorder(world, watching) as watch:
+                await watch.begin()
+                await asyncio.sleep(CALM)
+                left_alone = await watch.end()
+                assert not any((left_alone.changed, left_alone.created, left_alone.deleted, left_alone.going))
+                await watch.begin()
+                await apply(world, scaled)
+                await world.until_ready()
+                await asyncio.sleep(CALM)
+                assert_so(foreseen, await watch.end())
+
+    run(main, epoch=EPOCH, seed=1)

@@ -1,0 +1,126 @@
+"""The upgrader image, built from real components; what is in it runs with nothing else around."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from espalier.kube.pki import Authority
+from espalier.local.assets.base import Base, find_bases
+
+pytestmark = pytest.mark.nodes
+
+BASES = find_bases()
+SHELLS = ("sh", "bash", "dash", "busybox", "ash", "zsh")
+
+
+@pytest.fixture(scope="module")
+def base() -> Base:
+    if not BASES:
+        pytest.skip("no base for nodes is built: run espalier assets build nodes")
+    return BASES[-1]
+
+
+def build(base: Base, target: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "espalier.cli", "image", "build", "upgrader"]
+    options = ["--kubernetes-version", f"v{base.version}", "--output", str(target)]
+    return subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+
+
+@pytest.fixture(scope="module")
+def archive(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    target = tmp_path_factory.mktemp("image") / "upgrader.tar"
+    build(base, target)
+    yield target
+    target.unlink()
+
+
+@pytest.fixture(scope="module")
+def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of a container of the image; without the large programs."""
+    root = tmp_path_factory.mktemp("root")
+    with tarfile.open(archive) as tar:
+        for blob in json.load(tar.extractfile("manifest.json"))[0]["Layers"]:  # type: ignore[arg-type]
+            with tarfile.open(fileobj=tar.extractfile(blob)) as layer:
+                for entry in layer:
+                    if "components/" not in entry.name:
+                        layer.extract(entry, root, filter="fully_trusted")
+    (root / "dev").mkdir()
+    return root
+
+
+def names(archive: Path) -> list[str]:
+    found = []
+    with tarfile.open(archive) as tar:
+        for blob in json.load(tar.extractfile("manifest.json"))[0]["Layers"]:  # type: ignore[arg-type]
+            with tarfile.open(fileobj=tar.extractfile(blob)) as layer:
+                found += [entry.name for entry in layer if not entry.isdir()]
+    return found
+
+
+def test_the_image_can_be_built_again_with_the_same_bytes(base: Base, archive: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.tar"
+    build(base, again)
+
+    with archive.open("rb") as first, again.open("rb") as second:
+        assert hashlib.file_digest(first, "sha256").digest() == hashlib.file_digest(second, "sha256").digest()
+
+
+def test_there_is_no_shell_and_no_program_but_those_that_the_steps_need(archive: Path) -> None:
+    found = names(archive)
+
+    assert not [name for name in found if Path(name).name in SHELLS]
+    programs = {name for name in found if "/bin/" in name or "/sbin/" in name}
+    assert {Path(name).name for name in programs} == {"nsenter", "upgrader", "python3.11"}
+    components = {name.removeprefix("upgrader/components/") for name in found if "components/" in name}
+    assert {name for name in components if name.startswith("kubernetes/")} == {
+        "kubernetes/kubeadm",
+        "kubernetes/kubectl",
+        "kubernetes/kubelet",
+    }
+
+
+def test_without_the_components_it_is_smaller_than_sixty_megabytes(archive: Path) -> None:
+    with tarfile.open(archive) as tar:
+        layers = json.load(tar.extractfile("manifest.json"))[0]["Layers"]  # type: ignore[arg-type]
+        python, program, _ = (tar.getmember(layer).size for layer in layers)
+
+    assert python + program < 60_000_000
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
+def test_the_program_runs_with_nothing_but_the_image_around_it(unpacked: Path) -> None:
+    shown = subprocess.run(
+        ["chroot", unpacked, "/usr/local/bin/upgrader", "--help"], capture_output=True, text=True, check=True
+    )
+    for step in ("copy", "containerd", "cni-plugins", "kubeadm", "drain", "kubelet", "uncordon", "done"):
+        assert step in shown.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
+def test_the_program_finds_all_it_needs_to_ask_an_api_server_and_leaves_its_sentence(unpacked: Path) -> None:
+    secrets = unpacked / "var/run/secrets/kubernetes.io/serviceaccount"
+    secrets.mkdir(parents=True)
+    (secrets / "token").write_text("token")
+    (secrets / "ca.crt").write_bytes(Authority.create("kubernetes", now=datetime.now(UTC)).certificate)
+    environment = ("NODE_NAME=node-1", "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1")
+    ended = subprocess.run(
+        ["env", "-i", *environment, "/usr/sbin/chroot", unpacked, "/usr/local/bin/upgrader", "drain"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    sentence = (unpacked / "dev/termination-log").read_text()
+    assert sentence.startswith("the API server 127.0.0.1:1 does not answer ([Errno 111] Connection refused)")
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,26 @@
+"""The example, with other numbers."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.journeys import kubectl_story as story
+
+CLUSTER = "clusters.anywhere.eks.amazonaws.com/garden"
+
+
+def manifest(workers: int, control_planes: int = 1, *, impatient: bool = False) -> str:
+    """A cluster of this size; `impatient` gives up a node that was not ready for half a minute."""
+    documents = list(yaml.safe_load_all(story.EXAMPLE.read_text()))
+    spec = documents[0]["spec"]
+    spec["workerNodeGroupConfigurations"][0]["count"] = workers
+    spec["controlPlaneConfiguration"]["count"] = control_planes
+    if impatient:
+        spec["machineHealthCheck"] = {"unhealthyMachineTimeout": "30s", "nodeStartupTimeout": "10m0s"}
+    text: str = yaml.safe_dump_all(documents)
+    return text
+
+
+def workers(count: int) -> str:
+    """The patch that asks for another number of workers."""
+    return f'{{"spec": {{"workerNodeGroupConfigurations": [{{"name": "md-0", "count": {count}}}]}}}}'

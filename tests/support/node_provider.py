@@ -1,0 +1,165 @@
+"""The provider of real nodes alone, on the embedded API server, and the objects that Cluster API would make for it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.api import capi, eksa
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.docker import DockerCluster, DockerMachine
+from espalier.api.capi.machine import Machine
+from espalier.api.core import SECRET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import Store
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.local.management import install_definitions
+from espalier.local.nspawn import container
+from espalier.local.nspawn.addresses import AddressRange
+from espalier.local.nspawn.bases import NodeBases
+from espalier.local.nspawn.build import build
+from espalier.local.nspawn.commands import run
+from espalier.local.nspawn.state import NodeRecord, State
+from espalier.releases import Releases
+from espalier.runtime.cache import Cache
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Manager
+
+ADDRESSES = AddressRange.parse("10.79.0.0/24")
+BRIDGE = "esptest"
+PATIENCE = 120.0
+
+
+@dataclass
+class Provider:
+    """The provider, and the objects that Cluster API's controllers would make for it."""
+
+    client: Client
+    manager: Manager
+    state: State
+
+    def cache(self, resource: Resource) -> Cache:
+        return self.manager.caches.of(resource)
+
+    async def until(self, resource: Resource, name: str, is_so: Callable[[Object | None], bool]) -> None:
+        cache = self.cache(resource)
+        reached = asyncio.Event()
+
+        def changed(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if (new or _old) is not None and (new or _old).name == name and is_so(new):  # type: ignore[union-attr]
+                reached.set()
+
+        stop = cache.subscribe(changed)
+        try:
+            if not is_so(cache.get(Key("default", name))):
+                async with asyncio.timeout(PATIENCE):
+                    await reached.wait()
+        finally:
+            stop()
+
+    async def make_cluster(self, name: str = "garden") -> None:
+        cluster = await self.client.create(Cluster.resource, body(Cluster.resource, name, spec={}))
+        owned = body(DockerCluster.resource, name, owner=cluster, labels={"cluster.x-k8s.io/cluster-name": name})
+        await self.client.create(DockerCluster.resource, owned)
+        await self.until(DockerCluster.resource, name, is_provisioned)
+
+    async def make_machine(self, name: str, data: bytes, version: str = "v1.35.4-eks-1-35-1") -> None:
+        labels = {"cluster.x-k8s.io/cluster-name": "garden"}
+        secret = body(SECRET, name, labels=labels) | {"data": {"value": base64.b64encode(data).decode()}}
+        await self.client.create(SECRET, secret)
+        spec = {
+            "clusterName": "garden",
+            "version": version,
+            "bootstrap": {"dataSecretName": name},
+            "infrastructureRef": {
+                "apiGroup": DockerMachine.resource.group,
+                "kind": DockerMachine.resource.kind,
+                "name": name,
+            },
+        }
+        machine = await self.client.create(Machine.resource, body(Machine.resource, name, spec=spec, labels=labels))
+        infrastructure = body(DockerMachine.resource, name, spec={}, owner=machine, labels=labels)
+        await self.client.create(DockerMachine.resource, infrastructure)
+
+    async def delete_machine(self, name: str) -> None:
+        await self.client.delete(DockerMachine.resource, name, "default")
+        await self.until(DockerMachine.resource, name, lambda found: found is None)
+
+    async def delete_cluster(self, name: str = "garden") -> None:
+        await self.client.delete(DockerCluster.resource, name, "default")
+        await self.until(DockerCluster.resource, name, lambda found: found is None)
+
+    def node(self, name: str) -> tuple[NodeRecord, container.Running]:
+        record = next(record for record in self.state.nodes() if record.name == name)
+        running = container.find(self.state.folder(record.id))
+        assert running is not None
+        return record, running
+
+    async def inside(self, name: str, *command: str) -> str:
+        return await run(*container.inside(self.node(name)[1], *command))
+
+
+def body(
+    resource: Resource, name: str, *, spec: Tree | None = None, owner: Object | None = None, labels: Tree | None = None
+) -> Tree:
+    metadata: Tree = {"name": name, "namespace": "default", "labels": labels or {}}
+    if owner is not None:
+        reference = {"apiVersion": owner.tree["apiVersion"], "kind": owner.kind, "name": owner.name}
+        metadata["ownerReferences"] = [reference | {"uid": owner.metadata.uid}]
+    made: Tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return made if spec is None else made | {"spec": spec}
+
+
+def is_provisioned(found: Object | None) -> bool:
+    return bool(found and found.tree.get("status", {}).get("initialization", {}).get("provisioned"))
+
+
+def ready(found: Object | None) -> Tree:
+    conditions = found.tree.get("status", {}).get("conditions", []) if found else []
+    return next((condition for condition in conditions if condition["type"] == "Ready"), {})
+
+
+def says(reason: str) -> Callable[[Object | None], bool]:
+    return lambda found: ready(found).get("reason") == reason
+
+
+@asynccontextmanager
+async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterator[Provider]:
+    """A provider that takes over whatever `folder` and `store` hold. Leaving it is as if it were killed."""
+    clock = SystemClock()
+    server = Server(store, now=clock.now, random=random.Random(1))
+    await server.start()
+    client = Client(InProcessTransport(server))
+    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
+    manager = Manager(client, clock=clock)
+    state = State(folder)
+    controllers = build(
+        client,
+        manager.caches,
+        clock=clock,
+        state=state,
+        addresses=ADDRESSES,
+        bridge=BRIDGE,
+        bases=bases,
+        releases=Releases.load(),
+    )
+    for controller in controllers:
+        manager.add(controller)
+    running = asyncio.create_task(manager.run())
+    await manager.leading.wait()
+    try:
+        yield Provider(client, manager, state)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+        await server.close()

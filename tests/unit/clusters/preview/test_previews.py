@@ -1,0 +1,76 @@
+"""Previews of clusters that were read into a snapshot."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.observe import Observer
+from espalier.clusters.preview.machines import Fleet
+from espalier.clusters.preview.previews import Previews
+from espalier.kube.objects import Object, to_bytes
+from espalier.releases import Releases
+from espalier.runtime.snapshot import Snapshot
+from tests.unit.clusters.made import objects
+from tests.unit.clusters.seen import GARDEN, NAMESPACE, as_object, datacenter, example, laptop
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+RELEASES = Releases.load()
+
+
+def previews(*trees: Tree) -> Previews:
+    snapshot = Snapshot()
+    observer = Observer(snapshot, RELEASES)
+    releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
+    snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
+    return Previews(snapshot, observer, {"garden": Fleet()}, now=NOW)
+
+
+def manifest(**spec: Any) -> list[Tree]:
+    trees = example(**spec)
+    for tree in trees:
+        tree["metadata"] = {"name": tree["metadata"]["name"], "namespace": NAMESPACE}
+    return trees
+
+
+def test_a_new_cluster_is_made_of_everything() -> None:
+    preview = previews().of_change(GARDEN, manifest())
+    assert [change.verb for change in preview.asked] == ["create", "create"]
+    assert len(preview.objects) == 9
+    assert [(group.name, group.coming) for group in preview.groups] == [("", 1), ("garden-md-0", 2)]
+
+
+def test_all_refusals_are_listed_and_then_nothing_else_happens() -> None:
+    wrong = manifest(kubernetesVersion="1.30", controlPlaneConfiguration={"count": 2})
+    preview = previews().of_change(GARDEN, wrong)
+    assert {one.field for one in preview.refusals} == {
+        "spec.controlPlaneConfiguration.count",
+        "spec.kubernetesVersion",
+    }
+    assert (preview.objects, preview.groups, preview.is_empty) == ((), (), False)
+
+
+def test_a_second_cluster_of_a_name_is_refused_also_when_both_are_only_planned() -> None:
+    asked = previews()
+    assert asked.of_change(GARDEN, manifest()).refusals == ()
+    other = manifest()
+    for tree in other:
+        tree["metadata"]["namespace"] = "team-b"
+    (refusal,) = asked.of_change(Key("team-b", "garden"), other).refusals
+    assert refusal.field == "metadata.name"
+
+
+def test_a_stored_cluster_that_is_none_is_said_and_not_stumbled_over() -> None:
+    broken = example()[0]
+    broken["spec"]["controlPlaneConfiguration"] = "three"
+    preview = previews(broken, datacenter(), *objects()).as_it_is(GARDEN)
+    assert preview.stops.startswith("ClusterInvalid: the Cluster that is stored is none: ")
+
+
+def test_a_cluster_that_is_not_there_has_no_preview() -> None:
+    with pytest.raises(LookupError, match="team-a/garden"):
+        previews().as_it_is(GARDEN)
