@@ -7,8 +7,8 @@ the kubeconfig of Cluster API.
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CONFIG_MAP
-from espalier.kube.rights import FOLLOW, Right
+from espalier.api.core import CONFIG_MAP, CORE_EVENT
+from espalier.kube.rights import APPLY, FOLLOW, Right
 from espalier.upgrades import names
 from espalier.upgrades.observe import OWN
 from espalier.upgrades.site import MACHINE_KINDS, OWNER_KINDS, TEMPLATE_KINDS
@@ -21,5 +21,6 @@ SYSTEM: tuple[Right, ...] = (
     Right((Machine.resource,), ("get",)),
     Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
     Right((CONFIG_MAP,), ("create",)),
+    Right((CORE_EVENT,), APPLY),
 )
 """In the system's namespace."""
