@@ -37,6 +37,7 @@ from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, ManagedClusters
 from tests.support.ledger import Ledger
 
@@ -107,7 +108,13 @@ async def managed_laptop(
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
         manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more(), options=options)
-        remotes = RemoteClients(workloads.connect)
+
+        def reached(kubeconfig: bytes) -> Client:
+            client = workloads.connect(kubeconfig)
+            client.transport = wrap(client.transport)
+            return client
+
+        remotes = RemoteClients(reached)
         stack.push_async_callback(remotes.close)
         manager.add(webhooks)
         clusters.build(
@@ -120,6 +127,7 @@ async def managed_laptop(
             layers=layers,
             resync=resync,
         )
+        build_upgrades(manager, remotes=remotes, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())

@@ -21,6 +21,7 @@ from espalier.kube.errors import Invalid
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
 from tests.support.audit import Grant, grants
+from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
@@ -48,6 +49,12 @@ SELDOM = {
         "its Cluster of Cluster API was never made, or is gone",
     Grant(SYSTEM_NAMESPACE, "infrastructure.cluster.x-k8s.io", "dockerclusters", "delete"):
         "its Cluster of Cluster API was never made, or is gone",
+    Grant(SYSTEM_NAMESPACE, "cluster.x-k8s.io", "machines", "get"):
+        "a NodeUpgrade written by hand does not say to which cluster its machine belongs",
+    Grant(SYSTEM_NAMESPACE, "", "events", "patch"):
+        "an event of an upgrade is counted",
+    Grant(SYSTEM_NAMESPACE, "", "configmaps", "patch"):
+        "newer Bundles name more upgrader images",
 }  # fmt: skip
 """What this journey has no occasion for, and when there is one."""
 
@@ -62,9 +69,14 @@ def journey(story: Callable[[ManagedLaptop], Awaitable[None]], namespaces: Seque
 
 async def everything(world: ManagedLaptop) -> None:
     """A cluster's whole life, with all that a manager writes in it."""
-    two = [{"name": "md-0", "count": 1}, {"name": "md-1", "count": 1}]
-    await world.apply(kubernetesVersion="1.35", workerNodeGroupConfigurations=two)
+    in_place = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+    two = [{"name": "md-0", "count": 1, **in_place}, {"name": "md-1", "count": 1}]
+    control_plane = {"count": 1, **in_place}
+    await world.apply(
+        kubernetesVersion="1.35", workerNodeGroupConfigurations=two, controlPlaneConfiguration=control_plane
+    )
     await world.until_ready()
+    Upgraders(world.workloads)
     await world.change(workerNodeGroupConfigurations=two[:1], kubernetesVersion="1.36")
     await world.until_ready()
     await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)

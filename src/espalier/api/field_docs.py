@@ -9,11 +9,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from espalier.api.eksa import cluster, docker, release
+from espalier.api.eksa import cluster, docker, release, upgrades
 from espalier.api.kinds import KubeObject
 from espalier.api.structural import Schema, object_schema
 
-KINDS: tuple[type[KubeObject], ...] = (cluster.Cluster, docker.DockerDatacenterConfig, release.EKSARelease)
+KINDS: tuple[type[KubeObject], ...] = (
+    cluster.Cluster,
+    docker.DockerDatacenterConfig,
+    release.EKSARelease,
+    upgrades.ControlPlaneUpgrade,
+    upgrades.MachineDeploymentUpgrade,
+    upgrades.NodeUpgrade,
+)
 """Not Bundles: a release brings them, and `kubectl explain` knows their hundreds of images."""
 
 

@@ -125,6 +125,15 @@ class Attributes:
 
 
 def attributes_of(ask: Ask) -> Attributes:
-    """What a request is to do."""
+    """What a request is to do. Who selects one object of a collection by its name asks for that one (as upstream)."""
     resource = ask.kind.resource
-    return Attributes(ask.verb, resource.group, resource.plural, ask.subresource, ask.namespace, ask.name)
+    name = ask.name or _selected_name(ask.query.get("fieldSelector", ""))
+    return Attributes(ask.verb, resource.group, resource.plural, ask.subresource, ask.namespace, name)
+
+
+def _selected_name(selector: str) -> str:
+    for term in selector.split(","):
+        field, equals, value = term.partition("=")
+        if field.strip() == "metadata.name" and equals:
+            return value.removeprefix("=").strip()
+    return ""

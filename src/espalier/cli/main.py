@@ -33,6 +33,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "describe": ("describe",),
     "kubeconfig": ("kubeconfig",),
     "releases": ("releases",),
+    "upgrades": ("upgrades",),
     "manager": ("manager",),
     "manifests": ("manifests",),
     "assets": ("assets",),

@@ -32,6 +32,7 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 
 LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
@@ -119,6 +120,7 @@ async def manager(
         isolation=isolation,
         resync=resync,
     )
+    build_upgrades(running, remotes=remotes, resync=resync)
     running.add(webhooks)
     running.add(InstallReleases(running.client, offered))
     try:

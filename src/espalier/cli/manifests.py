@@ -19,6 +19,8 @@ from espalier.api.resource import Resource
 from espalier.cli import flags, output
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
+from espalier.kube.rights import Right, trees
+from espalier.upgrades import rights as upgrade_rights
 
 NAME = "espalier-controller-manager"
 CLUSTERS_ROLE = f"{NAME}-clusters"
@@ -72,7 +74,7 @@ def manifests(
 def installed(namespaces: Sequence[str] = ()) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
     everywhere = rights.CLUSTER_SCOPED if namespaces else rights.CLUSTER
-    system = (*rights.SYSTEM, *rights.CERTIFICATE) if namespaces else rights.SYSTEM
+    system = (*rights.SYSTEM, *upgrade_rights.SYSTEM, *(rights.CERTIFICATE if namespaces else ()))
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
@@ -88,13 +90,13 @@ def installed(namespaces: Sequence[str] = ()) -> list[Tree]:
 
 
 def _granted(
-    role: Resource, binding: Resource, name: str, namespace: str, granted: Sequence[rights.Right]
+    role: Resource, binding: Resource, name: str, namespace: str, granted: Sequence[Right]
 ) -> tuple[Tree, Tree]:
     """A role, and what gives it to the manager."""
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
     reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
     return (
-        _object(role, name, namespace) | {"rules": rights.trees(granted)},
+        _object(role, name, namespace) | {"rules": trees(granted)},
         _object(binding, name, namespace) | {"roleRef": reference, "subjects": [subject]},
     )
 

@@ -41,6 +41,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 
 KINDS = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 """Of Cluster API, what we serve ourselves; its own managers bring the rest."""
@@ -122,6 +123,7 @@ class RealWorld:
             remotes = RemoteClients(_client)
             stack.push_async_callback(remotes.close)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+            build_upgrades(manager, remotes=remotes)
             manager.add(webhooks)
             for controller in build_nodes(
                 client,

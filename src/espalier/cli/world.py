@@ -33,6 +33,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -74,6 +75,7 @@ class World:
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
             clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+            build_upgrades(manager, remotes=remotes)
             timing = Timing(boot=boot_seconds)
             pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
             stack.push_async_callback(pods.close)

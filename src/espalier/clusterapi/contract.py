@@ -15,6 +15,8 @@ CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
+"""On a Machine that no health check shall have replaced, however it looks."""
 
 
 def reference(resource: Resource, name: str) -> ContractReference:

@@ -34,9 +34,20 @@ def choose_name(first: str, referenced: str | None, existing: Mapping[str, bool]
 
     `referenced` is the template used now, if any; `existing` says of each template there is whether it has the desired
     content. A template that is used but gone is made again under its name. A name whose content is another is never
-    taken, for a template that was left over (a change taken back half-way) must not be changed either.
+    taken, for a template that was left over (a change taken back half-way) must not be changed either; one left
+    over with the desired content is used again, so that a change that is taken back leaves machines as they were.
     """
     name = referenced or first
+    if existing.get(name, True):
+        return name
+    left_over = [other for other, has_content in existing.items() if has_content and _series(other) == _series(first)]
+    if left_over:
+        return min(left_over, key=lambda other: (len(other), other))
     while existing.get(name, True) is False:
         name = next_name(name)
     return name
+
+
+def _series(name: str) -> str:
+    match = _NUMBERED.fullmatch(name)
+    return match[1] if match else name

@@ -17,6 +17,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
@@ -104,6 +105,10 @@ class Observer:
             )
             for resource in WRITTEN
         }
+        self.upgrades = [
+            caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
+            for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource)
+        ]
         self.secrets = caches.of(
             SECRET,
             SYSTEM_NAMESPACE,
@@ -125,6 +130,8 @@ class Observer:
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
         controller.watch(self.secrets, self._users_of_secret)
+        for cache in self.upgrades:
+            controller.watch(cache, self._clusters_named)
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         controller.watch(self.eksa_releases, self._unsettled)
         controller.watch(self.bundles, self._unsettled)
@@ -215,6 +222,7 @@ class Observer:
             secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
             sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
             taken=taken,
+            upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
         )
 
     def _taken(self, key: Key) -> tuple[str, ...]:
@@ -328,6 +336,10 @@ class Observer:
         """What Cluster API makes names the cluster by its label."""
         name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]
+
+    def _clusters_named(self, found: Object) -> Iterable[Key]:
+        """The Clusters of the name that a label of Cluster API says."""
+        return [cluster.key for name in _by_cluster_name(found) for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _unsettled(self, changed: Object) -> Iterable[Key]:
         """A release concerns those that wait for one; the others have theirs, and keep it."""

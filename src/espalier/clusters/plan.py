@@ -14,7 +14,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import templates
-from espalier.clusters import names, ownership
+from espalier.clusters import in_place, names, ownership
 from espalier.clusters.design import Design, group_name
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.scope import Machinery
@@ -65,12 +65,14 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     template.metadata.name = naming(machinery, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
+    in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy)
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
 def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_name) -> list[KubeObject]:
     """Everything of the groups of workers; the objects to which others refer come first."""
     wanted: list[KubeObject] = []
+    strategies = {group_name(group): group.upgrade_rollout_strategy for group in design.groups}
     for group in rendered(design).groups:
         live = machinery.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
@@ -82,6 +84,7 @@ def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_n
         of_machines.infrastructure_ref.name = machines.metadata.name
         if of_machines.bootstrap.config_ref is not None:
             of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
+        in_place.hold(group.deployment, live, strategies.get(group.name))
         wanted += [machines, bootstrap, group.deployment, group.health_check]
     return wanted
 

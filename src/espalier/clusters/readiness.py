@@ -8,7 +8,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
-from espalier.clusters import names
+from espalier.clusters import in_place, names
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.scope import Scope
 
@@ -37,6 +37,8 @@ PROGRESS = frozenset(
         NODES_NOT_READY,
         UNHEALTHY,
         CONTROL_PLANE_NOT_READY,
+        in_place.UPGRADING,
+        in_place.STOPPED,
     }
 )
 """Reasons to wait that the conditions tell better than the step that waits."""
@@ -123,6 +125,9 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     control_plane = scope.machinery.control_plane
     if initialized.status != "True" or control_plane is None:
         return _condition(type_, "False", initialized.reason, initialized.message)
+    upgrade = in_place.story(control_plane, scope.machinery.upgrades)
+    if upgrade is not None:
+        return _condition(type_, "False", *upgrade)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_LOOKED_YET}")
@@ -185,6 +190,10 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if initialized.status != "True":
         return _condition(type_, "False", NOT_INITIALIZED, "workers are made once the control plane is available")
     deployments = scope.machinery.typed_deployments
+    upgrades = [in_place.story(deployment, scope.machinery.upgrades) for deployment in deployments.values()]
+    stories = sorted(story for story in upgrades if story is not None)  # a refusal tells more than progress
+    if stories:
+        return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")
     counts = worker_counts(scope)

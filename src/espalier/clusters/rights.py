@@ -6,9 +6,6 @@ their Clusters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from espalier.api.capi.machine import MachineSet
 from espalier.api.core import (
     CORE_EVENT,
@@ -19,40 +16,11 @@ from espalier.api.core import (
 )
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.api.meta import Tree
-from espalier.api.resource import Resource
 from espalier.clusters.observe import DATACENTERS, WRITTEN
+from espalier.kube.rights import APPLY, FOLLOW, Right
 
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
 MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"
-
-FOLLOW = ("list", "watch")
-APPLY = ("create", "patch")
-"""Server-side apply makes objects as well, so it needs both."""
-
-
-@dataclass(frozen=True, slots=True)
-class Right:
-    """Verbs on resources of one group, or on a subresource of them; `names` restricts it to objects of these names."""
-
-    resources: tuple[Resource, ...]
-    verbs: tuple[str, ...]
-    subresource: str = ""
-    names: tuple[str, ...] = ()
-
-    @property
-    def tree(self) -> Tree:
-        """As a rule of a Role."""
-        suffix = f"/{self.subresource}" if self.subresource else ""
-        tree: Tree = {
-            "apiGroups": sorted({resource.group for resource in self.resources}),
-            "resources": [resource.plural + suffix for resource in self.resources],
-            "verbs": list(self.verbs),
-        }
-        if self.names:
-            tree["resourceNames"] = list(self.names)
-        return tree
-
 
 CLUSTER_SCOPED: tuple[Right, ...] = (
     Right((EKSARelease.resource,), (*FOLLOW, "create")),
@@ -85,8 +53,3 @@ SYSTEM: tuple[Right, ...] = (
 
 CERTIFICATE: tuple[Right, ...] = (Right((SECRET,), APPLY),)
 """There as well, for a manager that may not write Secrets in all namespaces: the webhooks' certificate is one."""
-
-
-def trees(rights: Iterable[Right]) -> list[Tree]:
-    """Rules of a Role or ClusterRole."""
-    return [right.tree for right in rights]

@@ -34,6 +34,8 @@ class Machinery:
     """The MachineSets that Cluster API makes for the groups of workers."""
     taken: tuple[str, ...] = ()
     """Objects of others under names that the cluster needs."""
+    upgrades: tuple[Object, ...] = ()
+    """Upgrades in place of the cluster's control plane and workers."""
 
     def of(self, resource: Resource) -> Mapping[str, Object]:
         """The objects of a kind."""

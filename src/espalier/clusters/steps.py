@@ -12,7 +12,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, names, plan, readiness
+from espalier.clusters import cni, in_place, names, plan, readiness
 from espalier.clusters.design import Design
 from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
@@ -122,9 +122,12 @@ async def make_control_plane(p: Pass) -> Outcome:
 async def await_control_plane(p: Pass) -> Outcome:
     """All of the control plane has the version asked for: before that, nothing else changes."""
     machinery = p.scope.machinery
+    control_plane = machinery.control_plane
+    upgrade = in_place.story(control_plane, machinery.upgrades) if control_plane else None
+    if upgrade is not None:
+        return Wait(*upgrade)
     if machinery.is_available:
         return Continue()
-    control_plane = machinery.control_plane
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for the control plane to be looked at")
     available = contract.condition(control_plane.status.conditions, "Available")

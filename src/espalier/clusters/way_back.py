@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from espalier.clusterapi import contract
-from espalier.clusters import names
+from espalier.clusters import in_place, names
 from espalier.clusters.scope import Machinery
 
 
@@ -27,7 +27,8 @@ def way_back(machinery: Machinery) -> WayBack:
     versions = {minor_of(control_plane.spec.version)}
     status = control_plane.status
     running = {count.version for count in status.versions}
-    if contract.is_observed(control_plane) and status.up_to_date_replicas == 0 and len(running) == 1:
+    is_reported = contract.is_observed(control_plane) and status.up_to_date_replicas == 0
+    if (is_reported or in_place.is_untouched(control_plane, machinery.upgrades)) and len(running) == 1:
         versions |= {minor_of(version) for version in running}
     groups = {
         name: minor_of(deployment.spec.template.spec.version or "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from espalier.clusters.plan import Change, Removal
 from espalier.clusters.relevance import Reports
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
+from espalier.kube.merging import difference
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 
@@ -61,7 +61,7 @@ class Writer:
 
     async def report(self, object_: Object, old: eksa.ClusterStatus, new: eksa.ClusterStatus) -> bool:
         """Bring the status of a Cluster up to date. Whether a write was needed."""
-        patch = merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
+        patch = difference(msgspec.to_builtins(old), msgspec.to_builtins(new), whole=True)
         if not patch:
             return False
         written = await self.client.patch(
@@ -81,16 +81,3 @@ class Writer:
         cache = self._caches.get(resource)
         if cache is not None:
             cache.wrote(object_)
-
-
-def merge_patch(old: Tree, new: Tree) -> Tree:
-    """The JSON merge patch (RFC 7396) that makes `new` of `old`."""
-    patch: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        present = old.get(name)
-        if isinstance(value, dict) and isinstance(present, dict):
-            if inner := merge_patch(present, value):
-                patch[name] = inner
-        elif name not in old or present != value:
-            patch[name] = value
-    return patch

@@ -1,1 +1,1 @@
-"""In-place upgrades: Kubernetes upgraded on the node, the machine kept."""
+"""Machines upgraded where they stand: ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade become deeds."""

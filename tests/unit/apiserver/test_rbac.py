@@ -102,3 +102,21 @@ async def test_what_is_stored_counts_at_once(server: Server) -> None:
     own = {"roleRef": {"kind": "Role", "name": "reader"}, "subjects": [subject]}
     await admin.create(ROLE_BINDING, {"metadata": meta, **own})
     assert (await robot.list(SECRET, "default")).items == []
+
+
+async def test_who_selects_one_object_of_a_collection_by_its_name_asks_for_that_one() -> None:
+    asked_for: list[Attributes] = []
+
+    def note(attributes: Attributes, _user: User) -> bool:
+        asked_for.append(attributes)
+        return True
+
+    server = Server(
+        MemoryStore(), now=lambda: datetime(2026, 1, 1, tzinfo=UTC), random=random.Random(1), authorizer=note
+    )
+    await server.start()
+    client = Client(InProcessTransport(server, ROBOT))
+    await client.list(CONFIG_MAP, "tools", fields="metadata.name=one")
+    await client.list(CONFIG_MAP, "tools")
+    await server.close()
+    assert [one.name for one in asked_for if one.namespace == "tools"] == ["one", ""]

@@ -138,8 +138,8 @@ def test_the_example_is_accepted_without_a_word() -> None:
         ({SPEC + "podIamConfig": {"serviceAccountIssuer": "a"}}, "spec.podIamConfig", "IAM roles"),
         ({SPEC + "etcdEncryption": [{"providers": [], "resources": []}]}, "spec.etcdEncryption", "encryption in etcd"),
         ({CONTROL_PLANE + "endpoint": {"host": "10.0.0.1"}}, CONTROL_PLANE + "endpoint.host", "load balancer"),
-        ({CONTROL_PLANE + STRATEGY: {"type": "InPlace"}}, CONTROL_PLANE + STRATEGY + ".type", "replaced"),
-        ({GROUP + STRATEGY: {"type": "InPlace"}}, GROUP + STRATEGY + ".type", "RollingUpdate"),
+        ({CONTROL_PLANE + STRATEGY: {"fallback": "Fail"}}, CONTROL_PLANE + STRATEGY + ".fallback", "set type"),
+        ({GROUP + STRATEGY: {"fallback": "RollingUpdate"}}, GROUP + STRATEGY + ".fallback", "in place"),
         (
             {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}},
             GROUP + "autoscalingConfiguration",

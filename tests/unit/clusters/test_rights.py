@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from espalier.api.core import SECRET
 from espalier.clusters import rights
+from espalier.kube.rights import Right, trees
+from espalier.upgrades import rights as upgrade_rights
 
 READS = {"get", "list", "watch"}
 
 
 def test_no_right_is_a_wildcard() -> None:
-    for rule in rights.trees([*rights.CLUSTER, *rights.SYSTEM]):
+    for rule in trees([*rights.CLUSTER, *rights.SYSTEM, *upgrade_rights.SYSTEM]):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert rule["verbs"]
 
@@ -30,7 +32,7 @@ def test_webhook_configurations_are_reached_by_name() -> None:
 
 
 def test_a_right_becomes_a_rule_of_a_role() -> None:
-    right = rights.Right((SECRET,), ("patch",), "status", ("a",))
+    right = Right((SECRET,), ("patch",), "status", ("a",))
     assert right.tree == {
         "apiGroups": [""],
         "resources": ["secrets/status"],

@@ -113,6 +113,10 @@ class ControlPlaneUpgradeRolloutStrategy(Part):
         Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
     ] = None
     rolling_update: Annotated[ControlPlaneRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None
+    fallback: Annotated[
+        Literal["Fail", "RollingUpdate"] | None,
+        Meta(description="What happens to changes that can't be made in place: Fail (the default) or RollingUpdate."),
+    ] = None
 
 
 class WorkerRollingUpdate(Part):
@@ -134,6 +138,10 @@ class WorkerNodesUpgradeRolloutStrategy(Part):
         Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
     ] = None
     rolling_update: Annotated[WorkerRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None
+    fallback: Annotated[
+        Literal["Fail", "RollingUpdate"] | None,
+        Meta(description="What happens to changes that can't be made in place: Fail (the default) or RollingUpdate."),
+    ] = None
 
 
 Kubelet = Annotated[

@@ -14,7 +14,7 @@ from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.schema import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.durations import seconds
-from espalier.clusters.rules import unsupported
+from espalier.clusters.rules import in_place, unsupported
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 SELF_MANAGED = (
@@ -46,6 +46,7 @@ def violations(cluster: eksa.Cluster) -> list[Violation]:
         *_workers(spec, cluster.metadata.name),
         *_networks(spec.cluster_network),
         *_health_checks(spec),
+        *in_place.violations(spec),
         *unsupported.violations(spec),
     ]
 

@@ -78,9 +78,6 @@ def _control_plane(control_plane: eksa.ControlPlaneConfiguration | None) -> Iter
         yield Violation(f"{field}.endpoint.host", control_plane.endpoint.host, "nothing", message)
     if control_plane.skip_admission_for_system_resources:
         yield Violation(f"{field}.skipAdmissionForSystemResources", "true", "false", _REMOVE)
-    strategy = control_plane.upgrade_rollout_strategy
-    if strategy is not None and strategy.type == "InPlace":
-        yield _in_place(f"{field}.upgradeRolloutStrategy.type")
     yield from _kubelet(control_plane.kubelet_configuration, f"{field}.kubeletConfiguration")
 
 
@@ -93,8 +90,6 @@ def _group(group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Vio
     if group.failure_domains:
         message = "Docker has no failure domains; remove the field"
         yield Violation(f"{field}.failureDomains", ", ".join(group.failure_domains), "nothing", message)
-    if group.upgrade_rollout_strategy is not None and group.upgrade_rollout_strategy.type == "InPlace":
-        yield _in_place(f"{field}.upgradeRolloutStrategy.type")
     yield from _kubelet(group.kubelet_configuration, f"{field}.kubeletConfiguration")
 
 
@@ -104,8 +99,3 @@ def _kubelet(configuration: dict[str, object] | None, field: str) -> Iterator[Vi
         yield Violation(f"{field}.providerID", str(configuration["providerID"]), "nothing", message)
     if configuration and configuration.get("kind", "KubeletConfiguration") != "KubeletConfiguration":
         yield Violation(f"{field}.kind", str(configuration["kind"]), "KubeletConfiguration", "")
-
-
-def _in_place(field: str) -> Violation:
-    message = "machines of a Docker cluster can only be replaced"
-    return Violation(field, "InPlace", "RollingUpdate", message)

@@ -9,13 +9,13 @@ from espalier.api.core import NODE
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
+from espalier.kube.merging import difference
 from espalier.local.capi import names
 from espalier.local.capi.contract import InfrastructureMachine
 from espalier.local.capi.machine_status import Observed, available_in, spec_changes, status
 from espalier.local.capi.objects import controller_of, is_paused, owner_reference
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import find
-from espalier.local.difference import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 

@@ -10,6 +10,7 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineHealthCheck, MachineHealthCheckStatus
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
+from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.health import CheckedNode, Verdict, examine, is_remediable, is_selected, remediations
@@ -75,6 +76,8 @@ class MachineHealthChecks:
         for machine in in_cluster(inventory.machines, cluster.key):
             typed = machine.decode(Machine)
             if typed.metadata.deletion_timestamp is not None or not is_selected(typed, check.spec.selector):
+                continue
+            if SKIP_REMEDIATION_ANNOTATION in typed.metadata.annotations or is_paused(machine):
                 continue
             node = workload.node(typed.spec.provider_id) if workload and typed.spec.provider_id else None
             unseen = workload is None and typed.status.node_ref is not None

@@ -14,9 +14,9 @@ from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.merging import difference
 from espalier.kube.objects import Object
 from espalier.local.capi.objects import with_owner
-from espalier.local.difference import difference
 from espalier.runtime.cache import Cache
 from espalier.runtime.transforms import strip_managed_fields
 

@@ -34,6 +34,8 @@ def plan(world: Snapshot) -> Iterator[Write]:
                 continue
             if node is None or pod.deleting:
                 yield Delete(POD, key, pod.metadata.uid)
+            elif pod.spec.restart_policy == "Never":
+                continue  # it runs to an end: whoever runs its programs reports of it
             elif pod.status.phase != "Running" and (pod.spec.host_network or node.ready):
                 address = node.internal_ip if pod.spec.host_network else next(addresses, "")
                 yield Change(POD, key, {"status": running(world, pod, node, address)}, "status")

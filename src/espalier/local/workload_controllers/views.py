@@ -116,6 +116,7 @@ class PodSpec(Observed, frozen=True):
     node_selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     host_network: bool = False
+    restart_policy: str = ""
     containers: list[Container] = []
 
 

@@ -1,0 +1,194 @@
+"""ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade: machines that are upgraded where they stand."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+
+IN_PLACE_CONTROL_PLANE = "controlplane.clusters.x-k8s.io/in-place-upgrade-needed"
+"""On a KubeadmControlPlane: its machines are to be upgraded in place. The name is that of EKS Anywhere."""
+
+IN_PLACE_DEPLOYMENT = "machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed"
+"""On a MachineDeployment."""
+
+FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
+"""Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
+
+PAUSED_FOR_UPGRADE = "in-place-upgrade"
+"""Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
+
+VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
+MOST_MACHINES = 5000
+
+NodeType = Literal["ControlPlane", "Worker"]
+
+KubernetesVersion = Annotated[
+    str, Meta(pattern=VERSION_PATTERN, max_length=128, description="Kubernetes version, like v1.36.3-eks-1-36-1.")
+]
+EtcdVersion = Annotated[
+    Annotated[str, Meta(max_length=128)] | None, Meta(description="Tag of the image of etcd, like v3.6.6.")
+]
+
+NEVER_CHANGES = Rule("self == oldSelf", "an upgrade never changes; delete it and create another")
+
+
+class ObjectReference(Part):
+    """Reference to an object, as core/v1 has it."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=253, description="Name of the object.")]
+    namespace: Annotated[str, Meta(max_length=253, description="Namespace of the object; that of the upgrade.")] = ""
+    kind: Annotated[str, Meta(max_length=253, description="Kind of the object.")] = ""
+    api_version: Annotated[str, Meta(max_length=253, description="Version of the API of the object.")] = ""
+    uid: Annotated[str, Meta(max_length=128, description="Identity of the object.")] = ""
+    resource_version: Annotated[str, Meta(max_length=128, description="Not looked at.")] = ""
+    field_path: Annotated[str, Meta(max_length=1024, description="Not looked at.")] = ""
+
+
+Machines = Annotated[
+    Annotated[list[ObjectReference], Meta(max_length=MOST_MACHINES)],
+    Meta(description="Machines to upgrade, in this order.", extra_json_schema=listing(kind="atomic")),
+]
+Conditions = Annotated[
+    list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))
+]
+Generation = Annotated[int, Meta(description="metadata.generation that was looked at last.")]
+
+
+class ControlPlaneUpgradeSpec(Part, kw_only=True):
+    """Which machines get which versions."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
+
+    control_plane: Annotated[ObjectReference, Meta(description="The KubeadmControlPlane.")]
+    machines_require_upgrade: Machines
+    kubernetes_version: KubernetesVersion
+    etcd_version: EtcdVersion = None
+    control_plane_spec_data: Annotated[
+        str,
+        Meta(
+            description="Spec of the KubeadmControlPlane that was asked for, as JSON in base64.", max_length=1_000_000
+        ),
+    ]
+
+
+class ControlPlaneUpgradeStatus(Observed, frozen=True, omit_defaults=False):
+    """How far the upgrade is."""
+
+    require_upgrade: Annotated[int, Meta(description="How many machines are left to upgrade.")] = 0
+    upgraded: Annotated[int, Meta(description="How many machines are upgraded.")] = 0
+    ready: Annotated[bool, Meta(description="Whether all machines are upgraded.")] = False
+    conditions: Conditions = []
+    observed_generation: Generation = 0
+
+
+_PROGRESS = (
+    Column("Left", ".status.requireUpgrade", "integer", "Machines left to upgrade"),
+    Column("Upgraded", ".status.upgraded", "integer", "Machines upgraded"),
+    Column("Ready", ".status.ready", "boolean", "Whether all machines are upgraded"),
+    Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
+    AGE,
+    Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "What is going on", 1),
+)
+
+
+@kind(
+    Resource(GROUP, VERSION, "controlplaneupgrades", "ControlPlaneUpgrade"),
+    short_names=("cpu",),
+    categories=("eks-anywhere",),
+    columns=(Column("Control Plane", ".spec.controlPlane.name", "string", "The control plane"), *_PROGRESS),
+    status=True,
+)
+class ControlPlaneUpgrade(KubeObject, kw_only=True):
+    """Machines of a control plane that are upgraded where they stand, one by one."""
+
+    spec: ControlPlaneUpgradeSpec
+    status: ControlPlaneUpgradeStatus = ControlPlaneUpgradeStatus()
+
+
+class MachineDeploymentUpgradeSpec(Part, kw_only=True):
+    """Which machines get which version."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
+
+    machine_deployment: Annotated[ObjectReference, Meta(description="The MachineDeployment.")]
+    machines_require_upgrade: Machines
+    kubernetes_version: KubernetesVersion
+    machine_spec_data: Annotated[
+        str,
+        Meta(max_length=1_000_000, description="Spec of the machines asked for, as JSON in base64."),
+    ]
+
+
+class MachineDeploymentUpgradeStatus(Observed, frozen=True):
+    """How far the upgrade is."""
+
+    require_upgrade: Annotated[int, Meta(description="How many machines are left to upgrade.")] = 0
+    upgraded: Annotated[int, Meta(description="How many machines are upgraded.")] = 0
+    ready: Annotated[bool, Meta(description="Whether all machines are upgraded.")] = False
+    conditions: Conditions = []
+    observed_generation: Generation = 0
+
+
+@kind(
+    Resource(GROUP, VERSION, "machinedeploymentupgrades", "MachineDeploymentUpgrade"),
+    short_names=("mdu",),
+    categories=("eks-anywhere",),
+    columns=(Column("Deployment", ".spec.machineDeployment.name", "string", "The group of workers"), *_PROGRESS),
+    status=True,
+)
+class MachineDeploymentUpgrade(KubeObject, kw_only=True):
+    """Machines of a group of workers that are upgraded where they stand."""
+
+    spec: MachineDeploymentUpgradeSpec
+    status: MachineDeploymentUpgradeStatus = MachineDeploymentUpgradeStatus()
+
+
+class NodeUpgradeSpec(Part, kw_only=True):
+    """Which machine gets which versions."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
+
+    machine: Annotated[ObjectReference, Meta(description="The Machine whose node is upgraded.")]
+    kubernetes_version: KubernetesVersion
+    etcd_version: EtcdVersion = None
+    node_type: Annotated[NodeType, Meta(description="What the node is: it decides what is done there.")]
+    first_node_to_be_upgraded: Annotated[
+        bool, Meta(description="Whether it is the first of its control plane; not looked at for workers.")
+    ] = False
+
+
+class NodeUpgradeStatus(Observed, frozen=True):
+    """How far the upgrade of the node is."""
+
+    conditions: Conditions = []
+    completed: Annotated[bool, Meta(description="Whether every step succeeded.")] = False
+    observed_generation: Generation = 0
+
+
+@kind(
+    Resource(GROUP, VERSION, "nodeupgrades", "NodeUpgrade"),
+    short_names=("nu",),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("Machine", ".spec.machine.name", "string", "The machine"),
+        Column("Type", ".spec.nodeType", "string", "What the node is"),
+        Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
+        Column("Step", '.status.conditions[?(@.type=="Ready")].reason', "string", "What is being done"),
+        Column("Completed", ".status.completed", "boolean", "Whether every step succeeded"),
+        AGE,
+        Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "What is going on", 1),
+    ),
+    status=True,
+)
+class NodeUpgrade(KubeObject, kw_only=True):
+    """One node that is upgraded where it stands."""
+
+    spec: NodeUpgradeSpec
+    status: NodeUpgradeStatus = NodeUpgradeStatus()

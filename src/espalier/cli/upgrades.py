@@ -1,0 +1,168 @@
+"""`espalier upgrades list|describe|retry`: machines that are upgraded where they stand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.meta import Condition
+from espalier.cli import connection, flags, output
+from espalier.cli.failures import Failure
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.runtime import conditions
+
+RETRY_ANNOTATION = f"{GROUP}/retry"
+KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
+
+Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
+Output = Annotated[
+    str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
+]
+
+
+def register(app: App) -> None:
+    """Add the commands to the program."""
+    group = App(name="upgrades", help="Show machines that are upgraded where they stand, and try again.")
+    group.command(list_, name="list")
+    group.command(describe)
+    group.command(retry)
+    app.command(group)
+
+
+async def list_(
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+    output_format: Output = "",
+) -> None:
+    """List upgrades in place: of control planes, of groups of workers, and of each node.
+
+    Example: `espalier upgrades list`
+    """
+    output.check_format(output_format)
+    async with connection.connect(connect) as connected:
+        found = await _all(connected.client)
+    if output_format:
+        output.write_objects([one.tree for one, _ in found], output_format, single=False)
+    elif not found:
+        sys.stderr.write("Nothing is being upgraded in place.\n")
+    else:
+        rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
+        output.write_table(("Kind", "Name", "Version", "Progress", "State", "Message"), rows)
+
+
+async def describe(
+    name: Annotated[str, Parameter(help="Name of an upgrade, of whatever kind.")],
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+) -> None:
+    """Describe an upgrade: its steps one by one, or the nodes that belong to it.
+
+    Example: `espalier upgrades describe garden-cp-upgrade`
+    """
+    async with connection.connect(connect) as connected:
+        everything = await _all(connected.client)
+    named = [(one, typed) for one, typed in everything if one.name == name]
+    if not named:
+        raise Failure(_unknown(name, [one.name for one, _ in everything]))
+    for one, typed in named:
+        output.write_table((typed.kind, one.name), list(_facts(typed)))
+        sys.stdout.write("\n")
+        if isinstance(typed, NodeUpgrade):
+            steps = [part for part in typed.status.conditions if part.type != "Ready"]
+            output.write_table(("Step", "Done", "Reason", "Message"), [_row(part) for part in steps])
+        else:
+            nodes = [node for node in everything if _belongs(node[0], one)]
+            rows = [(node.name, *_state(of_node)) for node, of_node in nodes]
+            output.write_table(("Node Upgrade", "Progress", "State", "Message"), rows)
+
+
+async def retry(
+    name: Annotated[str, Parameter(help="Name of a NodeUpgrade, or of the upgrade that it belongs to.")],
+    *,
+    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
+) -> None:
+    """Have a failed node tried again, from the first step that is not done. Remove the cause of the failure before.
+
+    Example: `espalier upgrades retry garden-7gkzp-node-upgrader`
+    """
+    async with connection.connect(connect) as connected:
+        everything = await _all(connected.client)
+        named = [one for one, _ in everything if one.name == name]
+        nodes = [(one, typed) for one, typed in everything if isinstance(typed, NodeUpgrade)]
+        chosen = [
+            (one, typed)
+            for one, typed in nodes
+            if (one.name == name or any(_belongs(one, group) for group in named)) and not typed.status.completed
+        ]
+        if not named:
+            raise Failure(_unknown(name, [one.name for one, _ in everything]))
+        if not chosen:
+            raise Failure(f"{name}: no node of it is left to be upgraded")
+        for one, _ in chosen:
+            asked = {"metadata": {"uid": one.metadata.uid, "annotations": {RETRY_ANNOTATION: "true"}}}
+            await connected.client.patch(
+                NodeUpgrade.resource, one.name, one.namespace, patch=asked, type=PatchType.MERGE
+            )
+            sys.stdout.write(f"NodeUpgrade {one.name} is tried again\n")
+
+
+async def _all(client: Client) -> list[tuple[Object, Upgrade]]:
+    found: list[tuple[Object, Upgrade]] = []
+    for kind in KINDS:
+        try:
+            listed = await client.list(kind.resource, SYSTEM_NAMESPACE)
+        except NotFound:
+            message = f"this cluster does not serve {kind.resource.kind}: install what `espalier manifests` prints"
+            raise Failure(message) from None
+        found += [(one, one.decode(kind)) for one in sorted(listed.items, key=lambda one: one.name)]
+    return found
+
+
+def _state(typed: Upgrade) -> tuple[str, str, str]:
+    ready = conditions.get(typed.status.conditions, "Ready")
+    if isinstance(typed, NodeUpgrade):
+        steps = [part for part in typed.status.conditions if part.type not in ("Ready", "UpgraderPodCreated")]
+        progress = f"{sum(part.status == 'True' for part in steps)}/{len(steps) or '?'} steps"
+    else:
+        status = typed.status
+        progress = f"{status.upgraded}/{status.upgraded + status.require_upgrade} nodes"
+    return progress, ready.reason if ready else "Pending", ready.message if ready else ""
+
+
+def _facts(typed: Upgrade) -> Iterator[tuple[str, str]]:
+    progress, state, message = _state(typed)
+    yield "version", typed.spec.kubernetes_version
+    if isinstance(typed, NodeUpgrade):
+        yield "machine", typed.spec.machine.name
+        yield "type", typed.spec.node_type
+    elif isinstance(typed, ControlPlaneUpgrade):
+        yield "control plane", typed.spec.control_plane.name
+    else:
+        yield "group of workers", typed.spec.machine_deployment.name
+    yield "progress", progress
+    yield "state", state
+    yield "message", message
+
+
+def _row(part: Condition) -> tuple[str, str, str, str]:
+    return part.type, "yes" if part.status == "True" else "no", part.reason, part.message
+
+
+def _belongs(node: Object, group: Object) -> bool:
+    return any(owner.uid == group.metadata.uid for owner in node.metadata.owner_references)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    there = ", ".join(known) or "none"
+    return f"there is no upgrade named {name!r} in namespace {SYSTEM_NAMESPACE}; there is: {there}"

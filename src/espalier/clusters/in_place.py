@@ -1,0 +1,99 @@
+"""Machines that are upgraded where they stand: what has Cluster API wait meanwhile, and what is told of it. Pure.
+
+What is marked is paused in the same write that brings another spec, so that Cluster API never sees the one without the
+other. Component `upgrades` upgrades the machines, and takes both away when nothing is left to roll.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.upgrades import (
+    FALLBACK_ANNOTATION,
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    PAUSED_FOR_UPGRADE,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+)
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition
+from espalier.clusterapi.machine_change import (
+    ChangeKind,
+    MachineParts,
+    machine_change,
+    of_control_plane,
+    of_machine_template,
+)
+from espalier.kube.objects import Object
+
+UPGRADING = "InPlaceUpgradeInProgress"
+"""Reason of conditions while machines are upgraded in place."""
+
+STOPPED = "InPlaceUpgradeRefused"
+"""Reason when a change can't be made in place."""
+
+Owner = KubeadmControlPlane | MachineDeployment
+Strategy = eksa.ControlPlaneUpgradeRolloutStrategy | eksa.WorkerNodesUpgradeRolloutStrategy | None
+
+_REFUSALS = frozenset({"Refused", "WouldRoll", "VersionRefused", "ExternalEtcd", "RolloutUnderWay"})
+
+
+class Story(NamedTuple):
+    """What is told of an upgrade."""
+
+    reason: str
+    message: str
+
+
+def hold(wanted: Owner, live: Owner | None, strategy: Strategy) -> None:
+    """Mark and pause what is about to be written, if its machines are to be upgraded in place and are not yet."""
+    if live is None or strategy is None or strategy.type != "InPlace":
+        return
+    change = machine_change(_parts(live), _parts(wanted))
+    if is_held(live) or change.kind is ChangeKind.REPLACE:
+        marks = {_mark(wanted): "true", PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
+        if strategy.fallback == "RollingUpdate":
+            marks[FALLBACK_ANNOTATION] = "RollingUpdate"
+        wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+
+
+def is_held(live: Owner) -> bool:
+    """Whether the machines of a control plane or a group of workers are being upgraded in place."""
+    return live.metadata.annotations.get(_mark(live)) == "true"
+
+
+def is_untouched(live: KubeadmControlPlane, upgrades: tuple[Object, ...]) -> bool:
+    """Whether machines are held for an upgrade in place that was refused before any of them was touched."""
+    told = story(live, upgrades)
+    ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
+    return told is not None and told.reason == STOPPED and not any(one.status.upgraded for one in ours)
+
+
+def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
+    """How far the upgrade of these machines is; None when there is none."""
+    if not is_held(live):
+        return None
+    kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
+        ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
+    )
+    for found in upgrades:
+        owners = {owner.uid for owner in found.metadata.owner_references}
+        if found.kind != kind.resource.kind or live.metadata.uid not in owners:
+            continue
+        ready = condition(found.decode(kind).status.conditions, "Ready")
+        if ready is not None:
+            return Story(STOPPED if ready.reason in _REFUSALS else UPGRADING, ready.message)
+    return Story(UPGRADING, f"machines of {live.kind} {live.metadata.name} are about to be upgraded in place")
+
+
+def _mark(owner: Owner) -> str:
+    return IN_PLACE_CONTROL_PLANE if isinstance(owner, KubeadmControlPlane) else IN_PLACE_DEPLOYMENT
+
+
+def _parts(owner: Owner) -> MachineParts:
+    if isinstance(owner, KubeadmControlPlane):
+        return of_control_plane(owner)
+    return of_machine_template(owner.spec.template)

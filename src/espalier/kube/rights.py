@@ -1,0 +1,41 @@
+"""Rights as data, as the rules of Roles have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+
+FOLLOW = ("list", "watch")
+APPLY = ("create", "patch")
+"""Server-side apply makes objects as well, so it needs both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Verbs on resources of one group, or on a subresource of them; `names` restricts it to objects of these names."""
+
+    resources: tuple[Resource, ...]
+    verbs: tuple[str, ...]
+    subresource: str = ""
+    names: tuple[str, ...] = ()
+
+    @property
+    def tree(self) -> Tree:
+        """As a rule of a Role."""
+        suffix = f"/{self.subresource}" if self.subresource else ""
+        tree: Tree = {
+            "apiGroups": sorted({resource.group for resource in self.resources}),
+            "resources": [resource.plural + suffix for resource in self.resources],
+            "verbs": list(self.verbs),
+        }
+        if self.names:
+            tree["resourceNames"] = list(self.names)
+        return tree
+
+
+def trees(rights: Iterable[Right]) -> list[Tree]:
+    """Rules of a Role or ClusterRole."""
+    return [right.tree for right in rights]

@@ -1,0 +1,35 @@
+"""The wiring of this component: which controllers and webhooks a manager runs."""
+
+from __future__ import annotations
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles
+from espalier.runtime.controller import RESYNC
+from espalier.runtime.manager import Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.upgrades import front, group_upgrade, images, node_upgrade
+from espalier.upgrades.control_plane_group import ControlPlaneGroup
+from espalier.upgrades.deployment_group import DeploymentGroup
+from espalier.upgrades.following import Following
+from espalier.upgrades.front import ControlPlaneSide, DeploymentSide
+from espalier.upgrades.group import Group
+from espalier.upgrades.observe import Observer
+from espalier.upgrades.passing import Tools
+from espalier.upgrades.writing import Writer
+
+
+def build(manager: Manager, *, remotes: RemoteClients, workers: int = 10, resync: float = RESYNC) -> None:
+    """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters."""
+    following = Following(manager.client, remotes, manager.entropy)
+    observer = Observer(manager.caches, following)
+    writer = Writer(manager.client, {**observer.own, CONFIG_MAP: observer.images})
+    tools = Tools(observer, writer, manager.recorder, manager.clock)
+    manager.add(following)
+    manager.add(images.controller(manager.caches.of(Bundles.resource, SYSTEM_NAMESPACE), observer.images, writer))
+    manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+    groups: tuple[Group, ...] = (ControlPlaneGroup(), DeploymentGroup())
+    for group in groups:
+        manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, entropy=manager.entropy))
+    for side in (ControlPlaneSide(), DeploymentSide()):
+        manager.add(front.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy))

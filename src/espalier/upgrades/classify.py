@@ -1,0 +1,93 @@
+"""What of a difference between a machine and what it should be can be made where it stands. Pure.
+
+A machine that is upgraded in place gets another Kubernetes version, and with it what kubeadm applies by itself; nothing
+that only a machine made anew would have. So every field that differs is named, and none is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from espalier.api.meta import Tree
+from espalier.clusterapi.machine_change import (
+    ChangeKind,
+    MachineChange,
+    MachineParts,
+    Template,
+    differences,
+    machine_change,
+)
+
+ETCD = "bootstrap.clusterConfiguration.etcd.local"
+IN_PLACE_FIELDS: frozenset[str] = frozenset(
+    {
+        "version",
+        "infrastructure",
+        f"{ETCD}.imageRepository",
+        f"{ETCD}.imageTag",
+        "bootstrap.clusterConfiguration.featureGates",
+        "bootstrap.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode",
+    }
+)
+"""Fields that a machine can get in place. Of `infrastructure`, the template, the content is looked at as well."""
+
+IMAGE_FIELDS: Mapping[str, frozenset[str]] = {"DockerMachineTemplate": frozenset({"template.spec.customImage"})}
+"""Fields of infrastructure templates that say which image a machine is made from: it has a Kubernetes version in it."""
+
+
+class Verdict(NamedTuple):
+    """What of a difference can be made in place, and what not. Both empty: the machine is as it should be."""
+
+    accepted: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join(self.refused)
+
+
+def verdict(
+    current: MachineParts, desired: MachineParts, templates: tuple[Tree | None, Tree | None] = (None, None)
+) -> Verdict:
+    """Classify what asks for another machine; `templates` are those of both, before and after, by content."""
+    change: MachineChange = machine_change(current, desired)
+    if change.kind is not ChangeKind.REPLACE:
+        return Verdict()
+    found = list(change.fields)
+    if "infrastructure" in found:
+        found += _of_templates(current.infrastructure, desired.infrastructure, templates)
+    accepted = tuple(field for field in found if field in IN_PLACE_FIELDS)
+    return Verdict(accepted, tuple(field for field in found if field not in IN_PLACE_FIELDS))
+
+
+def of_templates(kind: str, before: Tree | None, after: Tree | None) -> list[str]:
+    """The fields in which two infrastructure templates differ, beyond the image; one that is gone is not compared."""
+    if before is None or after is None:
+        return []
+    images = IMAGE_FIELDS.get(kind, frozenset())
+    return [f"infrastructure.{field}" for field in sorted(differences(before, after)) if field not in images]
+
+
+def _of_templates(
+    before: Template | None, after: Template | None, templates: tuple[Tree | None, Tree | None]
+) -> Iterator[str]:
+    if before is not None and after is not None and before.group_kind != after.group_kind:
+        yield "infrastructure.kind"
+        return
+    kind = after.group_kind.partition(".")[0] if after else ""
+    yield from of_templates(kind, *templates)
+
+
+def bootstrap_differences(before: Tree | None, after: Tree | None) -> list[str]:
+    """The fields in which two KubeadmConfigTemplates differ: a machine of a group of workers can get none in place."""
+    if before is None or after is None or before == after:
+        return []
+    return [f"bootstrap.{field}" for field in sorted(differences(before, after))]
+
+
+def sentence(fields: Iterable[str], machine: str) -> str:
+    """Which fields stand in the way, and what helps."""
+    return (
+        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, "
+        "or set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced"
+    )

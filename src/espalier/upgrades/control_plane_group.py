@@ -1,0 +1,148 @@
+"""Machines of a KubeadmControlPlane: one at a time, while etcd can spare one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, ControlPlaneUpgradeStatus, NodeType, ObjectReference
+from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.resource import Resource
+from espalier.clusterapi import machine_change
+from espalier.clusterapi.machine_change import ChangeKind
+from espalier.kube.objects import Object
+from espalier.runtime.mapping import by_controller
+from espalier.upgrades import classify, expected, health, names
+from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
+from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.site import INFRASTRUCTURE, Machinery, MachineView
+from espalier.upgrades.writing import Writer
+
+
+def verdict(machinery: Machinery, control_plane: KubeadmControlPlane, machine: MachineView) -> classify.Verdict:
+    """What of the difference between a machine and what its control plane asks for can be made in place."""
+    before, after = machine.parts, machine_change.of_control_plane(control_plane)
+    templates = tuple(
+        machinery.template(one.group_kind.partition(".")[0], one.name) if one else None
+        for one in (before.infrastructure, after.infrastructure)
+    )
+    return classify.verdict(before, after, (templates[0], templates[1]))
+
+
+class ControlPlaneGroup:
+    """A control plane."""
+
+    resource = ControlPlaneUpgrade.resource
+    type = ControlPlaneUpgrade
+    owner_resource = KubeadmControlPlane.resource
+    finalizer = names.CONTROL_PLANE_FINALIZER
+    node_type: NodeType = "ControlPlane"
+
+    def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
+        """The KubeadmControlPlane."""
+        if not isinstance(upgrade, ControlPlaneUpgrade):
+            raise TypeError(upgrade)
+        return upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data
+
+    def is_expected(self, wanted: Tree, version: str, machine: MachineView) -> bool:
+        """Cluster API would see nothing to roll, and the Machine says what it counts as made with."""
+        try:
+            spec = msgspec.convert(wanted, KubeadmControlPlaneSpec)
+        except msgspec.ValidationError:
+            return False
+        spec.version = version
+        change = machine_change.machine_change(
+            machine.parts, machine_change.of_control_plane(KubeadmControlPlane(spec=spec))
+        )
+        marks = expected.control_plane_machine(wanted, version)
+        return change.kind is not ChangeKind.REPLACE and not expected.missing(machine.object.tree, marks)
+
+    def problem(self, scope: GroupScope) -> tuple[str, str] | None:
+        """A foreign machine, etcd on machines of its own, a version that kubeadm does not go to, or other changes."""
+        if scope.owner is None or scope.site is None:
+            return None
+        control_plane = scope.owner.decode(KubeadmControlPlane)
+        name = f"KubeadmControlPlane {scope.owner.key}"
+        for member in scope.members:
+            if member.machine and scope.owner.metadata.uid not in by_controller(member.machine.object):
+                return "MachineOfOthers", f"Machine {member.name} does not belong to {name}"
+        configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
+        if configuration and configuration.etcd and configuration.etcd.external:
+            return (
+                "ExternalEtcd",
+                f"etcd of {name} is on machines of its own: such control planes are not upgraded in place",
+            )
+        found = shared_problem(scope, name, control_plane.spec.version, scope.members)
+        if found:
+            return found
+        for member in scope.members:
+            if member.machine and not member.is_done:
+                refused = verdict(scope.site.machinery, control_plane, member.machine).refused
+                if refused:
+                    return "Refused", classify.sentence(refused, f"Machine {member.name}")
+        return None
+
+    def at_once(self, scope: GroupScope) -> int:
+        """One."""
+        return 1
+
+    def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
+        """The others are well, and enough for a majority."""
+        workload = scope.site.workload if scope.site else None
+        if scope.site is None or workload is None:
+            message = scope.site.waiting_for if scope.site else ""
+            return "WorkloadClusterUnreachable", message
+        machines = len(scope.site.machinery.machines_of(scope.owner)) if scope.owner else 0
+        node = member.machine.node if member and member.machine else ""
+        found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, machines)
+        when = f"before node {node} is touched" if node else "after the last node"
+        return ("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
+
+    def node_upgrade_extras(self, scope: GroupScope) -> Tree:
+        """The version of etcd, and whether it is the first node: the one that upgrades what the others follow."""
+        first = not any(member.upgrade for member in scope.members)
+        etcd = scope.upgrade.spec.etcd_version if isinstance(scope.upgrade, ControlPlaneUpgrade) else None
+        return {"firstNodeToBeUpgraded": first} | ({"etcdVersion": etcd} if etcd else {})
+
+    async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
+        """In the proposal's order."""
+        for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
+            await writer.bring(resource, found, patch)
+
+    async def finish(self, writer: Writer, scope: GroupScope) -> None:
+        """Nothing beyond the machines."""
+
+    def remaining(self, scope: GroupScope) -> list[str]:
+        """As Cluster API compares."""
+        if scope.owner is None or scope.site is None:
+            return []
+        desired = machine_change.of_control_plane(scope.owner.decode(KubeadmControlPlane))
+        found = []
+        for member in scope.members:
+            change = machine_change.machine_change(member.machine.parts, desired) if member.machine else None
+            if change is not None and change.kind is ChangeKind.REPLACE and not member.is_gone:
+                found.append(f"Machine {member.name} ({', '.join(change.fields)})")
+        return found
+
+    def status(
+        self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
+    ) -> tuple[Observed, Tree]:
+        """All numbers are written, also those that are 0."""
+        status = ControlPlaneUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation)
+        return status, {"requireUpgrade": 0, "upgraded": 0, "ready": False}
+
+
+def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple[Resource, Object, Tree]]:
+    """Object by object, what must be merged into it."""
+    yield Machine.resource, machine.object, expected.control_plane_machine(wanted, version)
+    if machine.config is not None:
+        present = machine.config.tree.get("spec") or {}
+        after = expected.control_plane_config(wanted, version, present)
+        yield KubeadmConfig.resource, machine.config, {"spec": expected.whole(present, after)}
+    reference = ((wanted.get("machineTemplate") or {}).get("spec") or {}).get("infrastructureRef")
+    kinds = INFRASTRUCTURE.get(machine.machine.spec.infrastructure_ref.kind)
+    if machine.infrastructure is not None and reference and kinds:
+        yield kinds[0], machine.infrastructure, expected.infrastructure_machine(reference)

@@ -1,0 +1,198 @@
+"""Machines of a MachineDeployment: as many at a time as may be missing, once the control plane has the version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, MachineTemplate
+from espalier.api.eksa.upgrades import (
+    MachineDeploymentUpgrade,
+    MachineDeploymentUpgradeStatus,
+    NodeType,
+    ObjectReference,
+)
+from espalier.api.meta import Condition, Observed, Tree
+from espalier.clusterapi import machine_change
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
+from espalier.clusterapi.shares import share
+from espalier.kube.objects import Object
+from espalier.upgrades import classify, expected, names, versions
+from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
+from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.site import INFRASTRUCTURE, Machinery, MachineView
+from espalier.upgrades.writing import Writer
+
+
+class Sets(NamedTuple):
+    """The MachineSets of a deployment: the latest, and others that still have machines."""
+
+    latest: Object | None
+    machines: tuple[MachineView, ...]
+    older: tuple[str, ...]
+
+
+def sets_of(machinery: Machinery, deployment: Object) -> Sets:
+    """By the revision that Cluster API gave them."""
+    found = machinery.controlled(MachineSet.resource, deployment.metadata.uid)
+    found.sort(key=_revision)
+    latest = found[-1] if found else None
+    machines = tuple(machinery.machines_of(latest)) if latest else ()
+    return Sets(latest, machines, tuple(one.name for one in found[:-1] if machinery.machines_of(one)))
+
+
+def verdict(machinery: Machinery, deployment: MachineDeployment, latest: Object) -> classify.Verdict:
+    """What of the difference between a MachineSet and what its deployment asks for can be made in place.
+
+    The KubeadmConfigTemplate may be another by name, if its content is the same.
+    """
+    before, after = latest.decode(MachineSet).spec.template, deployment.spec.template
+    current, desired = machine_change.of_machine_template(before), machine_change.of_machine_template(after)
+    templates = [
+        machinery.template(one.spec.infrastructure_ref.kind, one.spec.infrastructure_ref.name)
+        for one in (before, after)
+    ]
+    found = classify.verdict(current, desired, (templates[0], templates[1]))
+    config = [field for field in found.refused if field.startswith("bootstrap.configRef")]
+    if not config:
+        return found
+    contents = [_config(machinery, one) for one in (before, after)]
+    differing = classify.bootstrap_differences(*contents) if None not in contents else config
+    refused = [field for field in found.refused if field not in config] + differing
+    return classify.Verdict((*found.accepted, *([] if differing else config)), tuple(refused))
+
+
+def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> list[MachineView]:
+    """Machines that do not have the version and the template asked for."""
+    template = deployment.spec.template.spec
+    return [
+        view
+        for view in machines
+        if view.machine.metadata.deletion_timestamp is None
+        and (
+            view.machine.spec.version != template.version
+            or (view.parts.infrastructure or _template_of(template.infrastructure_ref.name)).name
+            != template.infrastructure_ref.name
+        )
+    ]
+
+
+class DeploymentGroup:
+    """A group of workers."""
+
+    resource = MachineDeploymentUpgrade.resource
+    type = MachineDeploymentUpgrade
+    owner_resource = MachineDeployment.resource
+    finalizer = names.DEPLOYMENT_FINALIZER
+    node_type: NodeType = "Worker"
+
+    def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
+        """The MachineDeployment."""
+        if not isinstance(upgrade, MachineDeploymentUpgrade):
+            raise TypeError(upgrade)
+        return upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data
+
+    def is_expected(self, wanted: Tree, version: str, machine: MachineView) -> bool:
+        """The version, and the template it counts as cloned from."""
+        reference = wanted.get("infrastructureRef") or {}
+        cloned_from = machine.parts.infrastructure
+        is_cloned = cloned_from is None or cloned_from.name == reference.get("name")
+        return machine.machine.spec.version == version and is_cloned
+
+    def problem(self, scope: GroupScope) -> tuple[str, str] | None:
+        """A foreign machine, a rollout that is under way, a version that kubeadm does not go to, or other changes."""
+        if scope.owner is None or scope.site is None:
+            return None
+        deployment = scope.owner.decode(MachineDeployment)
+        name = f"MachineDeployment {scope.owner.key}"
+        found = sets_of(scope.site.machinery, scope.owner)
+        if found.older:
+            return (
+                "RolloutUnderWay",
+                f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines",
+            )
+        own = {view.name for view in found.machines}
+        for member in scope.members:
+            if member.machine is not None and member.name not in own:
+                return "MachineOfOthers", f"Machine {member.name} does not belong to {name}"
+        problem = shared_problem(scope, name, deployment.spec.template.spec.version, scope.members)
+        if problem:
+            return problem
+        refused = verdict(scope.site.machinery, deployment, found.latest).refused if found.latest else ()
+        return ("Refused", classify.sentence(refused, name)) if refused else None
+
+    def at_once(self, scope: GroupScope) -> int:
+        """maxUnavailable, at least one: nobody asks for an upgrade in place to have machines beyond the count."""
+        if scope.owner is None:
+            return 1
+        deployment = scope.owner.decode(MachineDeployment)
+        strategy = deployment.spec.rollout.strategy if deployment.spec.rollout else None
+        limit = strategy.rolling_update.max_unavailable if strategy and strategy.rolling_update else None
+        return max(1, share(limit, desired_replicas(deployment), default=1))
+
+    def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
+        """The control plane has the version: a kubelet is never newer than the API server."""
+        if scope.site is None or member is None:
+            return None
+        for found in scope.site.machinery.caches[Machine.resource].list():
+            if CONTROL_PLANE_LABEL not in found.metadata.labels:
+                continue
+            version = found.decode(Machine).spec.version
+            if versions.is_older(version, scope.version):
+                message = (
+                    f"waiting for the control plane: Machine {found.name} has {version}, workers get {scope.version}"
+                )
+                return "ControlPlaneFirst", message
+        return None
+
+    def node_upgrade_extras(self, scope: GroupScope) -> Tree:
+        """None."""
+        return {}
+
+    async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
+        """Machine and infrastructure machine."""
+        await writer.bring(Machine.resource, machine.object, expected.worker(scope.version))
+        reference = (scope.wanted or {}).get("infrastructureRef")
+        kinds = INFRASTRUCTURE.get(machine.machine.spec.infrastructure_ref.kind)
+        if machine.infrastructure is not None and reference and kinds:
+            await writer.bring(kinds[0], machine.infrastructure, expected.infrastructure_machine(reference))
+
+    async def finish(self, writer: Writer, scope: GroupScope) -> None:
+        """The latest MachineSet has the template of the deployment, so that it stays the one."""
+        latest = sets_of(scope.site.machinery, scope.owner).latest if scope.site and scope.owner else None
+        if latest is not None and scope.wanted is not None:
+            present = latest.tree["spec"]["template"]["spec"]
+            change = expected.whole(present, scope.wanted)
+            await writer.bring(MachineSet.resource, latest, {"spec": {"template": {"spec": change}}})
+
+    def remaining(self, scope: GroupScope) -> list[str]:
+        """As Cluster API compares: the MachineSet with the deployment."""
+        latest = sets_of(scope.site.machinery, scope.owner).latest if scope.site and scope.owner else None
+        if latest is None or scope.owner is None:
+            return []
+        before = machine_change.of_machine_template(latest.decode(MachineSet).spec.template)
+        after = machine_change.of_machine_template(scope.owner.decode(MachineDeployment).spec.template)
+        change = machine_change.machine_change(before, after)
+        if change.kind is not machine_change.ChangeKind.REPLACE:
+            return []
+        return [f"MachineSet {latest.name} ({', '.join(change.fields)})"]
+
+    def status(
+        self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
+    ) -> tuple[Observed, Tree]:
+        """Numbers are left out where they are 0, as the proposal has it."""
+        return MachineDeploymentUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation), {}
+
+
+def _revision(found: Object) -> int:
+    revision = found.metadata.annotations.get(names.REVISION_ANNOTATION, "0")
+    return int(revision) if revision.isdecimal() else 0
+
+
+def _config(machinery: Machinery, template: MachineTemplate) -> Tree | None:
+    reference = template.spec.bootstrap.config_ref
+    return machinery.template(reference.kind, reference.name) if reference else None
+
+
+def _template_of(name: str) -> machine_change.Template:
+    return machine_change.Template("", name)

@@ -1,0 +1,80 @@
+"""The state that objects of Cluster API are brought to after a node was upgraded: nothing is left to roll. Pure.
+
+Order and content are the proposal's: Machine (version and the configuration it counts as made with), KubeadmConfig,
+infrastructure machine (the template it counts as cloned from); for a group of workers, its MachineSet in the end.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
+from espalier.kube.merging import difference
+from espalier.upgrades import names
+
+_OWN_OF_JOIN = ("discovery", "caCertPath", "controlPlane")
+"""What a joining machine was given by the bootstrap provider, and keeps."""
+
+
+def encoded(tree: Tree) -> str:
+    """A spec as an upgrade carries it: the same text for the same content."""
+    return base64.b64encode(msgspec.json.encode(tree, order="sorted")).decode()
+
+
+def decoded(text: str) -> Tree:
+    """The spec in an upgrade. Raises `ValueError` when it is none."""
+    found: Any = msgspec.json.decode(base64.b64decode(text, validate=True))
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def missing(tree: Tree, wanted: Tree) -> Tree:
+    """What must be merged into an object so that it is as wanted; empty when it is."""
+    return difference(tree, wanted)
+
+
+def whole(present: Tree, wanted: Tree) -> Tree:
+    """A spec as a patch: what is not wanted any longer goes."""
+    return difference(present, wanted, whole=True)
+
+
+def control_plane_machine(control_plane: Tree, version: str) -> Tree:
+    """Of a Machine of a control plane whose spec is `control_plane`."""
+    configuration = (control_plane.get("kubeadmConfigSpec") or {}).get("clusterConfiguration") or {}
+    text = msgspec.json.encode(configuration, order="sorted").decode()
+    return {"metadata": {"annotations": {names.CLUSTER_CONFIGURATION_ANNOTATION: text}}, "spec": {"version": version}}
+
+
+def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tree:
+    """Spec of the KubeadmConfig of such a machine: of init and join the one that it has; gates as of the version."""
+    wanted = {**control_plane_bootstrap(control_plane.get("kubeadmConfigSpec") or {}, version)}
+    for section in ("initConfiguration", "joinConfiguration"):
+        if section not in present:
+            wanted.pop(section, None)
+    if "joinConfiguration" in present:
+        kept = {
+            name: present["joinConfiguration"][name] for name in _OWN_OF_JOIN if name in present["joinConfiguration"]
+        }
+        wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | kept
+    configuration = {**(wanted.get("clusterConfiguration") or {})}
+    endpoint = (present.get("clusterConfiguration") or {}).get("controlPlaneEndpoint")
+    if endpoint:
+        configuration["controlPlaneEndpoint"] = endpoint
+    return wanted | {"clusterConfiguration": configuration}
+
+
+def infrastructure_machine(reference: Tree) -> Tree:
+    """Of an infrastructure machine: the template that it counts as cloned from."""
+    group_kind = f"{reference['kind']}.{reference.get('apiGroup', '')}"
+    marks = {CLONED_FROM_NAME: reference["name"], CLONED_FROM_GROUP_KIND: group_kind}
+    return {"metadata": {"annotations": marks}}
+
+
+def worker(version: str) -> Tree:
+    """Of a Machine of a group of workers."""
+    return {"spec": {"version": version}}

@@ -1,0 +1,209 @@
+"""A group of machines that are upgraded one after the other: what is common to control planes and groups of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from espalier.api.eksa.upgrades import (
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeType,
+    NodeUpgrade,
+    ObjectReference,
+)
+from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.objects import Object
+from espalier.upgrades import expected, names, versions
+from espalier.upgrades.observe import Observer, cluster_of
+from espalier.upgrades.passing import Tools
+from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.site import MachineView, Site
+from espalier.upgrades.writing import Writer
+
+Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
+
+
+@dataclass(frozen=True)
+class GroupScope:
+    """What one pass knows of an upgrade of several machines: all it has read, frozen."""
+
+    object: Object
+    upgrade: Upgrade
+    owner_reference: ObjectReference
+    data: str
+    """The spec that was asked for, as the upgrade carries it."""
+    cluster: str
+    """Name of the cluster, empty while it is not known."""
+    site: Site | None
+    owner: Object | None
+    """The KubeadmControlPlane or MachineDeployment."""
+    members: tuple[Member, ...]
+    strangers: tuple[str, ...]
+    """NodeUpgrades of others under names that are needed."""
+
+    @property
+    def version(self) -> str:
+        """The Kubernetes version that is asked for."""
+        return self.upgrade.spec.kubernetes_version
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.object.metadata.deletion_timestamp is not None
+
+    @cached_property
+    def wanted(self) -> Tree | None:
+        """The spec that was asked for; None when there is none in the upgrade."""
+        try:
+            return expected.decoded(self.data)
+        except ValueError:
+            return None
+
+
+class Group(Protocol):
+    """What differs between control planes and groups of workers."""
+
+    @property
+    def resource(self) -> Resource:
+        """The kind of the upgrade."""
+        ...
+
+    @property
+    def type(self) -> type[Upgrade]:
+        """Its type."""
+        ...
+
+    @property
+    def owner_resource(self) -> Resource:
+        """The kind of what has the machines."""
+        ...
+
+    @property
+    def finalizer(self) -> str:
+        """By which the upgrade is held."""
+        ...
+
+    @property
+    def node_type(self) -> NodeType:
+        """What the nodes are."""
+        ...
+
+    def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
+        """The reference to the owner, and the spec asked for."""
+        ...
+
+    def is_expected(self, wanted: Tree, version: str, machine: MachineView) -> bool:
+        """Whether a machine's objects say what was reached on its node."""
+        ...
+
+    def problem(self, scope: GroupScope) -> tuple[str, str] | None:
+        """Why the upgrade can't be made, before any node is touched: a reason and a sentence."""
+        ...
+
+    def at_once(self, scope: GroupScope) -> int:
+        """How many nodes may be upgraded side by side."""
+        ...
+
+    def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
+        """Why this node can't be begun with now; without a member, what is not well after the last one."""
+        ...
+
+    def node_upgrade_extras(self, scope: GroupScope) -> Tree:
+        """More fields of a NodeUpgrade's spec."""
+        ...
+
+    async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
+        """Bring the objects of a machine whose node is upgraded to the expected state."""
+        ...
+
+    async def finish(self, writer: Writer, scope: GroupScope) -> None:
+        """What is written once all machines are upgraded."""
+        ...
+
+    def remaining(self, scope: GroupScope) -> list[str]:
+        """What would still be rolled if Cluster API went on now: machines with the fields that differ."""
+        ...
+
+    def status(
+        self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
+    ) -> tuple[Observed, Tree]:
+        """The status, and fields that are written in any case."""
+        ...
+
+
+@dataclass(frozen=True)
+class GroupPass:
+    """One pass over one upgrade of several machines."""
+
+    tools: Tools
+    group: Group
+    scope: GroupScope
+
+    @property
+    def writer(self) -> Writer:
+        """Writes; the caches of the cluster are told as well."""
+        site = self.scope.site
+        return self.tools.writer.near(site.machinery.caches) if site else self.tools.writer
+
+    @property
+    def owner(self) -> str:
+        """How the owner is called in sentences."""
+        return f"{self.group.owner_resource.kind} {self.scope.object.namespace}/{self.scope.owner_reference.name}"
+
+
+def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
+    """Read everything about one upgrade. Raises `msgspec.ValidationError` when the object is none."""
+    upgrade = found.decode(group.type)
+    reference, data = group.owner_of(upgrade)
+    cluster = cluster_of(found)
+    site = observer.following.look(cluster) if cluster else None
+    owner = site.machinery.get(group.owner_resource, reference.name) if site else None
+    ours = {one.name: one for one in observer.node_upgrades(found)}
+    scope = GroupScope(found, upgrade, reference, data, cluster, site, owner, (), ())
+    members, strangers = [], []
+    for machine in upgrade.spec.machines_require_upgrade:
+        name = names.node_upgrade(machine.name)
+        object_ = ours.get(name)
+        if object_ is None and observer.upgrade(NodeUpgrade.resource, name) is not None:
+            strangers.append(name)
+        view = site.machinery.machine(machine.name) if site else None
+        is_expected = (
+            view is not None and scope.wanted is not None and group.is_expected(scope.wanted, scope.version, view)
+        )
+        decoded = object_.decode(NodeUpgrade) if object_ else None
+        members.append(Member(machine.name, view, object_, decoded, is_expected))
+    return GroupScope(found, upgrade, reference, data, cluster, site, owner, tuple(members), tuple(strangers))
+
+
+def shared_problem(
+    scope: GroupScope, owner: str, wanted_of_owner: str, members: Sequence[Member]
+) -> tuple[str, str] | None:
+    """What is wrong with an upgrade of whatever group."""
+    annotations = scope.owner.metadata.annotations if scope.owner else {}
+    if scope.wanted is None:
+        return "SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64"
+    if scope.version != wanted_of_owner:
+        message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
+        return "VersionDiffers", f"{message}; the machines would be rolled out afterwards"
+    if PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
+        message = f"{owner} is neither paused nor marked for an upgrade in place"
+        return "OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it"
+    for member in members:
+        if member.machine is None:
+            continue
+        problem = versions.obstacle(member.machine.machine.spec.version, scope.version)
+        if problem:
+            return "VersionRefused", f"Machine {member.name}: {problem}"
+    if scope.strangers:
+        return "NodeUpgradeTaken", f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else"
+    return None
+
+
+def key_of(reference: ObjectReference, namespace: str) -> Key:
+    """Where a reference leads."""
+    return Key(reference.namespace or namespace, reference.name)

@@ -1,0 +1,65 @@
+"""Names, labels, annotations and finalizers of in-place upgrades, most of them those of EKS Anywhere."""
+
+from __future__ import annotations
+
+from espalier.api.eksa.group import GROUP
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.kube.objects import Object
+
+FIELD_MANAGER = "espalier-upgrades"
+
+CONTROL_PLANE_FINALIZER = f"controlplaneupgrades.{GROUP}/finalizer"
+DEPLOYMENT_FINALIZER = f"machinedeploymentupgrades.{GROUP}/finalizer"
+NODE_FINALIZER = f"nodeupgrades.{GROUP}/finalizer"
+
+UPGRADER_LABEL = "eks-d-upgrader"
+"""On upgrader pods."""
+
+NODE_UPGRADE_ANNOTATION = f"{GROUP}/node-upgrade"
+"""On an upgrader pod: namespace and name of its NodeUpgrade."""
+
+RETRY_ANNOTATION = f"{GROUP}/retry"
+"""On a NodeUpgrade, by people: its failed pod is deleted, and made anew."""
+
+IMAGES = "in-place-upgrade"
+"""The ConfigMap that maps Kubernetes versions of EKS Distro to upgrader images."""
+
+CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"
+"""On a Machine: the ClusterConfiguration it was made with."""
+
+CONTROL_PLANE_NAME_LABEL = "cluster.x-k8s.io/control-plane-name"
+SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
+REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
+
+READY = "Ready"
+
+
+def control_plane_upgrade(control_plane: str) -> str:
+    """The ControlPlaneUpgrade of a KubeadmControlPlane."""
+    return f"{control_plane}-cp-upgrade"
+
+
+def deployment_upgrade(deployment: str) -> str:
+    """The MachineDeploymentUpgrade of a MachineDeployment."""
+    return f"{deployment}-md-upgrade"
+
+
+def node_upgrade(machine: str) -> str:
+    """The NodeUpgrade of a Machine."""
+    return f"{machine}-node-upgrader"
+
+
+def upgrader(node: str) -> str:
+    """The pod on a node, its ServiceAccount, and the rights of that."""
+    return f"{node}-node-upgrader"
+
+
+def protection(node_upgrade: str) -> str:
+    """What stands in a Machine's annotation that keeps health checks away, while its node is upgraded."""
+    return f"{GROUP}/{node_upgrade}"
+
+
+def is_marked(object_: Object) -> bool:
+    """Whether an object's machines are to be upgraded in place."""
+    annotations = object_.metadata.annotations
+    return any(annotations.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))

@@ -1,0 +1,46 @@
+"""The steps by which a NodeUpgrade goes: no node stays half-way, cordoned, or without health checks."""
+
+from __future__ import annotations
+
+from espalier.api.core import NODE
+from espalier.kube.client import PatchType
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.upgrades import names
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, protect
+
+
+async def end_on_node(p: Pass) -> Outcome:
+    """A step that runs is let run to its end; then nothing is left on the node, and it takes pods again.
+
+    Of a machine that goes, or a cluster that can't be reached because it has no kubeconfig, nothing needs to be ended.
+    """
+    scope = p.scope
+    if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
+        return Done()
+    if scope.cluster and scope.site is None:
+        return Wait("Reading", f"reading cluster {scope.cluster}")
+    machine = scope.machine.machine if scope.machine else None
+    if machine is None or machine.metadata.deletion_timestamp is not None or not scope.node_name:
+        return Continue()
+    if scope.site is None or scope.site.machinery.kubeconfig is None:
+        return Continue()
+    if scope.workload is None:
+        return Wait("WorkloadClusterUnreachable", scope.site.waiting_for)
+    if scope.pod is not None and not scope.may_go:
+        return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
+    if scope.node is not None and scope.node.spec.unschedulable and scope.was_cordoned:
+        uncordoned = {"spec": {"unschedulable": None}}
+        await scope.workload.client.patch(NODE, scope.node_name, patch=uncordoned, type=PatchType.MERGE)
+    await clear_node(scope.workload, scope)
+    return Continue()
+
+
+async def let_go(p: Pass) -> Outcome:
+    """Nothing holds the NodeUpgrade, and health checks look after the machine again."""
+    await protect(p, on=False)
+    await p.tools.writer.let_go(RESOURCE, p.scope.object, names.NODE_FINALIZER)
+    return Continue()
+
+
+DELETION = (end_on_node, let_go)
+"""From a NodeUpgrade to nothing."""

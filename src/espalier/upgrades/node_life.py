@@ -1,0 +1,194 @@
+"""The steps by which a NodeUpgrade becomes an upgraded node, in order."""
+
+from __future__ import annotations
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import POD
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
+from espalier.kube.errors import NotFound
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.upgrades import names, pod, progress, versions
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, protect
+from espalier.upgrades.observe import cluster_of
+
+_UNWATCHED = 30.0
+"""Seconds until a Machine that is not there is looked for again: only clusters with one are followed."""
+
+
+async def hold(p: Pass) -> Outcome:
+    """What was begun on the node is ended before the NodeUpgrade is gone."""
+    await p.tools.writer.hold(RESOURCE, p.scope.object, names.NODE_FINALIZER)
+    return Continue()
+
+
+async def find_cluster(p: Pass) -> Outcome:
+    """The cluster is known by a label; who made the NodeUpgrade by hand need not give it."""
+    if p.scope.cluster:
+        return Continue()
+    writer, name = p.tools.writer, p.scope.upgrade.spec.machine.name
+    try:
+        machine = await writer.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
+    except NotFound:
+        return Wait("MachineNotFound", f"{p.machine} does not exist", after=_UNWATCHED)
+    cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
+    await writer.bring(RESOURCE, p.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
+    return Wait("Reading", f"reading cluster {cluster}")
+
+
+async def find_machine(p: Pass) -> Outcome:
+    """The machine is there, and of the kind that is said."""
+    scope = p.scope
+    if scope.site is None:
+        return Wait("Reading", f"reading cluster {scope.cluster}")
+    if scope.machine is None:
+        return Wait("MachineNotFound", f"{p.machine} does not exist")
+    if scope.machine.machine.metadata.deletion_timestamp is not None:
+        return Wait("MachineDeleted", f"{p.machine} is being deleted")
+    is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
+    wanted = "ControlPlane" if is_control_plane else "Worker"
+    if scope.upgrade.spec.node_type != wanted:
+        message = f"spec.nodeType: found {scope.upgrade.spec.node_type}, but {p.machine} is a {wanted}"
+        return Wait("WrongNodeType", message)
+    return Continue()
+
+
+async def find_node(p: Pass) -> Outcome:
+    """The machine is a node, and its cluster answers."""
+    scope = p.scope
+    if not scope.node_name:
+        return Wait("NodeMissing", f"{p.machine} has no node")
+    if scope.site is None or scope.workload is None:
+        return Wait("WorkloadClusterUnreachable", scope.site.waiting_for if scope.site else "")
+    if scope.node is None:
+        return Wait("NodeMissing", f"node {scope.node_name} of {p.machine} does not exist")
+    return Continue()
+
+
+async def check(p: Pass) -> Outcome:
+    """Before anything is done on a node: it is ready, and the step to the version is one that kubeadm takes."""
+    scope = p.scope
+    if scope.pod is not None or progress.done(scope.upgrade.status.conditions) or scope.node is None:
+        return Continue()
+    wanted = scope.upgrade.spec.kubernetes_version
+    problem = versions.obstacle(scope.node.status.node_info.kubelet_version, wanted)
+    if problem:
+        return Wait("VersionRefused", f"spec.kubernetesVersion: {problem}")
+    if not scope.node.is_ready:
+        return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready, before it is touched")
+    return Continue()
+
+
+async def find_image(p: Pass) -> Outcome:
+    """There is an upgrader image for the version."""
+    scope = p.scope
+    if scope.image or scope.pod is not None or progress.are_all_done(scope.upgrade.status.conditions):
+        return Continue()
+    wanted, known = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
+    message = (
+        f"ConfigMap {SYSTEM_NAMESPACE}/{names.IMAGES} has no upgrader image for {wanted} (there is: {known}); "
+        "install Bundles that bring one, or add the entry"
+    )
+    return Wait("UpgraderImageMissing", message)
+
+
+async def protect_machine(p: Pass) -> Outcome:
+    """No health check has the machine replaced while its node is upgraded."""
+    await protect(p, on=True)
+    return Continue()
+
+
+async def retry(p: Pass) -> Outcome:
+    """Somebody asked for another attempt: the failed pod goes, the next one is made."""
+    scope = p.scope
+    if names.RETRY_ANNOTATION not in scope.object.metadata.annotations:
+        return Continue()
+    if scope.pod is not None and scope.workload is not None and scope.may_go:
+        await delete_pod(scope.workload, scope)
+    asked = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
+    await p.tools.writer.bring(RESOURCE, scope.object, asked)
+    return Wait("Retrying", "the upgrader pod is made anew")
+
+
+async def make_pod(p: Pass) -> Outcome:
+    """The upgrader pod is on the node, with the steps that are left."""
+    scope = p.scope
+    done = progress.done(scope.upgrade.status.conditions)
+    if scope.pod is not None or scope.workload is None or progress.are_all_done(scope.upgrade.status.conditions):
+        return Continue()
+    wanted = pod.Upgrader(
+        node_upgrade=str(scope.object.key),
+        node=scope.node_name,
+        image=scope.image or "",
+        role=scope.role,
+        kubernetes_version=scope.upgrade.spec.kubernetes_version,
+        etcd_version=scope.upgrade.spec.etcd_version,
+        done=done,
+        drains=scope.drains,
+    )
+    for resource, body in pod.rights(scope.node_name):
+        await create(scope.workload, resource, body)
+    await create(scope.workload, POD, pod.pod(wanted))
+    return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
+
+
+async def follow_pod(p: Pass) -> Outcome:
+    """All steps succeeded, and the status says so: it is what remains when the pod is gone."""
+    scope = p.scope
+    if progress.are_all_done(scope.upgrade.status.conditions):
+        return Continue()
+    if scope.pod is None:
+        return Wait("Waiting", "the upgrader pod is not there")
+    how = progress.how_to_go_on(scope.node_name, scope.object.name, scope.pod.metadata.name)
+    failed = progress.failure(scope.pod)
+    if failed is not None:
+        step, why = failed
+        if step is None:
+            return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {why}; {how}")
+        return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
+    if stuck := progress.stuck(scope.pod):
+        return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {how}")
+    current = progress.current(scope.conditions)
+    if current is None:
+        return Wait("Finishing", f"all steps are done on node {scope.node_name}")
+    step, condition = current
+    number = f"step {progress.number(step)} of {progress.COUNT} on node {scope.node_name}"
+    return Wait(step.doing, f"{number}: {condition.message}")
+
+
+async def await_node(p: Pass) -> Outcome:
+    """The node is ready again, with the version that was asked for."""
+    scope, wanted = p.scope, p.scope.upgrade.spec.kubernetes_version
+    if scope.node is None:
+        return Wait("NodeMissing", f"node {scope.node_name} does not exist")
+    found = scope.node.status.node_info.kubelet_version
+    if found != wanted:
+        return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
+    if not scope.node.is_ready:
+        return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
+    return Continue()
+
+
+async def clear_up(p: Pass) -> Outcome:
+    """Neither the pod nor its rights stay, and health checks look after the machine again."""
+    if p.scope.workload is not None:
+        await clear_node(p.scope.workload, p.scope)
+    await protect(p, on=False)
+    return Done()
+
+
+LIFE = (
+    hold,
+    find_cluster,
+    find_machine,
+    find_node,
+    check,
+    find_image,
+    protect_machine,
+    retry,
+    make_pod,
+    follow_pod,
+    await_node,
+    clear_up,
+)
+"""From a NodeUpgrade to an upgraded node."""

@@ -1,0 +1,78 @@
+"""What the steps over a NodeUpgrade share: the pass itself, and what they do on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, POD, SERVICE_ACCOUNT
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.resource import Resource
+from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
+from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.upgrades import names
+from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.passing import Tools
+from espalier.upgrades.site import Workload
+
+RESOURCE = NodeUpgrade.resource
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over one NodeUpgrade."""
+
+    tools: Tools
+    scope: NodeScope
+
+    @property
+    def machine(self) -> str:
+        """How the Machine is called in sentences."""
+        return f"Machine {SYSTEM_NAMESPACE}/{self.scope.upgrade.spec.machine.name}"
+
+
+async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]) -> None:
+    """Make an object of the workload cluster; one of its name that is there stays as it is."""
+    try:
+        created = await workload.client.create(resource, body)
+    except AlreadyExists:
+        return
+    if resource == POD:
+        workload.upgraders.wrote(created)
+
+
+async def delete_pod(workload: Workload, scope: NodeScope) -> None:
+    """Delete exactly the upgrader pod that was looked at."""
+    found = scope.pod_object
+    if found is None or found.metadata.deletion_timestamp is not None:
+        return
+    try:
+        await workload.client.delete(POD, found.name, found.namespace, uid=found.metadata.uid)
+    except NotFound:
+        return
+
+
+async def clear_node(workload: Workload, scope: NodeScope) -> None:
+    """Neither the pod nor its rights stay."""
+    await delete_pod(workload, scope)
+    name = names.upgrader(scope.node_name)
+    for resource in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, SERVICE_ACCOUNT):
+        try:
+            await workload.client.delete(resource, name, SYSTEM_NAMESPACE if resource.namespaced else None)
+        except NotFound:
+            continue
+
+
+async def protect(p: Pass, *, on: bool) -> None:
+    """Have health checks leave the machine alone, or look after it again. A mark of somebody else stays."""
+    machine = p.scope.machine.object if p.scope.machine else None
+    if machine is None:
+        return
+    present = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION)
+    ours = names.protection(p.scope.object.name)
+    if (on and present is None) or (not on and present == ours):
+        mark = {SKIP_REMEDIATION_ANNOTATION: ours if on else None}
+        await p.tools.writer.bring(Machine.resource, machine, {"metadata": {"annotations": mark}})

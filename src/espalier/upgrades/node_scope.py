@@ -1,0 +1,109 @@
+"""What one pass over a NodeUpgrade knows: all it has read, frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.meta import Condition
+from espalier.kube.objects import Object
+from espalier.runtime import conditions as condition_list
+from espalier.upgrades import progress
+from espalier.upgrades.node_steps import DRAIN, SKIPPED, UNCORDON
+from espalier.upgrades.observe import Observer, cluster_of
+from espalier.upgrades.pod import Role
+from espalier.upgrades.site import MachineView, Site, Workload
+from espalier.upgrades.views import Node, Pod
+
+
+@dataclass(frozen=True)
+class NodeScope:
+    """A NodeUpgrade, its machine and its node."""
+
+    object: Object
+    upgrade: NodeUpgrade
+    cluster: str
+    """Name of the cluster, empty while it is not known."""
+    site: Site | None
+    machine: MachineView | None
+    node: Node | None
+    pod_object: Object | None
+    image: str | None
+    images: tuple[str, ...]
+    """Versions for which there is an upgrader image."""
+
+    @property
+    def workload(self) -> Workload | None:
+        """The workload cluster, once it can be looked at."""
+        return self.site.workload if self.site else None
+
+    @cached_property
+    def pod(self) -> Pod | None:
+        """The upgrader pod."""
+        return self.pod_object.decode(Pod) if self.pod_object else None
+
+    @property
+    def node_name(self) -> str:
+        """Name of the node, empty while there is none."""
+        return self.machine.node if self.machine else ""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.object.metadata.deletion_timestamp is not None
+
+    @property
+    def role(self) -> Role:
+        """What kubeadm has to do on the node."""
+        if self.upgrade.spec.node_type == "Worker":
+            return "worker"
+        return "first-control-plane" if self.upgrade.spec.first_node_to_be_upgraded else "control-plane"
+
+    @property
+    def drains(self) -> bool:
+        """Whether the node is drained: its pods have somewhere to go. One that is cordoned is uncordoned again."""
+        if self.node is not None and self.node.spec.unschedulable:
+            return True
+        others = self.workload.nodes() if self.workload else []
+        return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
+
+    @property
+    def may_go(self) -> bool:
+        """Whether no step would be broken off if the pod went."""
+        found = self.pod
+        return found is None or found.has_ended or progress.failure(found) is not None or not found.has_begun
+
+    @property
+    def was_cordoned(self) -> bool:
+        """Whether draining began here, and the node was not given back yet."""
+        drained = condition_list.get(self.conditions, DRAIN.condition)
+        is_back = condition_list.is_true(self.conditions, UNCORDON.condition)
+        return not is_back and drained is not None and drained.reason not in ("Waiting", SKIPPED)
+
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        """UpgraderPodCreated and those of the steps, as they are now."""
+        return progress.conditions(self.upgrade.status.conditions, self.pod)
+
+
+def observe(observer: Observer, found: Object) -> NodeScope:
+    """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` when the object is none."""
+    upgrade = found.decode(NodeUpgrade)
+    cluster = cluster_of(found)
+    site = observer.following.look(cluster) if cluster else None
+    machine = site.machinery.machine(upgrade.spec.machine.name) if site else None
+    workload = site.workload if site else None
+    node_name = machine.node if machine else ""
+    image, images = observer.image(upgrade.spec.kubernetes_version)
+    return NodeScope(
+        object=found,
+        upgrade=upgrade,
+        cluster=cluster,
+        site=site,
+        machine=machine,
+        node=workload.node(node_name) if workload and node_name else None,
+        pod_object=workload.upgrader(node_name) if workload and node_name else None,
+        image=image,
+        images=images,
+    )

@@ -1,0 +1,40 @@
+"""The steps by which a node is upgraded, in the proposal's order: a container of the upgrader pod each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class NodeStep(NamedTuple):
+    """A container, the condition that tells of it, and the word for being at it."""
+
+    container: str
+    condition: str
+    doing: str
+    command: str
+    on_host: bool = True
+
+
+COPY = NodeStep("components-copier", "BinariesCopied", "CopyingComponents", "copy")
+KUBEADM = NodeStep("kubeadm-upgrader", "KubeadmUpgraded", "UpgradingKubeadm", "kubeadm")
+DRAIN = NodeStep("drainer", "NodeDrained", "DrainingNode", "drain", on_host=False)
+UNCORDON = NodeStep("uncordoner", "NodeUncordoned", "UncordoningNode", "uncordon", on_host=False)
+DONE = NodeStep("done", "PostUpgradeCleanupCompleted", "CleaningUp", "done")
+
+STEPS: tuple[NodeStep, ...] = (
+    COPY,
+    NodeStep("containerd-upgrader", "ContainerdUpgraded", "UpgradingContainerd", "containerd"),
+    NodeStep("cni-plugins-upgrader", "CNIPluginsUpgraded", "UpgradingCNIPlugins", "cni-plugins"),
+    KUBEADM,
+    DRAIN,
+    NodeStep("kubelet-kubectl-upgrader", "KubeletUpgraded", "UpgradingKubelet", "kubelet"),
+    UNCORDON,
+    DONE,
+)
+"""All of them; the last is the pod's main container. Draining and uncordoning are left out where nothing can move."""
+
+POD_CREATED = "UpgraderPodCreated"
+"""Condition: the pod is there."""
+
+SKIPPED = "NothingCanMove"
+"""Reason of a step that is done because it is left out."""

@@ -1,0 +1,92 @@
+"""What upgrades are read from: caches of their own kinds, of what can be marked for one, and clusters followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from espalier.api.core import CONFIG_MAP, ConfigMap
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.controller import Controller
+from espalier.runtime.mapping import by_controller
+from espalier.runtime.predicates import Predicate, any_change
+from espalier.runtime.transforms import metadata_only
+from espalier.upgrades import names
+from espalier.upgrades.following import Following
+from espalier.upgrades.site import BY_CONTROLLER, OWNER_KINDS
+
+BY_CLUSTER = "upgrades/cluster"
+
+OWN: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
+
+
+class Observer:
+    """Caches that are always there. Of Cluster API's objects they have the metadata: most clusters have no upgrade."""
+
+    def __init__(self, caches: Caches, following: Following) -> None:
+        self.following = following
+        indexes = {BY_CONTROLLER: by_controller, BY_CLUSTER: _by_cluster}
+        self.own: dict[Resource, Cache] = {
+            resource: caches.of(resource, SYSTEM_NAMESPACE, indexes=indexes) for resource in OWN
+        }
+        self.marked: dict[Resource, Cache] = {
+            resource: caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=metadata_only)
+            for resource in OWNER_KINDS
+        }
+        self.images = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, fields=f"metadata.name={names.IMAGES}")
+
+    def upgrade(self, resource: Resource, name: str) -> Object | None:
+        """One of our own objects."""
+        return self.own[resource].get(Key(SYSTEM_NAMESPACE, name))
+
+    def marked_one(self, resource: Resource, name: str) -> Object | None:
+        """Metadata of a KubeadmControlPlane or MachineDeployment, marked or not."""
+        return self.marked[resource].get(Key(SYSTEM_NAMESPACE, name))
+
+    def node_upgrades(self, owner: Object) -> list[Object]:
+        """The NodeUpgrades that an upgrade made."""
+        return self.own[NodeUpgrade.resource].by_index(BY_CONTROLLER, owner.metadata.uid)
+
+    def image(self, version: str) -> tuple[str | None, tuple[str, ...]]:
+        """The upgrader image for a Kubernetes version, and the versions for which there is one."""
+        found = self.images.get(Key(SYSTEM_NAMESPACE, names.IMAGES))
+        data = found.decode(ConfigMap).data if found else {}
+        return data.get(version), tuple(sorted(data))
+
+    def leave_if_idle(self, cluster: str) -> None:
+        """Follow a cluster no longer once nothing of it is being upgraded or marked for it."""
+        if not any(cache.by_index(BY_CLUSTER, cluster) for cache in self.own.values()) and not any(
+            names.is_marked(found) for cache in self.marked.values() for found in cache.by_index(BY_CLUSTER, cluster)
+        ):
+            self.following.leave(cluster)
+
+    def watch(self, controller: Controller, resource: Resource, *, predicate: Predicate = any_change) -> None:
+        """Have a change of anything in a followed cluster bring its objects of this kind."""
+        cache = (self.own | self.marked)[resource]
+
+        def changed(cluster: str) -> None:
+            for found in cache.by_index(BY_CLUSTER, cluster):
+                if resource in self.own or names.is_marked(found):
+                    controller.enqueue(found.key)
+
+        self.following.subscribe(changed)
+        controller.watch(cache, predicate=predicate)
+
+
+def keys_of(cache: Cache) -> Callable[[Object], Iterable[Key]]:
+    """All objects of a cache: for what concerns every one of them."""
+    return lambda _: [found.key for found in cache.list()]
+
+
+def cluster_of(object_: Object) -> str:
+    """The cluster that an object's label names, empty without one."""
+    return object_.metadata.labels.get(CLUSTER_NAME_LABEL, "")
+
+
+def _by_cluster(object_: Object) -> Iterable[str]:
+    cluster = cluster_of(object_)
+    return (cluster,) if cluster else ()

@@ -1,0 +1,132 @@
+"""The upgrader pod, and the rights of its ServiceAccount: on its own node, and for evictions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.upgrades import names
+from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCORDON, NodeStep
+
+Role = Literal["first-control-plane", "control-plane", "worker"]
+
+HOST_ROOT = "/host"
+DRAIN_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrader:
+    """What a pod is to do."""
+
+    node_upgrade: str
+    """Namespace and name of the NodeUpgrade."""
+    node: str
+    image: str
+    role: Role
+    kubernetes_version: str
+    etcd_version: str | None = None
+    done: frozenset[str] = frozenset()
+    """Conditions of the steps that need not be done again."""
+    drains: bool = True
+
+
+def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
+    """The steps of a pod: those that are not done. What works with copied components begins by copying them."""
+    drains = drains or DRAIN.condition in done
+    due = [step for step in STEPS if step.condition not in done and (drains or step not in (DRAIN, UNCORDON))]
+    needs_components = any(step.on_host and step is not DONE for step in due)
+    return tuple([COPY, *due] if needs_components and COPY not in due else due)
+
+
+def pod(upgrader: Upgrader) -> Tree:
+    """The pod. It runs once; who wants it to run again deletes it."""
+    containers = [_container(upgrader, step) for step in left(upgrader.done, drains=upgrader.drains)]
+    *init_containers, main = containers
+    return _object(POD, names.upgrader(upgrader.node)) | {
+        "spec": {
+            "nodeName": upgrader.node,
+            "hostPID": True,
+            "restartPolicy": "Never",
+            "serviceAccountName": names.upgrader(upgrader.node),
+            "priorityClassName": "system-node-critical",
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 30,
+            "initContainers": init_containers,
+            "containers": [main],
+            "volumes": [{"name": "host", "hostPath": {"path": "/", "type": "Directory"}}],
+        },
+        "metadata": _metadata(POD, names.upgrader(upgrader.node))
+        | {"annotations": {names.NODE_UPGRADE_ANNOTATION: upgrader.node_upgrade}},
+    }
+
+
+def rights(node: str) -> list[tuple[Resource, Tree]]:
+    """What the pod needs in its cluster, in the order in which it is made."""
+    name = names.upgrader(node)
+    subject = {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": SYSTEM_NAMESPACE}
+    rules = [
+        _rule(NODE, "nodes", ["get", "patch"], [node]),
+        _rule(POD, "pods", ["get", "list"]),
+        _rule(POD, "pods/eviction", ["create"]),
+    ]
+    role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": name}
+    return [
+        (NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
+        (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name)),
+        (CLUSTER_ROLE, _object(CLUSTER_ROLE, name) | {"rules": rules}),
+        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name) | {"roleRef": role, "subjects": [subject]}),
+    ]
+
+
+def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
+    env = {"NODE_NAME": upgrader.node, "KUBERNETES_VERSION": upgrader.kubernetes_version}
+    container: Tree = {
+        "name": step.container,
+        "image": upgrader.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["upgrader", step.command, *_arguments(upgrader, step)],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    if step.on_host:
+        return container | {
+            "env": _env(env | {"HOST_ROOT": HOST_ROOT}),
+            "securityContext": {"privileged": True},
+            "volumeMounts": [{"name": "host", "mountPath": HOST_ROOT}],
+        }
+    security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    return container | {"env": _env(env), "securityContext": security}
+
+
+def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
+    if step is DRAIN:
+        return ["--timeout", str(DRAIN_SECONDS)]
+    if step is not KUBEADM:
+        return []
+    etcd = upgrader.etcd_version if upgrader.role == "first-control-plane" else None
+    return [
+        *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
+        *(("--etcd-version", etcd) if etcd else ()),
+    ]
+
+
+def _env(variables: Mapping[str, str]) -> list[Tree]:
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _rule(resource: Resource, plural: str, verbs: list[str], only: Collection[str] = ()) -> Tree:
+    rule: Tree = {"apiGroups": [resource.group], "resources": [plural], "verbs": verbs}
+    return rule | {"resourceNames": list(only)} if only else rule
+
+
+def _object(resource: Resource, name: str) -> Tree:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": _metadata(resource, name)}
+
+
+def _metadata(resource: Resource, name: str) -> Tree:
+    metadata: Tree = {"name": name, "labels": {names.UPGRADER_LABEL: "true"}}
+    return metadata | {"namespace": SYSTEM_NAMESPACE} if resource.namespaced else metadata

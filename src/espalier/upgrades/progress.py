@@ -1,0 +1,123 @@
+"""How far the upgrade of a node is: from its pod, and what was seen of earlier ones, to conditions. Pure.
+
+A condition that is True stays so: a pod that is made anew goes on from there, and does not tell of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Condition
+from espalier.runtime import conditions as condition_list
+from espalier.upgrades.node_steps import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.views import ContainerState, Pod
+
+LONGEST_MESSAGE = 2000
+COUNT = len(STEPS)
+
+_LASTING = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
+"""Reasons of containers that wait for somebody to change something begin like this."""
+
+
+def conditions(before: Sequence[Condition], pod: Pod | None) -> list[Condition]:
+    """UpgraderPodCreated and a condition for each step."""
+    states = pod.states if pod else {}
+    return [_pod_created(before, pod), *(_of_step(before, step, states) for step in STEPS)]
+
+
+def done(found: Sequence[Condition]) -> frozenset[str]:
+    """The conditions of the steps that need not be done again."""
+    return frozenset(step.condition for step in STEPS if condition_list.is_true(found, step.condition))
+
+
+def are_all_done(found: Sequence[Condition]) -> bool:
+    """Whether every step succeeded or was left out."""
+    return len(done(found)) == len(STEPS)
+
+
+def current(found: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
+    """The first step that is not done."""
+    for step in STEPS:
+        condition = condition_list.get(found, step.condition)
+        if condition is not None and condition.status != "True":
+            return step, condition
+    return None
+
+
+def number(step: NodeStep) -> int:
+    """Which one of them it is, beginning with 1."""
+    return STEPS.index(step) + 1
+
+
+def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
+    """The step that failed, with what its container said last; without a step, why the pod as a whole failed."""
+    states = pod.states
+    for step in STEPS:
+        state = states.get(step.container)
+        if state is not None and state.terminated is not None and state.terminated.exit_code:
+            return step, _last_words(state)
+    if pod.status.phase == "Failed":
+        return None, f"{pod.status.reason or 'Failed'}: {pod.status.message}".rstrip(": ")
+    return None
+
+
+def stuck(pod: Pod) -> str:
+    """Why no container begins, when that will not pass by itself; else empty."""
+    for state in pod.states.values():
+        waiting = state.waiting
+        if waiting is not None and waiting.reason.startswith(
+            ("ErrImage", "ImagePull", "InvalidImage", "CreateContain")
+        ):
+            return f"{waiting.reason}: {waiting.message}".rstrip(": ")
+    return ""
+
+
+def how_to_go_on(node: str, node_upgrade: str, pod_name: str) -> str:
+    """What helps after a failure."""
+    return (
+        f"remove the cause on node {node}, then run `espalier upgrades retry {node_upgrade}`, "
+        f"or delete pod {SYSTEM_NAMESPACE}/{pod_name} of the workload cluster"
+    )
+
+
+def _pod_created(before: Sequence[Condition], pod: Pod | None) -> Condition:
+    if pod is not None:
+        return _condition(POD_CREATED, "True", "PodCreated", f"pod {pod.metadata.namespace}/{pod.metadata.name}")
+    present = condition_list.get(before, POD_CREATED)
+    if present is not None and are_all_done(before):
+        return present
+    return _condition(POD_CREATED, "False", "Waiting", "the upgrader pod is not there")
+
+
+def _of_step(before: Sequence[Condition], step: NodeStep, states: dict[str, ContainerState]) -> Condition:
+    present = condition_list.get(before, step.condition)
+    if present is not None and present.status == "True" and not (step is COPY and step.container in states):
+        return present
+    if step in (DRAIN, UNCORDON) and states and step.container not in states:
+        return _condition(step.condition, "True", SKIPPED, "left out: no other node could take pods of this one")
+    state = states.get(step.container, ContainerState())
+    if state.terminated is not None:
+        if state.terminated.exit_code == 0:
+            return _condition(step.condition, "True", "Done", state.terminated.message[:LONGEST_MESSAGE])
+        return _condition(step.condition, "False", f"{step.doing}Failed", _last_words(state))
+    if state.running is not None:
+        return _condition(step.condition, "False", step.doing, f"container {step.container} runs")
+    if state.waiting is not None and state.waiting.message:
+        return _condition(step.condition, "False", state.waiting.reason or "Waiting", state.waiting.message)
+    return _condition(step.condition, "False", "Waiting", f"container {step.container} has not begun")
+
+
+def _last_words(state: ContainerState) -> str:
+    if state.terminated is None:
+        return ""
+    said = state.terminated.message.strip()[-LONGEST_MESSAGE:]
+    why = f"exit code {state.terminated.exit_code}"
+    if state.terminated.reason not in ("", "Error"):
+        why = f"{state.terminated.reason}, {why}"
+    return f"{why}: {said}" if said else why
+
+
+def _condition(type_: str, status: Literal["True", "False"], reason: str, message: str) -> Condition:
+    return Condition(type=type_, status=status, reason=reason, message=message)

@@ -1,0 +1,26 @@
+"""The rights that in-place upgrades need on the management cluster, beside those of the Cluster controller.
+
+Of Cluster API's objects they change what a node was brought to, and make or delete none. In workload clusters they use
+the kubeconfig of Cluster API.
+"""
+
+from __future__ import annotations
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CONFIG_MAP, CORE_EVENT
+from espalier.kube.rights import APPLY, FOLLOW, Right
+from espalier.upgrades import names
+from espalier.upgrades.observe import OWN
+from espalier.upgrades.site import MACHINE_KINDS, OWNER_KINDS, TEMPLATE_KINDS
+
+SYSTEM: tuple[Right, ...] = (
+    *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
+    *(Right((resource,), ("patch",), "status") for resource in OWN),
+    *(Right((resource,), (*FOLLOW, "patch")) for resource in (*OWNER_KINDS, *MACHINE_KINDS)),
+    *(Right((resource,), FOLLOW) for resource in TEMPLATE_KINDS),
+    Right((Machine.resource,), ("get",)),
+    Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
+    Right((CONFIG_MAP,), ("create",)),
+    Right((CORE_EVENT,), APPLY),
+)
+"""In the system's namespace."""

@@ -1,0 +1,94 @@
+"""The order in which nodes of one group are upgraded: what is next, and what stands in the way. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.kube.objects import Object
+from espalier.runtime import conditions as condition_list
+from espalier.upgrades import names
+from espalier.upgrades.site import MachineView
+
+
+@dataclass(frozen=True)
+class Member:
+    """A machine of the group. `machine` is None when it is gone, `upgrade` before its turn."""
+
+    name: str
+    machine: MachineView | None
+    object: Object | None
+    upgrade: NodeUpgrade | None
+    is_expected: bool = False
+    """Whether the machine's objects of Cluster API say what was reached on the node."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the machine is not there any longer, or is about to go: there is nothing to upgrade."""
+        return self.machine is None or self.machine.machine.metadata.deletion_timestamp is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its node was upgraded."""
+        return self.upgrade is not None and self.upgrade.status.completed
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its node is being upgraded, or has failed to be."""
+        return self.upgrade is not None and not self.upgrade.status.completed and not self.is_gone
+
+    @property
+    def story(self) -> str:
+        """What its NodeUpgrade says."""
+        ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
+        return ready.message if ready else "its NodeUpgrade has not been looked at yet"
+
+    @property
+    def reason(self) -> str:
+        """The word for that."""
+        ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
+        return ready.reason if ready else "NodeUpgradePending"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether only somebody's help brings it further."""
+        return self.is_active and (self.reason.endswith("Failed") or self.reason in STUCK)
+
+
+STUCK = frozenset({"UpgraderImageMissing", "VersionRefused", "WrongNodeType", "PodCanNotBegin", "NodeMissing"})
+"""Reasons of a NodeUpgrade that no time heals."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many machines are upgraded, and how many are left."""
+
+    upgraded: int
+    left: int
+
+
+def counts(members: Sequence[Member]) -> Counts:
+    """Machines that are gone count as none."""
+    there = [member for member in members if not member.is_gone]
+    done = sum(member.is_done and member.is_expected for member in there)
+    return Counts(done, len(there) - done)
+
+
+def to_record(members: Sequence[Member]) -> list[Member]:
+    """Machines whose node is upgraded, and whose objects do not say so yet."""
+    return [member for member in members if member.is_done and not member.is_expected and not member.is_gone]
+
+
+def active(members: Sequence[Member]) -> list[Member]:
+    """Machines that are being upgraded; those that failed come first, for they tell more."""
+    return sorted((one for one in members if one.is_active), key=lambda member: not member.has_failed)
+
+
+def next_members(members: Sequence[Member], at_once: int) -> list[Member]:
+    """Machines whose turn it is: in order, and never more at once than may be missing. A failure stops the sequence."""
+    running = active(members)
+    if any(member.has_failed for member in running):
+        return []
+    waiting = [member for member in members if member.upgrade is None and not member.is_gone]
+    return waiting[: max(0, at_once - len(running))]

@@ -1,0 +1,180 @@
+"""One cluster with an upgrade, from both sides: its objects of Cluster API, and its nodes and pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from espalier.api.capi.docker import DockerMachine, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.core import NODE, POD, SECRET
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import kubeconfig, machine_change
+from espalier.clusterapi.machine_change import MachineParts
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.mapping import by_controller
+from espalier.runtime.transforms import metadata_only, strip_managed_fields
+from espalier.upgrades import names
+from espalier.upgrades.views import Node, Pod
+
+BY_CONTROLLER = "upgrades/controller"
+
+INFRASTRUCTURE: Mapping[str, tuple[Resource, Resource]] = {
+    DockerMachine.resource.kind: (DockerMachine.resource, DockerMachineTemplate.resource)
+}
+"""Kinds of infrastructure machines that can be upgraded in place, with the kind of their templates."""
+
+MACHINE_KINDS: tuple[Resource, ...] = (
+    MachineSet.resource,
+    Machine.resource,
+    KubeadmConfig.resource,
+    *(machine for machine, _ in INFRASTRUCTURE.values()),
+)
+"""Kinds of Cluster API that are brought to the expected state after a node was upgraded."""
+
+OWNER_KINDS: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
+
+TEMPLATE_KINDS: tuple[Resource, ...] = (
+    KubeadmConfigTemplate.resource,
+    *(template for _, template in INFRASTRUCTURE.values()),
+)
+
+KUBE_SYSTEM = "kube-system"
+CONTROL_PLANE_PODS = "tier=control-plane"
+
+
+def kubeconfigs_alone(secret: Object) -> Object:
+    """Keep the data of kubeconfigs: private keys and bootstrap tokens are not for this process."""
+    return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """A machine with the objects that belong to it."""
+
+    object: Object
+    machine: Machine
+    config: Object | None
+    infrastructure: Object | None
+
+    @property
+    def name(self) -> str:
+        """Name of the Machine."""
+        return self.object.name
+
+    @property
+    def parts(self) -> MachineParts:
+        """What it is made of."""
+        return machine_change.of_control_plane_machine(
+            self.machine,
+            self.config.decode(KubeadmConfig) if self.config else None,
+            self.infrastructure.metadata if self.infrastructure else None,
+        )
+
+    @property
+    def node(self) -> str:
+        """Name of its node, empty while there is none."""
+        return self.machine.status.node_ref.name if self.machine.status.node_ref else ""
+
+
+class Machinery:
+    """The objects of Cluster API that a cluster consists of, as caches show them."""
+
+    def __init__(self, caches: Caches, cluster: str) -> None:
+        labels = f"{kubeconfig.CLUSTER_NAME_LABEL}={cluster}"
+        self.cluster = cluster
+        self.caches: dict[Resource, Cache] = {
+            resource: caches.of(resource, SYSTEM_NAMESPACE, labels, indexes={BY_CONTROLLER: by_controller})
+            for resource in (*OWNER_KINDS, *MACHINE_KINDS, *TEMPLATE_KINDS)
+        }
+        self._secrets = caches.of(SECRET, SYSTEM_NAMESPACE, labels, transform=kubeconfigs_alone)
+
+    def get(self, resource: Resource, name: str) -> Object | None:
+        """One object."""
+        return self.caches[resource].get(Key(SYSTEM_NAMESPACE, name))
+
+    def machine(self, name: str) -> MachineView | None:
+        """A machine and what belongs to it."""
+        found = self.get(Machine.resource, name)
+        if found is None:
+            return None
+        machine = found.decode(Machine)
+        config, infrastructure = machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref
+        kinds = INFRASTRUCTURE.get(infrastructure.kind)
+        return MachineView(
+            found,
+            machine,
+            self.get(KubeadmConfig.resource, config.name) if config else None,
+            self.get(kinds[0], infrastructure.name) if kinds else None,
+        )
+
+    def controlled(self, resource: Resource, uid: str) -> list[Object]:
+        """The objects of a kind that an object controls, oldest first."""
+        found = self.caches[resource].by_index(BY_CONTROLLER, uid)
+        return sorted(found, key=lambda object_: (object_.metadata.creation_timestamp or "", object_.name))
+
+    def machines_of(self, owner: Object) -> list[MachineView]:
+        """The machines that an object controls, oldest first."""
+        views = (self.machine(found.name) for found in self.controlled(Machine.resource, owner.metadata.uid))
+        return [view for view in views if view is not None]
+
+    def template(self, kind: str, name: str) -> Tree | None:
+        """Content of a template, None when it is not there or of a kind that is not looked at."""
+        resource = next((known for known in TEMPLATE_KINDS if known.kind == kind), None)
+        found = self.get(resource, name) if resource else None
+        spec: Tree | None = found.tree.get("spec") if found else None
+        return spec
+
+    @property
+    def kubeconfig(self) -> bytes | None:
+        """The kubeconfig of the workload cluster, None while there is none."""
+        found = self._secrets.get(kubeconfig.secret_key(SYSTEM_NAMESPACE, self.cluster))
+        return kubeconfig.content(found) if found else None
+
+
+class Workload:
+    """A workload cluster, as caches show it: nodes, upgrader pods, and the pods of the control plane."""
+
+    def __init__(self, client: Client, caches: Caches) -> None:
+        self.client = client
+        self._nodes = caches.of(NODE)
+        self.upgraders = caches.of(POD, SYSTEM_NAMESPACE, names.UPGRADER_LABEL)
+        self._control_plane = caches.of(POD, KUBE_SYSTEM, CONTROL_PLANE_PODS)
+
+    def node(self, name: str) -> Node | None:
+        """A node."""
+        found = self._nodes.get(Key("", name))
+        return found.decode(Node) if found else None
+
+    def nodes(self) -> list[Node]:
+        """All nodes."""
+        return [found.decode(Node) for found in self._nodes.list()]
+
+    def upgrader(self, node: str) -> Object | None:
+        """The upgrader pod of a node."""
+        return self.upgraders.get(Key(SYSTEM_NAMESPACE, names.upgrader(node)))
+
+    def control_plane_pods(self) -> list[Pod]:
+        """Static pods of all control plane nodes."""
+        return [found.decode(Pod) for found in self._control_plane.list()]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Both sides of a cluster. `workload` is None while it was not read yet, or can't be reached."""
+
+    machinery: Machinery
+    workload: Workload | None
+
+    @property
+    def waiting_for(self) -> str:
+        """Why there is no workload cluster to look at."""
+        cluster = self.machinery.cluster
+        if self.machinery.kubeconfig is None:
+            return f"waiting for Secret {kubeconfig.secret_key(SYSTEM_NAMESPACE, cluster)}, by which it is reached"
+        return f"waiting for the API server of workload cluster {cluster} to answer"

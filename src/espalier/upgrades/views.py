@@ -1,0 +1,150 @@
+"""What is looked at of nodes and pods of workload clusters: decoded only so far."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api.core import Taint
+from espalier.api.meta import ObjectMeta, Observed
+
+
+class Statement(Observed, frozen=True):
+    """What decides of a condition."""
+
+    type: str
+    status: str
+    message: str = ""
+
+
+class NodeInfo(Observed, frozen=True):
+    """What the kubelet says of itself."""
+
+    kubelet_version: str = ""
+
+
+class NodeSpec(Observed, frozen=True):
+    """Whether pods may come."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class NodeStatus(Observed, frozen=True):
+    """What the kubelet reported."""
+
+    conditions: list[Statement] = []
+    node_info: NodeInfo = NodeInfo()
+
+
+class Node(Observed, frozen=True):
+    """A node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its kubelet says that it is."""
+        return _holds(self.status.conditions, "Ready")
+
+    @property
+    def takes_pods(self) -> bool:
+        """Whether pods that tolerate nothing could come."""
+        barred = any(taint.effect != "PreferNoSchedule" for taint in self.spec.taints)
+        return self.is_ready and not self.spec.unschedulable and not barred
+
+
+class Terminated(Observed, frozen=True):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class Waiting(Observed, frozen=True):
+    """Why a container has not begun."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Observed, frozen=True):
+    """One of three."""
+
+    waiting: Waiting | None = None
+    running: dict[str, Any] | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Observed, frozen=True):
+    """A container."""
+
+    name: str
+    state: ContainerState = ContainerState()
+
+
+class Container(Observed, frozen=True):
+    """A container, as it was asked for."""
+
+    name: str
+
+
+class PodSpec(Observed, frozen=True):
+    """Where a pod runs, and what."""
+
+    node_name: str = ""
+    init_containers: list[Container] = []
+    containers: list[Container] = []
+
+
+class PodStatus(Observed, frozen=True):
+    """What the kubelet reported."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[Statement] = []
+    init_container_statuses: list[ContainerStatus] = []
+    container_statuses: list[ContainerStatus] = []
+
+
+class Pod(Observed, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it serves."""
+        return _holds(self.status.conditions, "Ready")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs, or ever will."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any of its containers has run."""
+        states = [status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses)]
+        return any(state.running is not None or state.terminated is not None for state in states)
+
+    @property
+    def states(self) -> dict[str, ContainerState]:
+        """States of containers by name; of those without one, that nothing is known."""
+        statuses = (*self.status.init_container_statuses, *self.status.container_statuses)
+        known = {status.name: status.state for status in statuses}
+        containers = (*self.spec.init_containers, *self.spec.containers)
+        return {container.name: known.get(container.name, ContainerState()) for container in containers}
+
+
+def _holds(conditions: list[Statement], type_: str) -> bool:
+    return any(condition.type == type_ and condition.status == "True" for condition in conditions)

@@ -1,0 +1,117 @@
+"""What journeys of upgrades in place have in common: a world whose nodes run upgrader pods, and how to look at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import NODE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.laptop import until
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.upgraders import Upgraders
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+IN_PLACE = {"type": "InPlace"}
+
+Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
+
+
+def journey(
+    story: Story, *, control_planes: int = 1, workers: int = 2, strategy: Tree | None = None, seed: int = 1
+) -> None:
+    """Tell a story of a cluster all of whose machines are upgraded in place."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, seed=seed) as world:
+            await world.apply(**spec(control_planes, workers, strategy))
+            await world.until_ready()
+            await story(world, Upgraders(world.workloads))
+
+    run(main, epoch=EPOCH, seed=seed)
+
+
+def spec(control_planes: int, workers: int, strategy: Tree | None = None, **more: Any) -> Tree:
+    """Fields of a Cluster."""
+    how = strategy or IN_PLACE
+    return {
+        "kubernetesVersion": "1.35",
+        "controlPlaneConfiguration": {"count": control_planes, "upgradeRolloutStrategy": how},
+        "workerNodeGroupConfigurations": [{"name": "md-0", "count": workers, "upgradeRolloutStrategy": how}],
+        **more,
+    }
+
+
+def reach(world: ManagedLaptop) -> WorkloadCluster:
+    """The workload cluster."""
+    workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+    assert workload is not None
+    return workload
+
+
+async def machines(world: ManagedLaptop, *, control_plane: bool | None = None) -> list[Object]:
+    """Machines, oldest first."""
+    found = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    label = "cluster.x-k8s.io/control-plane"
+    chosen = [one for one in found if control_plane is None or (label in one.metadata.labels) is control_plane]
+    return sorted(chosen, key=lambda one: (one.metadata.creation_timestamp or "", one.name))
+
+
+async def identities(world: ManagedLaptop) -> dict[str, str]:
+    """Uids of machines and nodes, by name."""
+    nodes = (await reach(world).client.list(NODE)).items
+    return {one.name: one.metadata.uid for one in await machines(world)} | {
+        f"node {one.name}": one.metadata.uid for one in nodes
+    }
+
+
+async def until_so(
+    world: ManagedLaptop, resource: Resource, name: str, is_so: Callable[[Tree], bool], *, seconds: float = 900
+) -> Tree:
+    """Wait until an object is there and as described."""
+    cache = world.manager.caches.of(resource, SYSTEM_NAMESPACE)
+    key = Key(SYSTEM_NAMESPACE, name)
+    await until(cache, key, lambda found: found is not None and is_so(found.tree), seconds=seconds)
+    found = cache.get(key)
+    assert found is not None
+    return found.tree
+
+
+def ready(tree: Tree) -> Tree:
+    """Its condition Ready, empty while there is none."""
+    conditions = (tree.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == "Ready"), {"reason": "", "message": "", "status": ""})
+
+
+async def marks(world: ManagedLaptop) -> list[str]:
+    """Annotations of upgrades and pauses that are left on control plane, groups of workers and machines."""
+    found = []
+    for resource in (KubeadmControlPlane.resource, MachineDeployment.resource, Machine.resource):
+        for one in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+            names = ("in-place-upgrade-needed", "cluster.x-k8s.io/paused", "in-place-fallback", "skip-remediation")
+            found += [f"{one.name}: {mark}" for mark in one.metadata.annotations if mark.endswith(names)]
+    return found
+
+
+async def until_machines(world: ManagedLaptop, are_so: Callable[[list[Machine]], bool]) -> None:
+    """Wait until the machines of all clusters are as described."""
+    cache = world.machinery.of(Machine.resource)
+    changed = asyncio.Event()
+    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+    try:
+        async with asyncio.timeout(900):
+            while not are_so([found.decode(Machine) for found in cache.list()]):
+                changed.clear()
+                await changed.wait()
+    finally:
+        stop()

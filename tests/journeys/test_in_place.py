@@ -1,0 +1,151 @@
+"""Clusters upgraded where they stand, by annotations: embedded API server, simulated Cluster API, nodes and clock."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from espalier.api.capi.docker import DockerMachine, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.core import NODE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from tests.journeys.in_place import NEW, identities, journey, machines, marks, reach, ready, until_so
+from tests.journeys.managed import ManagedLaptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+
+def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        sets = [one.metadata.uid for one in (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
+        added: list[str] = []
+        stop = world.machinery.of(Machine.resource).subscribe(
+            lambda old, new, first: added.append(str(new)) if old is None and not first else None
+        )
+        await world.change(kubernetesVersion="1.36")
+        seen = await until_so(
+            world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(one.get("status"))
+        )
+        assert seen["status"]["requireUpgrade"] == 1
+        assert (seen["status"]["upgraded"], seen["status"]["ready"]) == (0, False)
+        await world.until_ready()
+        stop()
+        assert added == []
+        assert await identities(world) == before
+        assert [
+            one.metadata.uid for one in (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+        ] == sets
+        assert await world.versions() == [NEW] * 3
+        assert await marks(world) == []
+        for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
+            assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
+
+    journey(story)
+
+
+def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        control_plane = (await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree["spec"]
+        wanted = control_plane["kubeadmConfigSpec"]
+        for machine in await machines(world, control_plane=True):
+            assert machine.tree["spec"]["version"] == NEW
+            text = machine.metadata.annotations["controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"]
+            assert json.loads(text) == wanted["clusterConfiguration"]
+            config = (await world.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)).tree["spec"]
+            assert config["initConfiguration"] == wanted["initConfiguration"]
+            assert "joinConfiguration" not in config
+            assert config["clusterConfiguration"] == wanted["clusterConfiguration"]
+        template = control_plane["machineTemplate"]["spec"]["infrastructureRef"]["name"]
+        group = (await world.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree["spec"]
+        worker_template = group["template"]["spec"]["infrastructureRef"]["name"]
+        cloned_from = {
+            one.metadata.annotations["cluster.x-k8s.io/cloned-from-name"]
+            for one in (await world.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
+        }
+        assert cloned_from == {template, worker_template}
+        kept = {one.name for one in (await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)).items}
+        assert kept == {template, worker_template}
+        [found] = (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+        assert found.tree["spec"]["template"]["spec"] == group["template"]["spec"]
+
+    journey(story)
+
+
+def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        workers = {one.name for one in await machines(world, control_plane=False)}
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        order = list(dict.fromkeys(node for node, _ in upgraders.ran))
+        assert order[:3] == planes
+        assert set(order[3:]) == workers
+        assert upgraders.at_once == 1
+        roles = [upgraders.commands[node, "kubeadm-upgrader"][3] for node in order]
+        assert roles == ["first-control-plane", "control-plane", "control-plane", "worker", "worker"]
+        assert "--etcd-version" in upgraders.commands[planes[0], "kubeadm-upgrader"]
+        joined = await world.client.get(KubeadmConfig.resource, planes[1], SYSTEM_NAMESPACE)
+        assert "initConfiguration" not in joined.tree["spec"]
+
+    journey(story, control_planes=3)
+
+
+def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_when_repaired() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = await machines(world, control_plane=True)
+        upgraders.failing[planes[1].name, "kubeadm-upgrader"] = "etcd is not well"
+        await world.change(kubernetesVersion="1.36")
+        cluster = await world.until(
+            lambda cluster: any("etcd is not well" in one.message for one in cluster.status.conditions)
+        )
+        told = {one.type: one for one in cluster.status.conditions}
+        assert told["ControlPlaneReady"].status == "False"
+        assert told["ControlPlaneReady"].reason == "InPlaceUpgradeInProgress"
+        assert f"1 of 3 nodes are upgraded; Machine {planes[1].name}" in told["ControlPlaneReady"].message
+        upgrade = await world.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        assert "step kubeadm-upgrader failed" in ready(upgrade.tree)["message"]
+        assert (upgrade.tree["status"]["upgraded"], upgrade.tree["status"]["requireUpgrade"]) == (1, 2)
+        versions = [one.tree["spec"]["version"] for one in await machines(world, control_plane=True)]
+        assert versions == [NEW, "v1.35.4-eks-1-35-1", "v1.35.4-eks-1-35-1"]
+        assert not [node for node, _ in upgraders.ran if node == planes[2].name]
+        upgraders.failing.clear()
+        retried = {"metadata": {"annotations": {"anywhere.eks.amazonaws.com/retry": "now"}}}
+        await world.client.apply(
+            NodeUpgrade.resource,
+            {
+                "apiVersion": NodeUpgrade.resource.api_version,
+                "kind": "NodeUpgrade",
+                "metadata": {
+                    "name": f"{planes[1].name}-node-upgrader",
+                    "namespace": SYSTEM_NAMESPACE,
+                    **retried["metadata"],
+                },
+            },
+            field_manager="kubectl-annotate",
+        )
+        await world.until_ready()
+        assert await world.versions() == [NEW] * 4
+        assert await marks(world) == []
+
+    journey(story, control_planes=3, workers=1)
+
+
+def test_no_drain_where_nothing_can_move() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert await world.versions() == [NEW] * 2
+        planes = {one.name for one in await machines(world, control_plane=True)}
+        drained = {node for node, container in upgraders.ran if container == "drainer"}
+        assert drained == planes, "the only worker has nowhere to send its pods"
+        nodes = (await reach(world).client.list(NODE)).items
+        assert not [one for one in nodes if one.tree["spec"].get("unschedulable")]
+
+    journey(story, workers=1)

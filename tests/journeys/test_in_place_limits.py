@@ -1,0 +1,262 @@
+"""What can't be upgraded in place, and what else happens meanwhile: simulated Cluster API, nodes and clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube.client import PatchType
+from tests.journeys.in_place import (
+    IN_PLACE,
+    NEW,
+    OLD,
+    identities,
+    journey,
+    machines,
+    marks,
+    ready,
+    until_machines,
+    until_so,
+)
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+FALLS_BACK: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
+
+
+def control_plane(strategy: Tree, **more: object) -> Tree:
+    return {"count": 1, "upgradeRolloutStrategy": strategy, **more}
+
+
+def group(strategy: Tree, **more: object) -> list[Tree]:
+    return [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy, **more}]
+
+
+CONTROL_PLANE_CHANGES: list[tuple[Tree, str]] = [
+    ({"certSans": ["garden.example"]}, "bootstrap.clusterConfiguration.apiServer"),
+    ({"apiServerExtraArgs": {"v": "4"}}, "bootstrap.clusterConfiguration.apiServer.extraArgs"),
+    ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
+    ({"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}, "nodeRegistration.taints"),
+    ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.files"),
+    ({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: []\n"}, "bootstrap.files"),
+]
+WORKER_CHANGES: list[tuple[Tree, str]] = [
+    ({"labels": {"tier": "front"}}, "bootstrap.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
+    ({"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}, "nodeRegistration.taints"),
+    ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.template.spec.files"),
+]
+
+
+def test_other_changes_of_the_control_plane_beside_the_version_are_refused_and_named() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        unchanged = {name: None for change, _ in CONTROL_PLANE_CHANGES for name in change}
+        for change, field in CONTROL_PLANE_CHANGES:
+            asked = control_plane(IN_PLACE) | unchanged | change
+            await world.change(kubernetesVersion="1.36", controlPlaneConfiguration=asked)
+            cluster = await world.until(lambda one, field=field: field in told(one, "ControlPlaneReady"))  # type: ignore[misc]
+            assert "upgradeRolloutStrategy.fallback" in told(cluster, "ControlPlaneReady")
+            reasons = {one.type: one.reason for one in cluster.status.conditions}
+            assert reasons["ControlPlaneReady"] == "InPlaceUpgradeRefused"
+            resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"
+            upgrade = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Refused")
+            assert "upgradeRolloutStrategy.fallback" in ready(upgrade)["message"]
+            assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+        assert upgraders.ran == []
+        assert await identities(world) == before
+        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE) | unchanged)
+        await world.until_ready()
+        assert await identities(world) == before
+        assert await world.versions() == [NEW] * 3
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def test_other_changes_of_workers_beside_the_version_are_refused_and_named_or_rolled() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        for change, field in WORKER_CHANGES:
+            await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=group(IN_PLACE, **change))
+            cluster = await world.until(lambda one, field=field: field in told(one, "WorkersReady"))  # type: ignore[misc]
+            assert {one.type: one.reason for one in cluster.status.conditions}["Ready"] == "InPlaceUpgradeRefused"
+            assert len({node for node, _ in upgraders.ran}) == 1, "the control plane alone"
+        assert await identities(world) == before
+        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, **WORKER_CHANGES[-1][0]))
+        await world.until_ready()
+        assert await world.versions() == [NEW] * 3
+        kept = before.keys() & (await identities(world)).keys()
+        assert not [name for name in kept if "md-0" in name], "workers were replaced, as the fallback says"
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def told(cluster: Cluster, type_: str) -> str:
+    """The message of a condition."""
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
+
+
+def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_in_place() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = {one.name for one in await machines(world)}
+        changed = control_plane(FALLS_BACK, labels={"tier": "front"})
+        await world.change(
+            kubernetesVersion="1.36", controlPlaneConfiguration=changed, workerNodeGroupConfigurations=group(FALLS_BACK)
+        )
+        await world.until_ready()
+        assert await world.versions() == [NEW] * 3
+        replaced = before - {one.name for one in await machines(world)}
+        assert len(replaced) == 1
+        assert {node for node, _ in upgraders.ran} == {one.name for one in await machines(world, control_plane=False)}
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        worker = (await machines(world, control_plane=False))[0]
+        await world.client.delete(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+
+        def is_replaced(found: list[Machine]) -> bool:
+            running = {one.metadata.name for one in found if one.status.phase == "Running"}
+            return len(running) == len(found) == 3 and worker.name not in running
+
+        await until_machines(world, is_replaced)
+        assert await world.versions() == [NEW] * 3
+
+    journey(story)
+
+
+def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        first, second = await machines(world, control_plane=False)
+        upgraders.hanging.add((first.name, "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        name = f"{first.name}-node-upgrader"
+        await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        await world.client.delete(Machine.resource, first.name, SYSTEM_NAMESPACE)
+        await world.until_ready()
+        assert await world.versions() == [NEW] * 3
+        left = {one.name for one in await machines(world, control_plane=False)}
+        assert first.name not in left
+        assert second.name in left
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        upgraders.failing["garden", "kubeadm-upgrader"] = "no"
+        await world.change(kubernetesVersion="1.36")
+        await until_so(
+            world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: "failed" in ready(one)["message"]
+        )
+        await world.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+        await world.until_gone()
+        left: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, NodeUpgrade.resource, Machine.resource)
+        for resource in left:
+            assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
+
+    journey(story)
+
+
+def test_an_upgrade_that_was_refused_can_be_taken_back_and_leaves_everything_as_it_was() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        await world.change(
+            kubernetesVersion="1.36", controlPlaneConfiguration=control_plane(IN_PLACE, labels={"tier": "front"})
+        )
+        await until_so(
+            world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: ready(one)["reason"] == "Refused"
+        )
+        unchanged = control_plane(IN_PLACE) | {"labels": None}
+        await world.change(kubernetesVersion="1.35", controlPlaneConfiguration=unchanged)
+        await world.until_ready()
+        assert upgraders.ran == []
+        assert await identities(world) == before
+        assert await world.versions() == [OLD] * 3
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def test_somebody_may_pause_between_two_nodes() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        first, second = await machines(world, control_plane=False)
+        await world.change(kubernetesVersion="1.36")
+        resource, name = MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"
+        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        pause: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
+        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE)
+        seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")
+        assert "paused after 1 of 2 nodes" in ready(seen)["message"]
+        assert second.name not in {node for node, _ in upgraders.ran}
+        on: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=on, type=PatchType.MERGE)
+        await world.until_ready()
+        assert {first.name, second.name} <= {node for node, _ in upgraders.ran}
+
+    journey(story)
+
+
+def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothing() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        plane = (await machines(world, control_plane=True))[0]
+        live = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        data = "e30="  # {}
+        cases: dict[str, tuple[str, str, str]] = {
+            "nobody": (plane.name, NEW, "OwnerNotFound"),
+            "garden": (worker.name, OLD, "MachineOfOthers"),
+        }
+        for owner, (machine, version, reason) in cases.items():
+            body = {
+                "metadata": {"name": f"by-hand-{owner}", "namespace": SYSTEM_NAMESPACE},
+                "spec": {
+                    "controlPlane": {"name": owner},
+                    "machinesRequireUpgrade": [{"name": machine}],
+                    "kubernetesVersion": version,
+                    "controlPlaneSpecData": data,
+                },
+            }
+            await world.client.create(ControlPlaneUpgrade.resource, body)
+            await until_so(
+                world,
+                ControlPlaneUpgrade.resource,
+                f"by-hand-{owner}",
+                lambda one, reason=reason: ready(one)["reason"] == reason,  # type: ignore[misc]
+            )
+        unpaused = {
+            "metadata": {"name": "by-hand-unpaused", "namespace": SYSTEM_NAMESPACE},
+            "spec": {
+                "controlPlane": {"name": "garden"},
+                "machinesRequireUpgrade": [{"name": plane.name}],
+                "kubernetesVersion": live.tree["spec"]["version"],
+                "controlPlaneSpecData": data,
+            },
+        }
+        await world.client.create(ControlPlaneUpgrade.resource, unpaused)
+        seen = await until_so(
+            world,
+            ControlPlaneUpgrade.resource,
+            "by-hand-unpaused",
+            lambda one: ready(one)["reason"] == "OwnerNotPaused",
+        )
+        assert "neither paused nor marked" in ready(seen)["message"]
+        assert upgraders.ran == []
+        assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+
+    journey(story)

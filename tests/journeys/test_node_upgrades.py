@@ -1,0 +1,257 @@
+"""Nodes that are upgraded where they stand, one NodeUpgrade each: embedded API server, simulated nodes and clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import NodeUpgrade, ObjectReference
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Invalid
+from espalier.kube.objects import Object
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.laptop import until
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+STEPS = [
+    "components-copier",
+    "containerd-upgrader",
+    "cni-plugins-upgrader",
+    "kubeadm-upgrader",
+    "drainer",
+    "kubelet-kubectl-upgrader",
+    "uncordoner",
+    "done",
+]
+SKIP_REMEDIATION = "cluster.x-k8s.io/skip-remediation"
+
+Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
+
+
+def journey(story: Story, *, seed: int = 1) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, seed=seed) as world:
+            await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])
+            await world.until_ready()
+            await story(world, Upgraders(world.workloads))
+
+    run(main, epoch=EPOCH, seed=seed)
+
+
+def reach(world: ManagedLaptop) -> WorkloadCluster:
+    workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+    assert workload is not None
+    return workload
+
+
+async def machines(world: ManagedLaptop, *, control_plane: bool) -> list[Object]:
+    found = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    return [one for one in found if ("cluster.x-k8s.io/control-plane" in one.metadata.labels) is control_plane]
+
+
+async def begin(world: ManagedLaptop, machine: str, node_type: str = "Worker", version: str = NEW) -> str:
+    """A NodeUpgrade as somebody writes it by hand."""
+    spec = {"machine": {"name": machine}, "kubernetesVersion": version, "nodeType": node_type}
+    body = {"metadata": {"name": f"by-hand-{machine}", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+    await world.client.create(NodeUpgrade.resource, body)
+    return f"by-hand-{machine}"
+
+
+async def until_so(world: ManagedLaptop, name: str, is_so: Callable[[NodeUpgrade], bool]) -> NodeUpgrade:
+    cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+    key = Key(SYSTEM_NAMESPACE, name)
+    await until(cache, key, lambda found: found is not None and is_so(found.decode(NodeUpgrade)))
+    found = cache.get(key)
+    assert found is not None
+    return found.decode(NodeUpgrade)
+
+
+def ready(upgrade: NodeUpgrade) -> Condition:
+    return next((one for one in upgrade.status.conditions if one.type == "Ready"), Condition("Ready", "Unknown", ""))
+
+
+def true_steps(upgrade: NodeUpgrade) -> set[str]:
+    return {one.type for one in upgrade.status.conditions if one.status == "True"}
+
+
+async def node(world: ManagedLaptop, name: str) -> Tree:
+    return (await reach(world).client.get(NODE, name)).tree
+
+
+async def leftovers(world: ManagedLaptop) -> list[str]:
+    """Pods and rights of upgraders that are still in the workload cluster."""
+    client = reach(world).client
+    found = []
+    for resource in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
+        listed = await client.list(resource, labels="eks-d-upgrader")
+        found += [f"{resource.kind} {one.name}" for one in listed.items]
+    return found
+
+
+def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        before = await node(world, worker.name)
+        name = await begin(world, worker.name)
+        running = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
+        assert true_steps(running) >= {"UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded"}
+        protected = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+        assert SKIP_REMEDIATION in protected.metadata.annotations
+        done = await until_so(world, name, lambda upgrade: upgrade.status.completed)
+        assert len(true_steps(done)) == 10
+        assert [container for _, container in upgraders.ran] == STEPS
+        kubeadm = upgraders.commands[worker.name, "kubeadm-upgrader"]
+        assert kubeadm == ["upgrader", "kubeadm", "--role", "worker", "--kubernetes-version", NEW]
+        after = await node(world, worker.name)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["status"]["nodeInfo"]["kubeletVersion"] == NEW
+        assert not after["spec"].get("unschedulable")
+        assert await leftovers(world) == []
+        machine = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+        assert SKIP_REMEDIATION not in machine.metadata.annotations
+
+    journey(story)
+
+
+def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_never_restarted() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        upgraders.hanging.add((worker.name, "kubeadm-upgrader"))
+        name = await begin(world, worker.name)
+        await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
+        pod = (await reach(world).client.get(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)).tree
+        assert pod["spec"]["nodeName"] == worker.name
+        assert pod["spec"]["restartPolicy"] == "Never"
+        assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
+        containers = {one["name"]: one for one in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]}
+        assert list(containers) == STEPS
+        privileged = {name for name, one in containers.items() if one["securityContext"].get("privileged")}
+        assert privileged == set(STEPS) - {"drainer", "uncordoner"}
+        role = await reach(world).client.get(CLUSTER_ROLE, f"{worker.name}-node-upgrader")
+        assert role.tree["rules"] == [
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"], "resourceNames": [worker.name]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+            {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+        ]
+
+    journey(story)
+
+
+def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_deleted() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        upgraders.failing[worker.name, "kubelet-kubectl-upgrader"] = "the new kubelet does not come up"
+        name = await begin(world, worker.name)
+        failed = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeletFailed")
+        assert "step kubelet-kubectl-upgrader failed on node" in ready(failed).message
+        assert "the new kubelet does not come up" in ready(failed).message
+        assert f"espalier upgrades retry {name}" in ready(failed).message
+        assert not failed.status.completed
+        client = reach(world).client
+        assert (await client.get(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)).tree["status"][
+            "phase"
+        ] == "Failed"
+        upgraders.failing.clear()
+        upgraders.ran.clear()
+        await client.delete(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)
+        done = await until_so(world, name, lambda upgrade: upgrade.status.completed)
+        assert [container for _, container in upgraders.ran] == [
+            "components-copier",
+            "kubelet-kubectl-upgrader",
+            "uncordoner",
+            "done",
+        ]
+        assert "Failed" not in str(done.status.conditions)
+        assert not (await node(world, worker.name))["spec"].get("unschedulable")
+
+    journey(story)
+
+
+def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_node_back() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        name = await begin(world, worker.name)
+        await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubelet")
+        assert (await node(world, worker.name))["spec"]["unschedulable"]
+        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+        await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)
+        assert [container for _, container in upgraders.ran] == STEPS
+        assert not (await node(world, worker.name))["spec"].get("unschedulable")
+        assert await leftovers(world) == []
+        machine = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+        assert SKIP_REMEDIATION not in machine.metadata.annotations
+
+    journey(story)
+
+
+def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        upgraders.failing[worker.name, "kubelet-kubectl-upgrader"] = "no"
+        name = await begin(world, worker.name)
+        await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeletFailed")
+        assert (await node(world, worker.name))["spec"]["unschedulable"]
+        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+        await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)
+        assert not (await node(world, worker.name))["spec"].get("unschedulable")
+        assert await leftovers(world) == []
+
+    journey(story)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "message"),
+    [
+        ({"machine": {"name": "nobody"}}, "MachineNotFound", "Machine eksa-system/nobody does not exist"),
+        ({"nodeType": "ControlPlane"}, "WrongNodeType", "is a Worker"),
+        ({"kubernetesVersion": "v1.34.4-eks-1-34-1"}, "VersionRefused", "does not downgrade"),
+        ({"kubernetesVersion": "v1.37.0-eks-1-37-1"}, "VersionRefused", "go to v1.36 first"),
+        ({"kubernetesVersion": "v1.36.9-eks-1-36-7"}, "UpgraderImageMissing", "no upgrader image for v1.36.9"),
+    ],
+)
+def test_what_can_not_be_done_is_said_and_nothing_on_the_node_is_touched(
+    change: Tree, reason: str, message: str
+) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        spec = {"machine": {"name": worker.name}, "kubernetesVersion": NEW, "nodeType": "Worker"} | change
+        body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+        await world.client.create(NodeUpgrade.resource, body)
+        upgrade = await until_so(world, "odd", lambda upgrade: ready(upgrade).reason == reason)
+        assert message in ready(upgrade).message
+        assert upgraders.ran == []
+        assert await leftovers(world) == []
+
+    journey(story)
+
+
+def test_the_spec_never_changes() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        name = await begin(world, worker.name)
+        change: Tree = {"spec": {"kubernetesVersion": OLD}}
+        with pytest.raises(Invalid, match="never changes"):
+            await world.client.patch(NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+
+    journey(story)
+
+
+def test_references_have_the_fields_of_core() -> None:
+    assert set(ObjectReference.__struct_encode_fields__) == {
+        *("name", "namespace", "kind", "apiVersion", "uid", "resourceVersion", "fieldPath")
+    }

@@ -1,0 +1,130 @@
+"""Stands for the kubelets of simulated nodes where upgrader pods run: their containers take a second each, in order.
+
+What a step does on a real node is done to the objects that show it. A container in `failing` ends with that message;
+one in `hanging` runs until its pod goes. The program on the node has tests of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from espalier.api.core import NODE, POD
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.client import PatchType
+from espalier.kube.errors import ApiError, Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.local.workloads import Workloads
+
+GARDEN = Key(SYSTEM_NAMESPACE, "garden")
+ENDED = ("Failed", "Succeeded")
+WAITING = {"waiting": {"reason": "PodInitializing"}}
+
+
+class Upgraders:
+    """Runs the upgrader pods of all workload clusters."""
+
+    def __init__(self, workloads: Workloads) -> None:
+        self.failing: dict[tuple[str, str], str] = {}
+        """Messages by node (or its beginning) and container."""
+        self.hanging: set[tuple[str, str]] = set()
+        self.ran: list[tuple[str, str]] = []
+        """Node and container, in the order in which they began."""
+        self.commands: dict[tuple[str, str], list[str]] = {}
+        self.at_once = 0
+        """How many pods have run at the same time, at most."""
+        self._workloads = workloads
+        self._running: dict[str, asyncio.Task[None]] = {}
+        workloads.subscribe(self._changed)
+        garden = workloads.reach(GARDEN)
+        for found in garden.cache(POD).list() if garden else ():
+            self._changed(GARDEN, found)
+
+    def _changed(self, cluster: Key, object_: Object) -> None:
+        if object_.kind != "Pod" or not object_.metadata.labels.get("eks-d-upgrader"):
+            return
+        workload, uid = self._workloads.reach(cluster), object_.metadata.uid
+        if workload is None:  # it is just being opened
+            asyncio.get_running_loop().call_later(1, self._changed, cluster, object_)
+            return
+        present = workload.object(POD, object_.key)
+        if present is None or present.metadata.uid != uid or present.metadata.deletion_timestamp is not None:
+            task = self._running.pop(uid, None)
+            if task is not None:
+                task.cancel()
+        elif uid not in self._running and (present.tree.get("status") or {}).get("phase") not in (
+            "Failed",
+            "Succeeded",
+        ):
+            task = asyncio.create_task(self._run(workload, present))
+            self._running[uid] = task
+            alive = sum(not task.done() for task in self._running.values())
+            self.at_once = max(self.at_once, alive)
+
+    async def _run(self, workload: WorkloadCluster, pod: Object) -> None:
+        spec = pod.tree["spec"]
+        node: str = spec["nodeName"]
+        containers = [*spec["initContainers"], *spec["containers"]]
+        states: list[dict[str, Any]] = [WAITING for _ in containers]
+        for index, container in enumerate(containers):
+            name = container["name"]
+            states[index] = {"running": {}}
+            self.ran.append((node, name))
+            self.commands[node, name] = container["command"]
+            await self._report(workload, pod, containers, states, "Pending")
+            await asyncio.sleep(1)
+            if any(node.startswith(where) and name == what for where, what in self.hanging):
+                await asyncio.get_running_loop().create_future()
+            message = next(
+                (text for (where, what), text in self.failing.items() if node.startswith(where) and what == name), ""
+            )
+            if message:
+                states[index] = {"terminated": {"exitCode": 1, "reason": "Error", "message": message}}
+                await self._report(workload, pod, containers, states, "Failed")
+                return
+            await self._act(workload, node, name, container)
+            states[index] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+        await self._report(workload, pod, containers, states, "Succeeded")
+
+    async def _report(
+        self, workload: WorkloadCluster, pod: Object, containers: list[Tree], states: list[dict[str, Any]], phase: str
+    ) -> None:
+        statuses = [{"name": one["name"], "state": state} for one, state in zip(containers, states, strict=True)]
+        status = {"phase": phase, "initContainerStatuses": statuses[:-1], "containerStatuses": statuses[-1:]}
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        try:
+            await workload.client.patch(
+                POD, pod.name, pod.namespace, patch=body, type=PatchType.MERGE, subresource="status"
+            )
+        except (NotFound, Conflict, KubeError):
+            return
+
+    async def _act(self, workload: WorkloadCluster, node: str, name: str, container: Tree) -> None:
+        version = next(one["value"] for one in container["env"] if one["name"] == "KUBERNETES_VERSION")
+        match name:
+            case "drainer" | "uncordoner":
+                await self._node(workload, node, {"spec": {"unschedulable": True if name == "drainer" else None}})
+            case "kubelet-kubectl-upgrader":
+                info = {"status": {"nodeInfo": {"kubeletVersion": version}}}
+                await self._node(workload, node, info, "status")
+            case "kubeadm-upgrader":
+                await self._static_pods(workload, node, version)
+
+    async def _static_pods(self, workload: WorkloadCluster, node: str, version: str) -> None:
+        for found in workload.cache(POD).list("kube-system"):
+            if not found.name.endswith(f"-{node}") or "tier" not in found.metadata.labels:
+                continue
+            containers = found.tree["spec"]["containers"]
+            if containers[0]["name"].startswith("kube-"):
+                containers[0]["image"] = containers[0]["image"].rpartition(":")[0] + f":{version}"
+                patch = {"spec": {"containers": containers}}
+                await workload.client.patch(POD, found.name, found.namespace, patch=patch, type=PatchType.STRATEGIC)
+
+    async def _node(self, workload: WorkloadCluster, node: str, patch: Tree, subresource: str | None = None) -> None:
+        try:
+            await workload.client.patch(NODE, node, patch=patch, type=PatchType.MERGE, subresource=subresource)
+        except ApiError:
+            return

@@ -1,0 +1,118 @@
+"""Which node is next, and when a control plane can spare one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object, encode_json
+from espalier.upgrades import health, sequence, versions
+from espalier.upgrades.sequence import Member
+from espalier.upgrades.site import MachineView
+from espalier.upgrades.views import Node, Pod
+
+
+def machine(name: str, *, going: bool = False) -> MachineView:
+    metadata: Tree = {"name": name} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {})
+    spec = {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": name}}
+    tree = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata, "spec": spec}
+    found = Object(encode_json(tree))
+    return MachineView(found, found.decode(Machine), None, None)
+
+
+def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
+    spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
+    ready = {"type": "Ready", "status": "False", "reason": reason, "message": f"it is {reason}"}
+    tree = {"metadata": {"name": "m"}, "spec": spec, "status": {"completed": completed, "conditions": [ready]}}
+    return msgspec.convert(tree, NodeUpgrade)
+
+
+def member(name: str, reason: str = "", *, done: bool = False, gone: bool = False, expected: bool = False) -> Member:
+    made = upgrade(reason, completed=done) if reason or done else None
+    return Member(name, None if gone else machine(name), None, made, expected)
+
+
+def names(members: list[Member]) -> list[str]:
+    return [one.name for one in members]
+
+
+def test_one_after_the_other() -> None:
+    members = [member("a", done=True, expected=True), member("b", "UpgradingKubeadm"), member("c")]
+    assert names(sequence.next_members(members, 1)) == []
+    assert names(sequence.next_members(members, 2)) == ["c"]
+    assert names(sequence.active(members)) == ["b"]
+
+
+@pytest.mark.parametrize("reason", ["UpgradingKubeadmFailed", "PodFailed", "UpgraderImageMissing", "VersionRefused"])
+def test_a_node_that_only_people_can_help_stops_those_after_it(reason: str) -> None:
+    members = [member("a", reason), member("b", "UpgradingKubeadm"), member("c")]
+    assert names(sequence.next_members(members, 3)) == []
+    assert sequence.active(members)[0].name == "a"
+
+
+def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:
+    members = [member("a", gone=True), Member("b", machine("b", going=True), None, None), member("c")]
+    assert names(sequence.next_members(members, 1)) == ["c"]
+    assert sequence.counts(members) == sequence.Counts(0, 1)
+
+
+def test_a_node_counts_once_its_machine_says_what_was_reached() -> None:
+    members = [member("a", done=True), member("b", done=True, expected=True)]
+    assert sequence.counts(members) == sequence.Counts(1, 1)
+    assert names(sequence.to_record(members)) == ["a"]
+
+
+def node(name: str, *, ready: bool = True) -> Node:
+    labels = {health.CONTROL_PLANE: ""}
+    conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": {"conditions": conditions}}, Node)
+
+
+def pods(*nodes: str, broken: str = "") -> list[Pod]:
+    return [
+        msgspec.convert(
+            {
+                "metadata": {"name": f"{component}-{name}", "labels": {"component": component}},
+                "spec": {"nodeName": name},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": "False" if broken == f"{component}-{name}" else "True"}]
+                },
+            },
+            Pod,
+        )
+        for name in nodes
+        for component in ("etcd", "kube-apiserver")
+    ]
+
+
+def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
+    three = [node("a"), node("b"), node("c")]
+    assert health.obstacle(three, pods("a", "b", "c"), "a", 3) == ""
+    assert health.obstacle([node("a")], pods("a"), "a", 1) == "", "the only one is spared with the downtime it means"
+    assert "not ready" in health.obstacle([node("a"), node("b", ready=False), node("c")], pods("a", "b", "c"), "a", 3)
+    assert health.obstacle(three, pods("a", "b", "c", broken="etcd-b"), "a", 3) == "etcd on node b is not ready"
+    assert health.obstacle(three, pods("a", "c"), "a", 3) == "etcd on node b is not there"
+    assert health.obstacle(three[:2], pods("a", "b"), "a", 3) == "2 of 3 control plane nodes are there"
+    assert health.obstacle(three, pods("a", "b", "c", broken="etcd-a"), "a", 3) == "", "its own fault is no obstacle"
+    assert "no majority" in health.obstacle(three[:2], pods("a", "b"), "a", 2)
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "message"),
+    [
+        ("v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1", ""),
+        ("v1.35.4-eks-1-35-1", "v1.35.4-eks-1-35-2", ""),
+        ("v1.35.4", "v1.35.9", ""),
+        ("v1.34.4", "v1.36.3", "go to v1.35 first"),
+        ("v1.36.3", "v1.35.4", "does not downgrade"),
+        ("v1.35.5", "v1.35.4", "does not downgrade"),
+        ("", "v1.36.3", "must be like"),
+    ],
+)
+def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wanted: str, message: str) -> None:
+    found = versions.obstacle(current, wanted)
+    assert message in found
+    assert bool(found) is bool(message)

@@ -1,0 +1,112 @@
+"""How a pod's containers become conditions: what is done stays done, and what failed is named."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.meta import Condition, Tree
+from espalier.upgrades import pod, progress
+from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.views import Pod
+
+DONE: Tree = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+RUNS: Tree = {"running": {}}
+WAITS: Tree = {"waiting": {"reason": "PodInitializing"}}
+
+
+def failed(message: str = "", code: int = 1) -> Tree:
+    return {"terminated": {"exitCode": code, "reason": "Error", "message": message}}
+
+
+def upgrader(
+    states: dict[str, Tree], *, done: frozenset[str] = frozenset(), drains: bool = True, phase: str = ""
+) -> Pod:
+    made = pod.pod(pod.Upgrader("a/b", "n", "image", "worker", "v1.36.3", done=done, drains=drains))
+    statuses = [
+        {"name": one["name"], "state": states.get(one["name"], WAITS)} for one in made["spec"]["initContainers"]
+    ]
+    main = [{"name": "done", "state": states.get("done", WAITS)}]
+    status = {"phase": phase, "initContainerStatuses": statuses, "containerStatuses": main}
+    return msgspec.convert(made | {"status": status}, Pod)
+
+
+def by_type(conditions: list[Condition]) -> dict[str, Condition]:
+    return {one.type: one for one in conditions}
+
+
+def test_steps_become_true_in_order() -> None:
+    pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": DONE, "cni-plugins-upgrader": RUNS})
+    found = by_type(progress.conditions([], pod_))
+    assert [type_ for type_, one in found.items() if one.status == "True"] == [
+        "UpgraderPodCreated",
+        "BinariesCopied",
+        "ContainerdUpgraded",
+    ]
+    assert found["CNIPluginsUpgraded"].reason == "UpgradingCNIPlugins"
+    assert found["KubeadmUpgraded"].reason == "Waiting"
+
+
+def test_the_last_words_of_a_container_stand_in_its_condition() -> None:
+    pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": failed("disk full\n", 28)}, phase="Failed")
+    found = by_type(progress.conditions([], pod_))["ContainerdUpgraded"]
+    assert (found.status, found.reason) == ("False", "UpgradingContainerdFailed")
+    assert found.message == "exit code 28: disk full"
+    failure = progress.failure(pod_)
+    assert failure is not None
+    assert failure[0] is STEPS[1]
+
+
+def test_a_pod_that_failed_as_a_whole_says_why() -> None:
+    pod_ = msgspec.structs.replace(
+        upgrader({}),
+        status=msgspec.structs.replace(upgrader({}).status, phase="Failed", reason="Evicted", message="low on memory"),
+    )
+    assert progress.failure(pod_) == (None, "Evicted: low on memory")
+
+
+def test_an_image_that_can_not_be_pulled_is_told() -> None:
+    waiting: Tree = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    assert progress.stuck(upgrader({"components-copier": waiting})) == "ImagePullBackOff: no such image"
+    assert progress.stuck(upgrader({"components-copier": RUNS})) == ""
+
+
+def test_what_is_left_out_counts_as_done_and_says_why() -> None:
+    found = by_type(progress.conditions([], upgrader({}, drains=False)))
+    assert found["NodeDrained"].status == found["NodeUncordoned"].status == "True"
+    assert found["NodeDrained"].reason == "NothingCanMove"
+
+
+def test_a_node_that_was_drained_is_uncordoned_even_where_nothing_can_move_any_longer() -> None:
+    left = pod.left({"BinariesCopied", "NodeDrained"}, drains=False)
+    assert "uncordoner" in [step.container for step in left]
+
+
+def test_what_is_copied_is_copied_again_only_for_those_that_need_it() -> None:
+    all_but_last = {step.condition for step in STEPS[:-2]}
+    assert [step.container for step in pod.left(all_but_last, drains=True)] == ["uncordoner", "done"]
+    assert pod.left({STEPS[0].condition}, drains=True)[0].container == "components-copier"
+
+
+@given(st.lists(st.sampled_from([DONE, RUNS, WAITS, failed()]), min_size=8, max_size=8), st.booleans())
+def test_conditions_never_go_back_and_a_pod_that_is_gone_takes_nothing_with_it(
+    states: list[Tree], drains: bool
+) -> None:
+    """A kubelet runs init containers in order: after the first that is not done, all wait."""
+    broken = list(itertools.takewhile(lambda state: state is DONE, states))
+    told = dict(
+        zip((step.container for step in STEPS), [*broken, *states[len(broken) : len(broken) + 1]], strict=False)
+    )
+    first = progress.conditions([], upgrader(told, drains=drains))
+    done = progress.done(first)
+    after = progress.conditions(first, None)
+    assert progress.done(after) == done
+    again = (
+        progress.conditions(after, upgrader({}, done=done, drains=drains))
+        if not progress.are_all_done(after)
+        else after
+    )
+    assert progress.done(again) >= done - {"BinariesCopied"}

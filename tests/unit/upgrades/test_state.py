@@ -1,0 +1,118 @@
+"""What objects of Cluster API are brought to, what of a change can be made in place, and which image does it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from espalier.api.eksa.release import Bundles
+from espalier.api.meta import Tree
+from espalier.clusterapi.machine_change import MachineParts, Template
+from espalier.releases import Releases
+from espalier.upgrades import classify, expected, images
+
+CONTROL_PLANE: Tree = {
+    "version": "v1.36.3",
+    "kubeadmConfigSpec": {
+        "clusterConfiguration": {"imageRepository": "r", "etcd": {"local": {"imageTag": "v3.6.8"}}},
+        "initConfiguration": {"nodeRegistration": {"criSocket": "new"}},
+        "joinConfiguration": {"nodeRegistration": {"criSocket": "new"}},
+    },
+}
+GATE = {"ControlPlaneKubeletLocalMode": True}
+
+
+def test_of_init_and_join_the_one_that_is_set_follows_and_the_other_stays_unset() -> None:
+    began = {
+        "initConfiguration": {"nodeRegistration": {"criSocket": "old"}},
+        "clusterConfiguration": {"featureGates": GATE},
+    }
+    after = expected.control_plane_config(CONTROL_PLANE, "v1.36.3", began)
+    assert after["initConfiguration"] == {"nodeRegistration": {"criSocket": "new"}}
+    assert "joinConfiguration" not in after
+    assert after["clusterConfiguration"] == CONTROL_PLANE["kubeadmConfigSpec"]["clusterConfiguration"]
+    patch = expected.whole(began, after)
+    assert patch["clusterConfiguration"]["featureGates"] is None, "1.36 knows the gate no longer"
+
+
+def test_a_machine_that_joined_keeps_how_it_found_the_cluster() -> None:
+    joined = {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}, "controlPlane": {}}}
+    after = expected.control_plane_config(CONTROL_PLANE, "v1.36.3", joined)
+    assert after["joinConfiguration"] == {
+        "nodeRegistration": {"criSocket": "new"},
+        "discovery": {"bootstrapToken": {"token": "t"}},
+        "controlPlane": {},
+    }
+    assert "initConfiguration" not in after
+
+
+@pytest.mark.parametrize(
+    ("version", "has_gate"), [("v1.30.9", False), ("v1.31.0", True), ("v1.35.4", True), ("v1.36.3", False)]
+)
+def test_the_gate_of_the_provider_goes_by_the_version(version: str, has_gate: bool) -> None:
+    after = expected.control_plane_config(CONTROL_PLANE, version, {"initConfiguration": {}})
+    assert ("featureGates" in after["clusterConfiguration"]) is has_gate
+
+
+def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None:
+    assert expected.decoded(expected.encoded(CONTROL_PLANE)) == CONTROL_PLANE
+    for text in ("e", "bm8=", "W10="):
+        with pytest.raises(ValueError, match=r".*"):
+            expected.decoded(text)
+
+
+def parts(version: str = "v1.36.3", template: str = "new", **config: Tree) -> MachineParts:
+    return MachineParts(version, dict(config), infrastructure=Template("DockerMachineTemplate.g", template))
+
+
+def test_the_version_its_images_and_the_template_with_the_image_can_be_had_in_place() -> None:
+    before = parts(
+        "v1.35.4", "old", clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.6"}}, "dns": {"imageTag": "1"}}
+    )
+    after = parts(clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.8"}}, "dns": {"imageTag": "2"}})
+    templates = tuple({"template": {"spec": {"customImage": image}}} for image in ("node:1.35", "node:1.36"))
+    found = classify.verdict(before, after, (templates[0], templates[1]))
+    assert found == classify.Verdict(
+        ("version", "bootstrap.clusterConfiguration.etcd.local.imageTag", "infrastructure"), ()
+    )
+
+
+def test_everything_else_is_refused_by_name() -> None:
+    before = parts("v1.35.4", "old", files={"a": 1}, clusterConfiguration={"imageRepository": "r"})
+    after = parts(files={"a": 2}, clusterConfiguration={"imageRepository": "other"})
+    templates = tuple({"template": {"spec": {"extraMounts": mounts}}} for mounts in ([], [{"hostPath": "/x"}]))
+    found = classify.verdict(before, after, (templates[0], templates[1]))
+    assert found.refused == (
+        "bootstrap.clusterConfiguration.imageRepository",
+        "bootstrap.files.a",
+        "infrastructure.template.spec.extraMounts",
+    )
+    assert "bootstrap.files.a" in classify.sentence(found.refused, "Machine m")
+    other_kind = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
+    assert "infrastructure.kind" in classify.verdict(parts(), other_kind).refused
+
+
+def bundles() -> list[Bundles]:
+    return [one for one in Releases.load().objects() if isinstance(one, Bundles)]
+
+
+def test_every_version_of_every_release_has_an_upgrader_image() -> None:
+    releases = Releases.load()
+    found = images.additions({}, bundles())
+    wanted = {releases.distro(part).version for one in bundles() for part in one.spec.versions_bundles}
+    assert found.keys() == wanted
+
+
+def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
+    older = bundles()[0]
+    newer = msgspec.convert(msgspec.to_builtins(older), Bundles)
+    newer.spec.number = older.spec.number + 100
+    upgrader = newer.spec.versions_bundles[0].upgrader
+    assert upgrader is not None
+    assert upgrader.upgrader is not None
+    upgrader.upgrader.uri = "registry.example/upgrader:new"
+    version = images.version_of(newer.spec.versions_bundles[0])
+    before = images.additions({}, [older])
+    assert images.additions(before, [newer, older]) == {version: "registry.example/upgrader:new"}
+    assert images.additions(before | {version: "debug"}, [newer, older]) == {}
+    assert images.additions(before, [older]) == {}
