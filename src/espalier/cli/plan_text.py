@@ -92,6 +92,8 @@ class _Paper:
                 yield from self._group(group)
         if preview.duration is not None and preview.duration.seconds:
             yield from self._sentence(_estimate(preview.duration))
+        if any(group.upgraded for group in preview.groups):
+            yield from self._sentence(IN_PLACE)
         for what in preview.drift:
             yield from self._marked("!", f"drifted, and left as it is: {what}")
         for layer in preview.offered:
@@ -127,7 +129,7 @@ class _Paper:
     def _group(self, group: Group) -> Lines:
         yield from self._wrapped(f"{group.name or 'control plane'}: {', '.join(_moves(group))}", 4)
         by_reason: dict[tuple[str, ...], list[str]] = {}
-        for going in group.going:
+        for going in (*group.upgraded, *group.going):
             by_reason.setdefault(going.why, []).append(going.name)
         for why, names in by_reason.items():
             yield from self._wrapped(_listed(names), 8)
@@ -142,6 +144,7 @@ class _Paper:
         parts = [f"{objects[verb]} {word}" for verb, word in _WORDS.items() if objects[verb]]
         replaced = sum(_replacements(group) for group in groups)
         machines = {
+            "upgraded in place": sum(len(group.upgraded) for group in groups),
             "replaced": replaced,
             "made": sum(group.coming for group in groups) - replaced,
             "removed": sum(len(group.going) for group in groups) - replaced,
@@ -181,6 +184,9 @@ _WORDS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 def _moves(group: Group) -> Lines:
     replaced = _replacements(group)
     more, fewer = group.coming - replaced, len(group.going) - replaced
+    if group.upgraded:
+        number = len(group.upgraded)
+        yield f"{number} upgraded in place" + (", node by node" if number > 1 else "")
     if replaced:
         of = f" of {group.present}" if group.present != replaced else ""
         pace = "one at a time" if group.at_once == 1 else f"{group.at_once} at a time"
@@ -213,6 +219,12 @@ def _estimate(duration: Duration) -> str:
         else "assumed, for no machine of the cluster is there to tell"
     )
     return f"Takes about {_time(duration.seconds)}: {each} for each machine ({source}), and what draining takes."
+
+
+IN_PLACE = (
+    "Upgrades in place take a node out of service at a time, while kubeadm and the new kubelet come up; "
+    "of a single control plane node, the API server does not answer meanwhile. No estimate: it depends on the node."
+)
 
 
 def _time(seconds: float) -> str:
@@ -284,4 +296,5 @@ def _machines(group: Group) -> Tree:
         "coming": group.coming,
         "atOnce": group.at_once,
         "inPlace": list(group.in_place),
+        "upgradedInPlace": [{"name": one.name, "because": list(one.why)} for one in group.upgraded],
     }

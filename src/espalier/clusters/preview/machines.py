@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, machine_change, removal
 from espalier.clusterapi.machine_change import ChangeKind, MachineChange
@@ -90,9 +91,11 @@ class Group:
     """How many machines are made at a time."""
     in_place: tuple[str, ...] = ()
     """Fields that follow in the machines that stay."""
+    upgraded: tuple[Going, ...] = ()
+    """Machines that are upgraded where they stand, instead of being replaced, and why."""
 
     def __bool__(self) -> bool:
-        return bool(self.going or self.coming or self.in_place)
+        return bool(self.going or self.coming or self.in_place or self.upgraded)
 
     @property
     def replaced(self) -> tuple[Going, ...]:
@@ -184,10 +187,19 @@ def _control_plane(
             outdated[name] = _explained(change, template, ("", ""), why)
         elif change.kind is ChangeKind.IN_PLACE:
             in_place = change.fields
-    going, coming = _one_by_one(staying, outdated, replicas, surge)
+    upgraded = _stay_where_they_are(wanted.metadata, IN_PLACE_CONTROL_PLANE, outdated)
+    going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
     if fleet is None:
         going = [Going("", one.why) for one in going]
-    return Group("", len(staying), tuple(going), coming, in_place=in_place)
+        upgraded = tuple(Going("", one.why) for one in upgraded)
+    return Group("", len(staying), tuple(going), coming, in_place=in_place, upgraded=upgraded)
+
+
+def _stay_where_they_are(metadata: ObjectMeta, mark: str, outdated: Mapping[str, tuple[str, ...]]) -> tuple[Going, ...]:
+    """The outdated machines, when their owner is marked to be upgraded in place (in-place-upgrades.md, annotations)."""
+    if mark not in metadata.annotations:
+        return ()
+    return tuple(Going(name, why) for name, why in outdated.items())
 
 
 def _one_by_one(
@@ -246,6 +258,8 @@ def _deployment(live: MachineDeployment | None, wanted: MachineDeployment, fleet
             )
             for owned in fleet.sets_of(name)
         ]
+    if IN_PLACE_DEPLOYMENT in wanted.metadata.annotations:
+        return _upgraded(name, replicas, [(_explained(change, template, config, why), ones) for change, ones in sets])
     newest = next((index for index, (change, _) in enumerate(sets) if change.kind is not ChangeKind.REPLACE), None)
     kept = sets[newest][1] if newest is not None else []
     going = [Going(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
@@ -258,6 +272,16 @@ def _deployment(live: MachineDeployment | None, wanted: MachineDeployment, fleet
     in_place = sets[newest][0].fields if newest is not None and kept else ()
     rolls = len(going) > 0 and coming > 0
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place)
+
+
+def _upgraded(name: str, replicas: int, sets: Sequence[tuple[tuple[str, ...], Sequence[str]]]) -> Group:
+    """A group whose machines stay, and are brought to what is asked for where they stand."""
+    machines = [Going(one, why) for why, names in sets for one in names]
+    fewer = max(0, len(machines) - replicas)
+    coming = max(0, replicas - len(machines))
+    going = tuple(Going(one.name, (SCALED_IN,)) for one in machines[:fewer])
+    outdated = tuple(one for one in machines[fewer:] if one.why)
+    return Group(name, len(machines), going, coming, max(1, coming), upgraded=outdated)
 
 
 def _at_once(surge: int | str | None, unavailable: int | str | None, replicas: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from espalier.clusters.preview.differing import Verb
 from espalier.clusters.preview.foresight import Foreseen, foresee
-from espalier.clusters.preview.machines import Group, groups
+from espalier.clusters.preview.machines import Going, Group, groups
 from espalier.clusters.scope import Scope
 
 NOTHING = "plan: nothing would change"
@@ -48,15 +48,19 @@ def _machines(foreseen: Foreseen) -> Iterator[str]:
 def _moves(group: Group) -> Iterator[str]:
     replaced = min(len(group.replaced), group.coming)
     more, fewer = group.coming - replaced, len(group.going) - replaced
+    if group.upgraded:
+        yield f"would upgrade {counted(len(group.upgraded))} in place because of {_fields(group.upgraded[0])}"
     if replaced:
-        fields = group.replaced[0].why
-        others = len(fields) - _MOST_FIELDS
-        why = ", ".join(fields[:_MOST_FIELDS]) + (f" and {others} more" if others > 0 else "")
-        yield f"would replace {counted(replaced)} because of {why}"
+        yield f"would replace {counted(replaced)} because of {_fields(group.replaced[0])}"
     if more:
         yield f"would make {counted(more)}"
     if fewer:
         yield f"would remove {counted(fewer)}"
+
+
+def _fields(going: Going) -> str:
+    others = len(going.why) - _MOST_FIELDS
+    return ", ".join(going.why[:_MOST_FIELDS]) + (f" and {others} more" if others > 0 else "")
 
 
 def counted(number: int) -> str:

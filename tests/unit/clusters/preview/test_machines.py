@@ -116,6 +116,20 @@ def test_an_upgrade_replaces_all_machines_and_says_because_of_what() -> None:
     assert found["garden-md-0"].going[0].why == ("version", "infrastructure.customImage")
 
 
+def test_machines_that_are_upgraded_in_place_stay() -> None:
+    in_place = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+    before = {
+        "controlPlaneConfiguration": {"count": 3} | in_place,
+        "workerNodeGroupConfigurations": [GROUPS[0] | in_place],
+    }
+    scope = changed(before, **before, kubernetesVersion="1.36")
+    for found in (told(scope), {group.name: group for group in groups(foresee(scope), None)}):
+        assert [(group.going, group.coming) for group in found.values()] == [((), 0), ((), 0)]
+        assert [len(group.upgraded) for group in found.values()] == [3, 2]
+        assert found[""].upgraded[0].why[0] == "version"
+    assert {one.name for one in told(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
+
+
 def test_a_machine_that_somebody_marked_goes_first() -> None:
     three = {"controlPlaneConfiguration": {"count": 3}}
     assert names(told(changed(three, **three, kubernetesVersion="1.36"), marked="cp-0")[""])[0] == "cp-0"
