@@ -14,6 +14,7 @@ import pytest_asyncio
 from espalier.api import capi, eksa
 from espalier.api.core import Namespace
 from espalier.api.crd import crd_of
+from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta
 from espalier.releases import Releases
@@ -70,7 +71,7 @@ async def test_the_release_and_the_examples_are_accepted(kinds: ControlPlane) ->
         kinds, "patch", "eksar", "eksa-v0-26-0", "--type=merge", "-p", '{"spec":{"version":"v9.9.9"}}'
     )
     assert not succeeded
-    assert "a release never changes; create another EKSARelease instead" in output
+    assert sentences.RELEASE_CHANGED in output
 
 
 async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane) -> None:
@@ -79,20 +80,20 @@ async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane
         patch = f'{{"spec":{{"eksaVersion":{version}}}}}'
         succeeded, output = await kubectl(kinds, "patch", "eksac", "meadow", "--type=merge", "-p", patch)
         assert succeeded is expected, output
-    assert "eksaVersion must not be removed once it is set" in output
+    assert sentences.VERSION_UNSET in output
 
 
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("count: 1", "count: 2", "spec.controlPlaneConfiguration.count: Invalid value: the count must be odd"),
+        ("count: 1", "count: 2", f"spec.controlPlaneConfiguration.count: Invalid value: {sentences.EVEN}; found 2"),
         ("count: 1", "count: 0", "count in body should be greater than or equal to 1"),
         ("count: 2", "cout: 2", 'unknown field "spec.workerNodeGroupConfigurations[0].cout"'),
         ("count: 2", 'count: "2"', "count in body must be of type integer"),
-        ("kindnetd: {}", "{}", "exactly one CNI must be given: cilium or kindnetd"),
-        ("kindnetd: {}", "{kindnetd: {}, cilium: {}}", "exactly one CNI must be given: cilium or kindnetd"),
-        ("garden", "g" * 36, "35 characters at most"),
-        ("garden", "1garden", "metadata.name must be a letter followed by letters, digits and dashes"),
+        ("kindnetd: {}", "{}", sentences.ONE_CNI),
+        ("kindnetd: {}", "{kindnetd: {}, cilium: {}}", sentences.ONE_CNI),
+        ("garden", "g" * 36, sentences.NAME_LENGTH),
+        ("garden", "1garden", sentences.NAME_FORM),
         ('"1.35"', "1.35", "spec.kubernetesVersion in body must be of type string"),
         (
             "count: 2",
@@ -102,7 +103,7 @@ async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane
         (
             "count: 2",
             "upgradeRolloutStrategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}",
-            "maxSurge and maxUnavailable must not both be 0",
+            sentences.NO_ROLLOUT,
         ),
         (
             "count: 1",
@@ -113,7 +114,7 @@ async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane
             "count: 1",
             "count: 1\n  eksaVersion: v0.26.0\n"
             "  bundlesRef: {apiVersion: anywhere.eks.amazonaws.com/v1alpha1, name: b, namespace: eksa-system}",
-            "spec.bundlesRef: Invalid value: eksaVersion and bundlesRef must not both be set",
+            f"spec.bundlesRef: Invalid value: {sentences.BOTH}",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_what_is_as_it_was_asked_for_has_an_empty_plan(world: LaptopWorld) -> No
 
 
 def test_an_upgrade_is_told_field_by_field_and_machine_by_machine(world: LaptopWorld) -> None:
-    told = world.espalier("plan", "-f", "-", stdin=UPGRADED)
+    told = world.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
     assert told.code == 1
     for line in (
         "        spec.kubernetesVersion: 1.35 → 1.36",

@@ -33,8 +33,15 @@ def ask(port: int, authority: Authority) -> ssl.SSLSocket:
     return connected
 
 
+def transports() -> set[int]:
+    """The TLS connections that this process has, whoever opened them."""
+    gc.collect()
+    return {id(one) for one in gc.get_objects() if type(one).__name__ == "_SSLProtocolTransport"}
+
+
 async def test_tls_connections_do_not_outlive_a_server_that_stops(tmp_path: Path) -> None:
     authority = Authority.create("test", now=datetime.now(UTC))
+    before = transports()
     server = HttpServer(web.Application(), "127.0.0.1", 0, context=serving(authority, tmp_path))
     await server.start()
     with (
@@ -48,4 +55,4 @@ async def test_tls_connections_do_not_outlive_a_server_that_stops(tmp_path: Path
         await asyncio.sleep(0)
         gc.collect()
         assert [str(one.message) for one in said] == []
-        assert [one for one in gc.get_objects() if type(one).__name__ == "_SSLProtocolTransport"] == []
+        assert transports() <= before
