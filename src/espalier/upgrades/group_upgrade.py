@@ -46,15 +46,14 @@ class Reconciler:
             return Done()
         self._clusters[key] = cluster_of(found)
         p = GroupPass(self._tools, self._group, observe(self._tools.observer, self._group, found))
-        if p.scope.is_deleted:
-            return await steps.run(DELETION, p)
-        if p.scope.upgrade.status.ready:
+        if p.scope.upgrade.status.ready and not p.scope.is_deleted:
             return Done()
         try:
-            outcome = await steps.run(LIFE, p)
+            outcome = await steps.run(DELETION if p.scope.is_deleted else LIFE, p)
         except KubeError as error:
             outcome = fault_of(error)
-        await self._report(p, outcome)
+        if not (p.scope.is_deleted and isinstance(outcome, Done)):
+            await self._report(p, outcome)
         return outcome
 
     async def _report(self, p: GroupPass, outcome: Outcome) -> None:
@@ -64,7 +63,7 @@ class Reconciler:
         generation = p.scope.object.metadata.generation
         condition.observed_generation = generation
         conditions = condition_list.set(old.conditions, condition, p.tools.clock.now())
-        status, always = p.group.status(counts, isinstance(outcome, Done), conditions, generation)
+        status, always = p.group.status(counts, isinstance(outcome, Done) or old.ready, conditions, generation)
         try:
             written = await p.writer.report(p.group.resource, p.scope.object, status, always=always)
         except NotFound:

@@ -49,23 +49,23 @@ class Reconciler:
             return Done()
         self._clusters[key] = cluster_of(found)
         p = Pass(self._tools, observe(self._tools.observer, found))
-        if p.scope.is_deleted:
-            return await steps.run(DELETION, p)
-        if p.scope.upgrade.status.completed:
+        if p.scope.upgrade.status.completed and not p.scope.is_deleted:
             return Done()
         try:
-            outcome = await steps.run(LIFE, p)
+            outcome = await steps.run(DELETION if p.scope.is_deleted else LIFE, p)
         except KubeError as error:
             outcome = fault_of(error)
-        await self._report(p, outcome)
+        if not (p.scope.is_deleted and isinstance(outcome, Done)):
+            await self._report(p, outcome)
         return outcome
 
     async def _report(self, p: Pass, outcome: Outcome) -> None:
-        """Write the status where it differs, and tell of a step that failed."""
+        """Write the status where it differs, and tell of a step that failed. What was completed stays so."""
         old = p.scope.upgrade.status
         message = f"node {p.scope.node_name} has Kubernetes {p.scope.upgrade.spec.kubernetes_version}"
         found = _merged(old.conditions, [*p.scope.conditions, ready(outcome, message)], p)
-        status = NodeUpgradeStatus(found, isinstance(outcome, Done), p.scope.object.metadata.generation)
+        completed = isinstance(outcome, Done) or old.completed
+        status = NodeUpgradeStatus(found, completed, p.scope.object.metadata.generation)
         try:
             written = await p.tools.writer.report(RESOURCE, p.scope.object, status)
         except NotFound:
