@@ -58,7 +58,7 @@ def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(world: Lapt
 def test_what_blocks_a_cluster_stands_on_top(world: LaptopWorld) -> None:
     text = EXAMPLE.split("---")[0].replace("garden", "orchard")
     assert "kind: Cluster" in text
-    world.apply(text, "create", "--wait=false")
+    assert world.apply(text, "create").code == 1  # it says why, so the controller has reported
     told = world.espalier("describe", "cluster", "orchard")
     top = told.out.split("\n\n")[0]
     assert "Ready     False" in top
