@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from espalier.kube.kubeconfig import Kubeconfig
 
 
 @dataclass(frozen=True)
@@ -70,3 +73,9 @@ class Home:
     def create(self) -> None:
         """Make the folder, readable by its owner only."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def port_before(self) -> int:
+        """The port that the world served at when it last ran, 0 before the first time."""
+        if not self.kubeconfig.exists():
+            return 0
+        return urlsplit(Kubeconfig.load([self.kubeconfig]).context().server).port or 0

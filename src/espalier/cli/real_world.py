@@ -11,7 +11,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from espalier import clusters
 from espalier.api.capi import docker
@@ -19,6 +18,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
+from espalier.cli.managing import Managing
 from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -38,7 +38,7 @@ from espalier.local.real.processes import ProgramFailed, supervised
 from espalier.releases import Releases
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import build as build_upgrades
@@ -82,8 +82,7 @@ class RealWorld:
     """A running world of real nodes."""
 
     url: str
-    manager: Manager
-    _managing: asyncio.Task[Ending]
+    managing: Managing
 
     @classmethod
     @asynccontextmanager
@@ -106,7 +105,7 @@ class RealWorld:
             supervisor = await stack.enter_async_context(supervised(folder, clock))
             try:
                 running = await stack.enter_async_context(
-                    control_plane(supervisor, control_plane_at, folder, clock, port=port or port_before(home))
+                    control_plane(supervisor, control_plane_at, folder, clock, port=port or home.port_before())
                 )
                 client = _client(running.kubeconfig.read_bytes())
                 stack.push_async_callback(client.close)
@@ -136,23 +135,19 @@ class RealWorld:
                 releases=releases,
             ):
                 manager.add(controller)
-            managing = asyncio.create_task(manager.run(), name="manager")
-            stack.push_async_callback(_stop, manager, managing)
-            await _leading(manager, managing)
+            managing = Managing.begin(manager)
+            stack.push_async_callback(managing.stop)
+            await managing.leading()
             for resource, tree in manifests.webhook_configurations(f"https://{HOST}:{webhook_port}"):
                 await client.apply(resource, tree)
             await follow_newest(client, releases)
             home.kubeconfig.unlink(missing_ok=True)
             Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig)
-            yield cls(running.url, manager, managing)
+            yield cls(running.url, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
         """Returns when `stop` is set; raises what ended the manager, if that comes first."""
-        waiting = asyncio.create_task(stop.wait())
-        await asyncio.wait([waiting, self._managing], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if self._managing.done():
-            self._managing.result()
+        await self.managing.until_failed_or(stop)
 
 
 async def check(settings: RealSettings, state: State) -> AddressRange:
@@ -177,13 +172,6 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
     if reasons:
         raise Failure("no real nodes here: " + "; ".join(reasons))
     return addresses
-
-
-def port_before(home: Home) -> int:
-    """The port that the world had at its last run, 0 at the first."""
-    if not home.kubeconfig.exists():
-        return 0
-    return urlsplit(Kubeconfig.load([home.kubeconfig]).context().server).port or 0
 
 
 async def _remove_webhooks(client: Client) -> None:
@@ -217,17 +205,3 @@ def _webhooks(client: Client, clock: SystemClock, port: int) -> Webhooks:
 def _client(kubeconfig: bytes) -> Client:
     access = Kubeconfig.parse(kubeconfig).context()
     return Client(HttpTransport(access), field_manager="espalier", user_agent="espalier")
-
-
-async def _leading(manager: Manager, managing: asyncio.Task[Ending]) -> None:
-    """Returns once controllers run; raises what ended the manager before."""
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, managing], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if managing.done():
-        managing.result()
-
-
-async def _stop(manager: Manager, managing: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await asyncio.gather(managing, return_exceptions=True)

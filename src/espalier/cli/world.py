@@ -18,6 +18,7 @@ from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
+from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
@@ -30,7 +31,7 @@ from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import build as build_upgrades
@@ -45,9 +46,7 @@ class World:
 
     url: str
     kubernetes_versions: tuple[str, ...]
-    server: Server
-    manager: Manager
-    _managing: asyncio.Task[Ending]
+    managing: Managing
 
     @classmethod
     @asynccontextmanager
@@ -86,21 +85,17 @@ class World:
             await prepare(client, releases)
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):
                 await client.apply(resource, tree)
-            managing = asyncio.create_task(manager.run(), name="manager")
-            stack.push_async_callback(_stop, manager, managing)
-            await _leading(manager, managing)
+            managing = Managing.begin(manager)
+            stack.push_async_callback(managing.stop)
+            await managing.leading()
             await follow_newest(client, releases)
             # Last: whoever gets an answer finds everything there.
             url = await _serve(stack, server, home, clock, port)
-            yield cls(url, releases.newest().kubernetes_versions, server, manager, managing)
+            yield cls(url, releases.newest().kubernetes_versions, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
         """Returns when `stop` is set; raises what ended the manager, if that comes first."""
-        waiting = asyncio.create_task(stop.wait())
-        await asyncio.wait([waiting, self._managing], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if self._managing.done():
-            self._managing.result()
+        await self.managing.until_failed_or(stop)
 
 
 IN_PROCESS = "https://espalier.internal"
@@ -127,7 +122,7 @@ async def _serve(stack: AsyncExitStack, server: Server, home: Home, clock: Syste
     shell = HttpShell(
         server,
         host=HOST,
-        port=port or _port_before(home),
+        port=port or home.port_before(),
         serving=authority.issue_server("kube-apiserver", names=NAMES, now=clock.now()),
         client_ca=authority.certificate,
     )
@@ -159,23 +154,3 @@ def _authority(home: Home, clock: SystemClock) -> Authority:
     key.touch(mode=0o600)
     key.write_bytes(authority.key)
     return authority
-
-
-def _port_before(home: Home) -> int:
-    if not home.kubeconfig.exists():
-        return 0
-    return urlsplit(Kubeconfig.load([home.kubeconfig]).context().server).port or 0
-
-
-async def _leading(manager: Manager, managing: asyncio.Task[Ending]) -> None:
-    """Returns once controllers run; raises what ended the manager before."""
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, managing], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if managing.done():
-        managing.result()
-
-
-async def _stop(manager: Manager, managing: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await asyncio.gather(managing, return_exceptions=True)
