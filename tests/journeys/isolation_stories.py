@@ -24,6 +24,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters import Isolation, drift, names, plan
+from espalier.clusters.gate import OPENED
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.layers.pieces import changed
 from espalier.clusters.observe import WRITTEN, Observer
@@ -224,14 +225,18 @@ def a_change_without_a_mark() -> Story:
 
 def a_change_that_generations_hide() -> Story:
     """What deletion and re-creation, sums that stay equal, or an edited status come to."""
+    marks: list[str | None] = []
 
     async def before(world: AccountedClusters) -> None:
+        marks.append(await mark(world))
         await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         present = await world.client.get(Cluster.resource, "garden", NAMESPACE)
         await set_status(world, {"observedGeneration": present.metadata.generation, "childrenObservedGeneration": 1})
 
     async def after(world: AccountedClusters) -> None:
-        await world.until(lambda cluster: cluster.status.phase == "Upgrading")
+        await world.until(
+            lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] not in (OPENED, *marks), seconds=30
+        )
         await world.until(lambda cluster: bool(cluster.status.ready) and cluster.status.phase == "Running")
         assert len(await world.nodes()) == 4
 
