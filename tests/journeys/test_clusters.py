@@ -291,6 +291,27 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
     journey(story)
 
 
+def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
+    """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            held = {"metadata": {"finalizers": ["example.com/held"]}}
+            secret = ("garden-ca", SYSTEM_NAMESPACE)
+            await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
+            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+            waiting = "waiting for Secret garden-ca to be gone"
+            await world.until(lambda cluster: any(waiting in one.message for one in cluster.status.conditions))
+            held["metadata"]["finalizers"] = []
+            await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
+            async with asyncio.timeout(5):
+                await world.until_gone()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
 def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
     async def story(world: ManagedLaptop) -> None:
         theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE}, "spec": {"paused": True}}
