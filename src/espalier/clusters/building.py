@@ -10,7 +10,6 @@ from espalier.clusters.admission import Admission
 from espalier.clusters.design import Provider
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.looks import Looks
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
 from espalier.clusters.render import PROVIDERS
@@ -18,6 +17,7 @@ from espalier.clusters.resting import Rests
 from espalier.clusters.writing import Writer
 from espalier.releases import Releases
 from espalier.runtime.controller import RESYNC
+from espalier.runtime.errands import Errands
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
@@ -46,9 +46,9 @@ def build(
         manager.caches, releases, manager.options, providers=providers, isolation=isolation, layers=layers
     )
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
-    looks = Looks(remotes)
-    manager.add(looks)
-    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, looks, Rests(), copies_kubeconfigs)
+    errands = Errands(remotes)
+    manager.add(errands)
+    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, errands, Rests(), copies_kubeconfigs)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if webhooks is not None:
         Admission(observer).serve(webhooks)

@@ -34,7 +34,7 @@ def controller(
     reconciler = Reconciler(tools)
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
     tools.observer.watched_by(made)
-    tools.looks.when_done = made.enqueue
+    tools.errands.when_done = made.enqueue
     tools.rests.when_over = made.enqueue
     return made
 
@@ -53,7 +53,7 @@ class Reconciler:
             return Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
         if scope is None:
             self._tools.remotes.drop(key)
-            self._tools.looks.forget(key)
+            self._tools.errands.forget(key)
             return Done()
         p = Pass(self._tools, scope)
         outcome = await self._act(p)

@@ -15,6 +15,9 @@ FIELD_MANAGER = "eks-a-controller"
 CNI_ANNOTATION = f"{GROUP}/cni"
 """On the Cluster of Cluster API: which CNI, with what content, was installed in the workload cluster."""
 
+UNFINISHED = "unfinished"
+"""In place of the content of a CNI: another was installed before, and objects of either may be there."""
+
 KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
 """On the Cluster: a digest of the kubeconfig whose copy lies beside it."""
 

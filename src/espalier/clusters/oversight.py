@@ -5,20 +5,29 @@ The gate stays closed over it: nothing was asked for, and a pass that ends half-
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
-from espalier.clusters import cni, drift, names, synced
+from espalier.clusters import cni, drift, names, synced, workload
 from espalier.clusters.drift import Drift, InstalledCNI
 from espalier.clusters.gate import Isolation
-from espalier.clusters.looks import Answer, Question
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import KubeError
+from espalier.runtime.errands import Failed
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
 
 NOT_CORRECTED = "DriftNotCorrected"
+
+
+class Answer(NamedTuple):
+    """What was seen in a workload cluster."""
+
+    drifts: Sequence[Drift] = ()
+    failure: str = ""
+    """Why nothing could be seen: the name of an error, whose text may be another each time it is written."""
 
 
 async def oversee(p: Pass) -> Outcome:
@@ -29,20 +38,25 @@ async def oversee(p: Pass) -> Outcome:
     manifests = [] if scope.leaves_cni_alone or scope.design is None else cni.objects(scope.design)
     answer = await _look(p, manifests)
     if answer is None:
-        return Done()
+        return Done()  # the pass comes again for it
     wish = drift.policy(scope.cluster.metadata.annotations)
     found = _found(p, manifests, answer)
     wanted = drift.correctable(found, wish)
     if wanted and p.tools.rests.is_resting(scope.key):
         wanted = []
-    refusals, corrected = await _correct(p, wanted)
+    refusals = await _correct_machinery(p, wanted)
+    in_workload = await _correct_in_workload(p, wanted)
+    is_done = in_workload is not None
+    refusals |= in_workload or {}
+    corrected = [one for one in wanted if one.what not in refusals and (is_done or not _is_in_workload(one))]
     if corrected:
         p.tools.rests.rest(scope.key)
         p.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
         p.look_again()
         left = tuple(one for one in answer.drifts if one not in corrected)
         found = _found(p, manifests, Answer(left, answer.failure))
-    p.synced = synced.seen(p.scope, found, answer.failure, refusals)
+    if is_done or refusals:
+        p.synced = synced.seen(p.scope, found, answer.failure, refusals)
     if refusals:
         return Fault(NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()
@@ -56,9 +70,13 @@ async def _look(p: Pass, manifests: list[Manifest]) -> Answer | None:
     if scope.machinery.kubeconfig is None:
         return Answer(failure="no kubeconfig")
     wish = scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, "")
-    return await p.tools.looks.ask(
-        scope.key, Question(manifests, cni.mark(manifests), scope.machinery.kubeconfig, wish)
-    )
+    match await p.tools.errands.send(scope.key, workload.look(manifests, wish, scope.machinery.kubeconfig)):
+        case Failed(error):
+            return Answer(failure=type(error).__name__)
+        case None:
+            return None
+        case drifts:
+            return Answer(drifts)
 
 
 def _found(p: Pass, manifests: list[Manifest], answer: Answer) -> list[Drift]:
@@ -69,18 +87,36 @@ def _found(p: Pass, manifests: list[Manifest], answer: Answer) -> list[Drift]:
     return [*drift.of_machinery(design, machinery, installed), *answer.drifts]
 
 
-async def _correct(p: Pass, drifts: Iterable[Drift]) -> tuple[dict[str, str], list[Drift]]:
-    """Bring back each: what could not be, with the reasons, and what was."""
+def _is_in_workload(one: Drift) -> bool:
+    return isinstance(one.remedy, Manifest)
+
+
+async def _correct_machinery(p: Pass, drifts: Iterable[Drift]) -> dict[str, str]:
+    """Bring back what is in this cluster: what could not be, with the reasons."""
     refusals: dict[str, str] = {}
-    corrected = []
     for one in drifts:
         try:
             await _bring_back(p, one)
         except (KubeError, ValueError) as error:
             refusals[one.what] = fault_of(error).message
-        else:
-            corrected.append(one)
-    return refusals, corrected
+    return refusals
+
+
+async def _correct_in_workload(p: Pass, drifts: Iterable[Drift]) -> dict[str, str] | None:
+    """Bring back what is in the workload cluster: what could not be. None when the pass comes again for it."""
+    manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
+    kubeconfig = p.scope.machinery.kubeconfig
+    if not manifests or kubeconfig is None:
+        return {}
+    match await p.tools.errands.send(p.scope.key, workload.correct(manifests, kubeconfig)):
+        case Failed(workload.NotCorrected() as error):
+            return {what: fault_of(why).message for what, why in error.refusals.items()}
+        case Failed(error):
+            return {what: fault_of(error).message for what, _ in manifests}
+        case None:
+            return None
+        case _:
+            return {}
 
 
 async def _bring_back(p: Pass, one: Drift) -> None:
@@ -92,7 +128,3 @@ async def _bring_back(p: Pass, one: Drift) -> None:
             await writer.remove(removal)
         case InstalledCNI(mark) if machinery.cluster_object is not None:
             await writer.annotate(capi.Cluster.resource, machinery.cluster_object, names.CNI_ANNOTATION, mark)
-        case Manifest() as manifest if machinery.kubeconfig is not None:
-            p.tools.looks.forget(p.scope.key)
-            client = p.tools.remotes.get(p.scope.key, machinery.kubeconfig)
-            await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)

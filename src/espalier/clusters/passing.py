@@ -9,13 +9,13 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.clusters import gate, names, plan
-from espalier.clusters.looks import Looks
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.resting import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
 from espalier.runtime.clock import Clock
+from espalier.runtime.errands import Errands
 from espalier.runtime.events import EventType, Recorder
 from espalier.runtime.remote import RemoteClients
 
@@ -29,7 +29,7 @@ class Tools:
     remotes: RemoteClients
     recorder: Recorder
     clock: Clock
-    looks: Looks
+    errands: Errands
     rests: Rests
     copies_kubeconfigs: bool = True
     """Whether a copy of each kubeconfig lies beside its Cluster."""

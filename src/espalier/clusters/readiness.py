@@ -52,6 +52,8 @@ BEREFT = (
     f"{names.GATE_ANNOTATION} to have the cluster made anew"
 )
 
+CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
+
 _NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
 
 
@@ -152,7 +154,7 @@ def _cni_configured(scope: Scope) -> Condition:
         if not scope.machinery.is_available:
             message = "the CNI is installed once the control plane is available"
             return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
-        return _condition(type_, "False", CNI_INSTALLATION, "the CNI is being installed in the workload cluster")
+        return _condition(type_, "False", CNI_INSTALLATION, CNI_IS_BEING_INSTALLED)
     if scope.leaves_cni_alone:
         message = "the CNI was installed once and is left alone (skipUpgrade)"
         return _condition(type_, "False", SKIPPED_CNI, message)

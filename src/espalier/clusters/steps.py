@@ -12,15 +12,16 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, in_place, names, plan, readiness
+from espalier.clusters import cni, in_place, names, plan, readiness, workload
 from espalier.clusters.design import Design
 from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import problem
-from espalier.kube.errors import Conflict, KubeError, Unreachable
+from espalier.kube.errors import Conflict, Unreachable
 from espalier.runtime import owners
+from espalier.runtime.errands import Failed
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
@@ -140,7 +141,10 @@ async def await_control_plane(p: Pass) -> Outcome:
 
 
 async def install_cni(p: Pass) -> Outcome:
-    """The workload cluster has the CNI. Asked of it only when that is another than it was given last."""
+    """The workload cluster has the CNI. Asked of it only when that is another than it was given last.
+
+    A change is noted before it begins: who takes it back half-way has neither the one nor the other.
+    """
     scope = p.scope
     installed = scope.machinery.installed_cni
     cluster = scope.machinery.cluster_object
@@ -150,16 +154,22 @@ async def install_cni(p: Pass) -> Outcome:
     if content is None:
         secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
         return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
-    try:
-        client = p.tools.remotes.get(scope.key, content)
-        await p.open_gate()
-        for manifest in cni.objects(_design(p)):
-            await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
-    except (KubeError, ValueError) as error:
-        reason = names.WORKLOAD_CLUSTER_UNREACHABLE if isinstance(error, Unreachable) else readiness.CNI_INSTALLATION
-        return Fault(reason, f"the CNI could not be installed in the workload cluster: {error}")
+    await p.open_gate()
+    name = scope.wanted_cni.rpartition("-")[0]
+    if installed and installed != f"{name}-{names.UNFINISHED}":
+        await p.tools.writer.annotate(
+            capi.Cluster.resource, cluster, names.CNI_ANNOTATION, f"{name}-{names.UNFINISHED}"
+        )
+        p.look_again()
+    match await p.tools.errands.send(scope.key, workload.install(cni.objects(_design(p)), content)):
+        case Failed(error):
+            unreachable = isinstance(error, Unreachable)
+            reason = names.WORKLOAD_CLUSTER_UNREACHABLE if unreachable else readiness.CNI_INSTALLATION
+            return Fault(reason, f"the CNI could not be installed in the workload cluster: {error}")
+        case None:
+            return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
     await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
-    p.event("Normal", "CNIInstalled", f"{scope.wanted_cni.rpartition('-')[0]} was applied to the workload cluster")
+    p.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
     p.look_again()
     return Continue()
 

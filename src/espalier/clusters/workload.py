@@ -1,0 +1,80 @@
+"""What is done in workload clusters: they are looked at, and given the CNI. All are errands: no pass waits there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.clusters import cni, drift, names
+from espalier.clusters.drift import Drift
+from espalier.clusters.rendered import Manifest
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError, NotFound, Unreachable
+from espalier.kube.objects import Object
+from espalier.runtime.errands import Errand
+
+
+class NotCorrected(KubeError):
+    """Some of the drift could not be brought back."""
+
+    def __init__(self, refusals: dict[str, Exception]) -> None:
+        super().__init__("; ".join(f"{what}: {why}" for what, why in refusals.items()))
+        self.refusals = refusals
+        """What, and why not."""
+
+
+def look(manifests: Sequence[Manifest], wish: str, kubeconfig: bytes) -> Errand[list[Drift]]:
+    """See where a workload cluster differs from what was installed. No watch stands there; it is asked for.
+
+    `wish` is what is to be done about drift: who changes that wants to know at once.
+    """
+
+    async def run(client: Client) -> list[Drift]:
+        live = [await _read(client, manifest) for manifest in manifests]
+        return drift.of_manifests(manifests, live)
+
+    return Errand("look at", (cni.mark(manifests), wish), kubeconfig, run)
+
+
+def install(manifests: Sequence[Manifest], kubeconfig: bytes) -> Errand[bool]:
+    """Apply all objects of the CNI, in their order, up to the first that is refused."""
+
+    async def run(client: Client) -> bool:
+        for manifest in manifests:
+            await _apply(client, manifest)
+        return True
+
+    return Errand("install in", cni.mark(manifests), kubeconfig, run, writes=True)
+
+
+def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> Errand[bool]:
+    """Bring back each object, whatever becomes of the others. Fails with `NotCorrected`, which says of which and why.
+
+    `manifests` are given with what they are called.
+    """
+
+    async def run(client: Client) -> bool:
+        refusals: dict[str, Exception] = {}
+        for what, manifest in manifests:
+            try:
+                await _apply(client, manifest)
+            except Unreachable:
+                raise
+            except KubeError as error:
+                refusals[what] = error
+        if refusals:
+            raise NotCorrected(refusals)
+        return True
+
+    return Errand("correct", cni.mark([manifest for _, manifest in manifests]), kubeconfig, run, writes=True)
+
+
+async def _apply(client: Client, manifest: Manifest) -> None:
+    await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
+
+
+async def _read(client: Client, manifest: Manifest) -> Object | None:
+    metadata = manifest.body["metadata"]
+    try:
+        return await client.get(manifest.resource, metadata["name"], metadata.get("namespace"))
+    except NotFound:
+        return None

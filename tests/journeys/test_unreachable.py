@@ -1,0 +1,185 @@
+"""API servers of workload clusters that take connections and never answer: whoever waits for them, others do not."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, CORE_EVENT
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.resource import Key
+from espalier.clusters import gate, names, readiness
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Unreachable
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.connecting import LaptopTransport
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+MANY = [Key(NAMESPACE, f"mute-{number:02}") for number in range(30)]
+QUICK = Key(NAMESPACE, "quick")
+
+
+class Mute:
+    """Whether workload clusters that are met now answer. Those met before stay as they were until it is over."""
+
+    def __init__(self) -> None:
+        self.spreads = True
+        self.over = False
+        self.last = ""
+        """The object whose write is still answered before it begins, and all that comes before."""
+
+    def wrap(self, transport: Transport) -> Transport:
+        if self.spreads and isinstance(transport, LaptopTransport):
+            return MuteTransport(transport, self)
+        return transport
+
+
+class MuteTransport:
+    """A connection that is taken, and then nothing."""
+
+    def __init__(self, transport: Transport, mute: Mute) -> None:
+        self._transport = transport
+        self._mute = mute
+
+    async def request(self, request: Request) -> Response:
+        if self._mute.last:
+            if request.method == "PATCH" and request.path.endswith(self._mute.last):
+                self._mute.last = ""
+        elif not self._mute.over:
+            await asyncio.sleep(request.timeout or 30)
+            raise Unreachable(f"no answer within {request.timeout:g} seconds")
+        return await self._transport.request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+async def seconds_to_ready(world: ManagedLaptop, key: Key) -> float:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await world.apply(name=key.name)
+    await world.until_ready(key)
+    return loop.time() - began
+
+
+async def stored(world: ManagedLaptop, key: Key) -> Cluster:
+    return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+
+
+@pytest.mark.parametrize("later", [1.5, 20.0, 100.0])
+def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer(later: float) -> None:
+    async def main(simulation: Simulation) -> None:
+        mute = Mute()
+        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+            for key in MANY:
+                await world.apply(name=key.name)
+            await asyncio.sleep(later)
+            mute.spreads = False
+            assert await seconds_to_ready(world, QUICK) < 5
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> None:
+    async def main(simulation: Simulation) -> None:
+        mute = Mute()
+        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+            key = MANY[0]
+            await world.apply(name=key.name)
+
+            def says_why(cluster: Cluster) -> bool:
+                return any(
+                    one.type == names.READY and one.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+                    for one in cluster.status.conditions
+                )
+
+            cluster = await world.until(says_why, key, seconds=60)
+            ready = next(one for one in cluster.status.conditions if one.type == names.READY)
+            assert ready.message == (
+                "the CNI could not be installed in the workload cluster: no answer within 30 seconds"
+            )
+            written = world.written()
+            await asyncio.sleep(600)
+            assert world.written() == written, "told once, however often it is tried"
+            cluster = await stored(world, key)
+            assert says_why(cluster)
+            assert cluster.metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
+            mute.over = True
+            await world.until_ready(key)
+            cni = next(
+                one for one in (await stored(world, key)).status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED
+            )
+            assert (cni.status, cni.reason) != ("False", readiness.CNI_INSTALLATION)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() -> None:
+    """Nor is the gate closed while the objects of the change may still be written."""
+
+    async def main(simulation: Simulation) -> None:
+        mute = Mute()
+        mute.over = True
+        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+            await world.apply("docker-cilium.yaml", name=GARDEN.name)
+            await world.until_ready()
+            workload = await world.workload()
+
+            async def policy() -> str:
+                found = await workload.get(CONFIG_MAP, "cilium-config", "kube-system")
+                return str(found.tree["data"]["enable-policy"])
+
+            mute.over, mute.last = False, "cilium-config"
+            await world.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": "always"}}})
+            await asyncio.sleep(5)
+            assert await policy() == "always"
+            await world.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": None}}})
+            await asyncio.sleep(5)
+            assert (await stored(world, GARDEN)).metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
+            mute.over = True
+            await world.until_ready()
+            assert await policy() == "default"
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+class SlowTransport(MuteTransport):
+    """An API server that takes longer than any pass waits for it."""
+
+    async def request(self, request: Request) -> Response:
+        await asyncio.sleep(1)
+        return await self._transport.request(request)
+
+
+def test_a_cluster_that_answers_slowly_is_installed_and_brought_back_as_any_other() -> None:
+    async def main(simulation: Simulation) -> None:
+        def slow(transport: Transport) -> Transport:
+            return SlowTransport(transport, Mute()) if isinstance(transport, LaptopTransport) else transport
+
+        async with managed_laptop(simulation.clock, wrap=slow) as world:
+            await world.apply()
+            await world.until_ready()
+            workload = await world.workload()
+            await workload.delete(CLUSTER_ROLE, "kindnet")
+            correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await world.client.patch(
+                Cluster.resource, GARDEN.name, GARDEN.namespace, patch=correct, type=PatchType.MERGE
+            )
+            await asyncio.sleep(120)
+            assert (await workload.get(CLUSTER_ROLE, "kindnet")).tree["rules"]
+            synced = next(one for one in (await stored(world, GARDEN)).status.conditions if one.type == names.SYNCED)
+            assert synced.status == "True"
+            events = (await world.client.list(CORE_EVENT, GARDEN.namespace)).items
+            told = [event.tree["message"] for event in events if event.tree["reason"] == "DriftCorrected"]
+            assert told == ["ClusterRole kindnet of the workload cluster is missing"]
+
+    run(main, epoch=EPOCH, seed=1)
