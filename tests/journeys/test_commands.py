@@ -106,3 +106,30 @@ def test_completion_knows_the_commands(shell: str, tmp_path: Path) -> None:
     assert told.code == 0
     assert "upgrade" in told.out
     assert "kubeconfig" in told.out
+
+
+@pytest.mark.parametrize("verb", ["create", "upgrade"])
+@pytest.mark.parametrize(
+    ("manager", "said"),
+    [
+        ("laptop", 'spec.managementCluster.name: cluster "laptop" manages itself'),
+        (None, 'spec.managementCluster.name: cluster "laptop" manages itself'),
+        ("shed", "cluster default/laptop manages itself"),
+    ],
+)
+def test_what_can_not_be_done_for_a_self_managed_cluster_is_said_and_nothing_is_written(
+    world: LaptopWorld, verb: str, manager: str | None, said: str
+) -> None:
+    live = ("get", "clusters", "laptop", "-o", "json")
+    before = world.espalier(*live).out
+    tree = json.loads(before)
+    tree["metadata"] = {"name": "laptop", "namespace": "default", "annotations": tree["metadata"]["annotations"]}
+    tree["spec"] |= {"kubernetesVersion": "1.37", "managementCluster": {"name": manager} if manager else None}
+    told = world.apply(json.dumps(tree), verb, "--timeout", "20s")
+    assert told.code == 1, told.err
+    if (verb, manager) == ("create", "shed"):
+        said = "cluster default/laptop exists already"
+    else:
+        assert "espalier up" in told.err
+    assert said in " ".join(told.err.split())
+    assert world.espalier(*live).out == before

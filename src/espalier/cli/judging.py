@@ -14,16 +14,19 @@ import msgspec
 
 from espalier.api import eksa
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import Document, ManifestError
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.api.schema import Violation
 from espalier.cli.failures import Failure
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.rules import content
-from espalier.clusters.scope import is_self_managed
+from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object
 from espalier.releases import Releases, install
 from espalier.runtime.snapshot import Snapshot
 
@@ -41,6 +44,30 @@ async def install_releases(client: Client, releases: Releases | None = None) -> 
             await install(client, wanted)
     except (Forbidden, NotFound):
         return
+
+
+_SELF_MANAGED = (
+    "espalier creates and upgrades only clusters that another cluster manages. A laptop's management cluster gets the "
+    "release of the espalier that serves it: `espalier down`, then `espalier up` with the new one. Any other is "
+    "upgraded by what made it, and its manager with `espalier manifests`"
+)
+
+
+def check_managed(cluster: Document) -> None:
+    """A manifest is of a cluster that another one manages. Raises `ManifestError` that says what to do instead."""
+    name = str(((cluster.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or "")
+    if name in ("", cluster.name):
+        message = f'cluster "{cluster.name}" manages itself, and {_SELF_MANAGED}'
+        allowed = "the name of another cluster, which is to manage this one"
+        raise ManifestError(
+            [cluster.problem(Violation("spec.managementCluster.name", name or "nothing", allowed, message))]
+        )
+
+
+def check_is_managed(existing: Object) -> None:
+    """A cluster that is there is managed by another one. Raises `Failure` that says what to do instead."""
+    if is_self_managed(read(existing)):
+        raise Failure(f"cluster {existing.key} manages itself, whatever the manifest says, and {_SELF_MANAGED}")
 
 
 async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]], releases: Path | None = None) -> None:

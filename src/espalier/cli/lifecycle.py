@@ -136,13 +136,17 @@ async def _push(
 
     output.check_format(format_)
     found = documents.read(files)
-    tree, own = documents.cluster_of(found).tree, chosen_release.own_version()
-    chosen_release.check(documents.cluster_of(found), own)
+    document, own = documents.cluster_of(found), chosen_release.own_version()
+    tree = document.tree
+    judging.check_managed(document)
+    chosen_release.check(document, own)
     async with connection.connect(flag) as connected:
         client = connected.client
         prepared = documents.in_namespace(found, connected.namespace)
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         existing = await _expect(client, key, creating=creating)
+        if existing is not None:
+            judging.check_is_managed(existing)
         with Progress() as progress:
             if chosen_release.choose(tree, existing, own):
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")

@@ -238,7 +238,9 @@ def test_a_self_managed_cluster_is_refused_with_what_to_do_instead() -> None:
     for edits in ({SPEC + "managementCluster": {"name": "garden"}}, {SPEC + "managementCluster": None}):
         response = ask(edited(edits))
         assert not response.allowed
-        assert "espalier upgrade cluster" in response.message
+        assert "spec.managementCluster.name: a self-managed cluster" in response.message
+        assert "name the cluster that manages it" in response.message
+        assert "espalier upgrade" not in response.message, "which can't do it either"
 
 
 def test_the_record_of_the_management_cluster_is_accepted_paused_and_never_unpaused() -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
+from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.schema import Violation
 from espalier.clusters.design import group_name
@@ -19,8 +20,8 @@ from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
-    "through the API, for its own controllers would be taken away while they work: "
-    'use "espalier upgrade cluster -f FILE", or name the cluster that manages it in spec.managementCluster.name'
+    "through the API, for its own controllers would be taken away while they work: name the cluster that manages it, "
+    f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is looked after elsewhere"
 )
 
 Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
