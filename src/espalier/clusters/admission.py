@@ -117,6 +117,7 @@ class Admission:
             back = way_back(self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)))
             yield from changes.kubernetes(old.spec, new, back)
         if not is_self_managed(new):
+            yield from _management_violations(old, new, management)
             yield from self._bundles_violations(new)
 
     def _content_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
@@ -153,6 +154,17 @@ class Admission:
             if group.kubernetes_version and group.kubernetes_version not in there:
                 field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
+
+
+def _management_violations(
+    old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
+) -> Iterable[Violation]:
+    """A workload cluster manages no others; one that is not there may come. A name that stays is not judged again."""
+    name = new.spec.management_cluster.name
+    stays = old is not None and old.spec.management_cluster.name == name
+    if management is not None and not stays and not is_self_managed(management):
+        allowed = management.spec.management_cluster.name
+        yield Violation("spec.managementCluster.name", name, allowed, messages.manages_nobody(name))
 
 
 def validate_release(request: AdmissionRequest) -> AdmissionResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from espalier.clusters import names
-from espalier.clusters.rules import content
+from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import kubernetes_versions
 
@@ -58,7 +58,7 @@ def _management(scope: Scope) -> Problem | None:
     if not is_self_managed(scope.management):
         return Problem(
             names.MANAGEMENT_CLUSTER_REF_INVALID,
-            f'spec.managementCluster.name: Cluster "{name}" is not self-managed, so it can\'t manage others',
+            f"spec.managementCluster.name: {messages.manages_nobody(name)}",
         )
     return None
 

@@ -358,3 +358,17 @@ def test_gitops_of_its_own_is_refused(theirs: Tree | None, ours: Tree, found: st
 def test_a_reference_to_gitops_that_stays_is_not_judged_again() -> None:
     old = edited({SPEC + "gitOpsRef": FLUX})
     assert ask(edited({SPEC + "kubernetesVersion": "1.36"}, old), old, laptop()).allowed
+
+
+def test_a_workload_cluster_manages_no_other() -> None:
+    field = SPEC + "managementCluster.name"
+    orchard = garden("orchard")
+    refused = ask(edited({field: "orchard"}), None, orchard).message
+    assert refused == (
+        'Cluster "garden" is refused: spec.managementCluster.name: Cluster "orchard" is not self-managed, so it can\'t '
+        "manage others; name the cluster that manages it; found orchard; allowed: laptop"
+    )
+    assert "found orchard; allowed: laptop" in ask(edited({field: "orchard"}), paused(garden()), orchard).message
+    assert ask(edited({field: "nobody"})).allowed, "which may come yet"
+    stored = edited({field: "orchard"})
+    assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"

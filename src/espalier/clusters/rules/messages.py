@@ -10,6 +10,12 @@ NO_VERSION = (
     "the management cluster names no release that this cluster could get (it still has spec.bundlesRef); name one"
 )
 
+
+def manages_nobody(name: str) -> str:
+    """A workload cluster in the place of a management cluster."""
+    return f'Cluster "{name}" is not self-managed, so it can\'t manage others; name the cluster that manages it'
+
+
 # eksaVersion.
 UNKNOWN_RELEASE = (
     "there is no EKSARelease of this version in the management cluster; choose one of those, or add it with "
