@@ -1,12 +1,15 @@
-"""What is installed on a management cluster for a manager of some namespaces."""
+"""What is installed on a management cluster: the manager, its rights, and what asks it."""
 
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
+from espalier.cli.main import program
 from tests.support.audit import grants
 
 
@@ -39,3 +42,72 @@ def test_namespaces_are_named_by_comma_or_one_by_one() -> None:
     assert flags.namespaces(["a,b", "c", "a"]) == ("a", "b", "c")
     with pytest.raises(Usage, match="found 'Team_A', allowed are names of namespaces"):
         flags.namespaces(["Team_A"])
+
+
+IMAGE = "registry.example.com/espalier:v0.26.0"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *flags_: str) -> dict[str, Tree]:
+    """What the command prints, by kind, where there is one of it in the namespace of the system."""
+    command, bound, _ = program(["manifests"]).parse_args(["manifests", "--image", IMAGE, *flags_])
+    command(*bound.args, **bound.kwargs)
+    trees = list(yaml.safe_load_all(capsys.readouterr().out))
+    return {tree["kind"]: tree for tree in trees if tree["metadata"].get("namespace") == SYSTEM_NAMESPACE}
+
+
+def test_the_manager_runs_in_one_container_that_may_do_nothing_to_its_node(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys)
+    spec = found["Deployment"]["spec"]
+    pod = spec["template"]["spec"]
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    assert pod["serviceAccountName"] == found["ServiceAccount"]["metadata"]["name"]
+    (container,) = pod["containers"]
+    assert container["image"] == IMAGE
+    assert container["securityContext"] == {
+        "runAsNonRoot": True,
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert not any(pod.get(field) for field in ("hostNetwork", "hostPID", "hostIPC"))
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]} == {"temporary": "/tmp"}
+    assert volumes["temporary"].keys() == {"name", "emptyDir"}
+
+
+def test_the_manager_serves_what_probes_and_webhooks_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys)
+    pod = found["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    _, bound, _ = program(container["args"]).parse_args(container["args"])
+    asked = bound.arguments
+    assert asked["webhook_address"] == f":{ports['webhooks']}"
+    assert asked["health_address"] == f":{ports['health']}"
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
+    assert probes == {
+        "liveness": {"path": "/healthz", "port": "health"},
+        "readiness": {"path": "/readyz", "port": "health"},
+    }
+    service = found["Service"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    (port,) = service["spec"]["ports"]
+    assert port["targetPort"] in ports
+    for _, tree in manifests.webhook_configurations():
+        for hook in tree["webhooks"]:
+            reference = hook["clientConfig"]["service"]
+            assert (reference["name"], reference["namespace"], reference["port"]) == (
+                service["metadata"]["name"],
+                service["metadata"]["namespace"],
+                port["port"],
+            )
+    names = manifests.SERVICE_NAMES.split(",")
+    assert f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc" in names
+
+
+def test_the_manager_watches_the_namespaces_of_its_rights_and_no_others(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, expected in (([], ()), (["--namespace", "team-a,team-b"], ("team-a", "team-b"))):
+        (container,) = printed(capsys, *given)["Deployment"]["spec"]["template"]["spec"]["containers"]
+        _, bound, _ = program(container["args"]).parse_args(container["args"])
+        assert flags.namespaces(bound.arguments.get("namespace", ())) == expected
