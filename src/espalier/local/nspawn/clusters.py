@@ -63,7 +63,7 @@ class InfrastructureClusters:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
         try:
-            endpoint = self._reserve(found, owner.decode(Cluster))
+            endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
             await site.bridge.ensure()
             await self._registry.start()
             await self._balance()
@@ -83,10 +83,9 @@ class InfrastructureClusters:
         cluster = Key(found.namespace, found.metadata.labels.get(names.CLUSTER, found.name))
         return [record for record in self._site.state.nodes() if record.cluster_key == cluster]
 
-    def _reserve(self, found: Object, cluster: Cluster) -> EndpointRecord:
+    def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
         """The address of the control plane: written down at the first pass, or as the spec has it already."""
         state, bridge = self._site.state, self._site.bridge
-        recorded = state.network() or NetworkRecord(bridge.name, str(bridge.range.network))
         uid = found.metadata.uid
         for endpoint in recorded.endpoints:
             if endpoint.uid == uid:
