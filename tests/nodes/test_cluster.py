@@ -14,7 +14,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.real_world import RealLaptop, Tree, made, real_laptop, why_not
 
 MISSING = why_not("1.35.4")
-UPGRADED = why_not("1.35.4", "1.36.3")
+UPGRADED = why_not("1.34.4", "1.35.4")
 MANY = why_not("1.35.4", watchers=256)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -43,9 +43,9 @@ async def test_a_world_that_is_killed_while_it_makes_a_cluster_goes_on_and_finis
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
 async def test_a_world_that_is_killed_while_it_upgrades_goes_on_and_the_service_answers(home: Path) -> None:
     async with real_laptop(home) as laptop:
-        workload = await ready_garden(laptop, count=2)
+        workload = await ready_garden(laptop, kubernetes="1.34", version="v1.34.4")
         async with asked_throughout(laptop):
-            await laptop.apply(manifest(2, kubernetes="1.36"))
+            await laptop.apply(manifest(2, kubernetes="1.35"))
             await laptop.until("dockermachines", is_bootstrapping)
             await laptop.kill()  # while the second control plane machine joins
             await laptop.up()
@@ -53,7 +53,7 @@ async def test_a_world_that_is_killed_while_it_upgrades_goes_on_and_the_service_
             await laptop.kill()  # while the first worker is drained
             await laptop.up()
             await laptop.ready("garden")
-            await use.has_nodes(workload, control_planes=1, workers=2, version="v1.36.3")
+            await use.has_nodes(workload, control_planes=1, workers=2)
             await use.carries_pods(workload)
 
 
@@ -76,12 +76,12 @@ async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(ho
         assert await use.etcd_members(workload) == 3
 
 
-async def ready_garden(laptop: RealLaptop, *, count: int) -> Kubectl:
-    """A cluster in which the Service of `use` answers."""
-    await laptop.apply(manifest(count))
+async def ready_garden(laptop: RealLaptop, *, kubernetes: str, version: str) -> Kubectl:
+    """A cluster of two workers in which the Service of `use` answers."""
+    await laptop.apply(manifest(2, kubernetes=kubernetes))
     await laptop.ready("garden")
     workload = await laptop.workload("garden")
-    await use.has_nodes(workload, control_planes=1, workers=count)
+    await use.has_nodes(workload, control_planes=1, workers=2, version=version)
     await use.carries_pods(workload)
     await use.answers_by_name_across_nodes(workload)
     return workload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,14 @@ runcmd:
 - echo success > /run/cluster-api/bootstrap-success.complete
 """
 CILIUM = Path(__file__).parents[2] / "examples" / "docker-cilium.yaml"
+ONLY_V2 = """\
+set -e
+mount --make-rprivate /
+umount --lazy /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+exec "$@"
+"""
+"""Runs a command where only cgroup v2 is mounted; the machine's other mounts stay as they are."""
 BAD = b"#cloud-config\nruncmd:\n- echo watering; echo the well is dry >&2; exit 3\n"
 
 
@@ -200,6 +209,17 @@ async def test_a_world_is_taken_away_without_its_provider(tmp_path: Path, before
     assert processes.identify(running.init.pid) == running.init
     await remove_everything(State(tmp_path / "nodes"))
     assert footprint(tmp_path) == before
+
+
+async def test_nodes_live_on_a_machine_that_has_cgroup_v2_alone() -> None:
+    story = "test_a_machine_becomes_a_node_and_leaves_nothing_when_it_goes"
+    process = await asyncio.create_subprocess_exec(
+        *("unshare", "--mount", "sh", "-c", ONLY_V2, "sh", sys.executable, "-m", "pytest", f"{__file__}::{story}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert "1 passed" in said.decode(), said.decode()
 
 
 async def test_a_second_world_is_told_of_the_first_and_changes_nothing_of_it(tmp_path: Path, before: Footprint) -> None:
