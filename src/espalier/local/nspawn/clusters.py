@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from espalier.api.capi.cluster import Cluster, Endpoint
@@ -16,7 +18,7 @@ from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front
 from espalier.local.nspawn.commands import CommandFailed
 from espalier.local.nspawn.network import RangeInUse
-from espalier.local.nspawn.registry import Registry
+from espalier.local.nspawn.offering import Offering
 from espalier.local.nspawn.site import Site
 from espalier.local.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -39,10 +41,10 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, site: Site, balancing: Balancing, registry: Registry) -> None:
+    def __init__(self, site: Site, balancing: Balancing, offering: Offering) -> None:
         self._site = site
         self._balancing = balancing
-        self._registry = registry
+        self._offering = offering
 
     async def reconcile(self, key: Key) -> Outcome:
         """Give one cluster its address, keep it served, and keep its pods connected."""
@@ -65,7 +67,7 @@ class InfrastructureClusters:
         try:
             endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
             await site.bridge.ensure()
-            await self._registry.start()
+            await self._offering.offer(await asyncio.to_thread(site.shelf), str(site.bridge.range.bridge))
             await self._balance()
             await self._connect(found)
         except (RangeFull, RangeInUse) as error:
@@ -106,7 +108,7 @@ class InfrastructureClusters:
         if left:
             await self._site.bridge.ensure()
         elif not state.nodes():
-            await self._registry.stop()
+            await self._offering.end()
             await self._site.bridge.remove()
             state.forget_network()
 
