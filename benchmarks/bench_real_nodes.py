@@ -22,6 +22,7 @@ from espalier.local.nspawn import cgroups, container
 from espalier.local.nspawn.balancing import Balancing
 from espalier.local.nspawn.commands import run
 from espalier.local.nspawn.limits import allowed_watchers
+from espalier.local.nspawn.offering import Offering
 from espalier.local.nspawn.state import NodeRecord, State
 from espalier.local.real.processes import read_states
 from tests.nodes.manifests import CLUSTER, manifest
@@ -89,7 +90,7 @@ async def measure(found: dict[str, list[float]]) -> None:
             if allowed_watchers() >= MANY_WATCHERS:
                 async with costs.of("3+3, apply to Ready"):
                     await become(laptop, manifest(3, 3))
-                costs.say("balancer of 3+3: MiB", balancer(laptop))
+                costs.say("balancer and registry of 3+3: MiB", companions(laptop))
                 async with costs.of("deletion of 3+3"):
                     await laptop.management("delete", CLUSTER, "--wait")
             costs.say("our process, at most: MiB", peak_memory(costs.pid))
@@ -128,9 +129,11 @@ FINAL = "cloud-final.service"
 """Runs the commands of the bootstrap data."""
 
 
-def balancer(laptop: RealLaptop) -> float:
-    process = Balancing(State(laptop.home.nodes)).process
-    return memory([process.pid]) / MIB if process else 0.0
+def companions(laptop: RealLaptop) -> float:
+    """Memory of our processes beside the one that is measured as such."""
+    state = State(laptop.home.nodes)
+    found = (Balancing(state).process, Offering(state).process)
+    return memory([process.pid for process in found if process]) / MIB
 
 
 def memory(pids: Iterable[int]) -> int:
