@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import msgspec
 
@@ -128,10 +129,9 @@ class InfrastructureClusters:
         """Have every node know the way to the pods of all others."""
         folders = {record: self._site.state.folder(record.id) for record in self._nodes(found)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
-        for record, folder in folders.items():
-            running = container.find(folder)
+        for record, ways in ways_between(ranges).items():
+            running = container.find(folders[record])
             if running is not None:
-                ways = ((range_, other.address) for other, range_ in ranges.items() if other != record)
                 await network.set_routes(running.init.pid, ways)
 
     async def _report(self, found: Object, reason: str, problem: str) -> None:
@@ -152,3 +152,13 @@ class InfrastructureClusters:
             conditions=conditions,
         )
         await self._site.writer.status(self._site.kinds.cluster, found, status)
+
+
+def ways_between(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:
+    """For each node with pods of its own the ways to those of others, as range and gateway.
+
+    A node that has no range yet has no network either, while it boots: no way could be told to it.
+    """
+    return {
+        record: [(range_, other.address) for other, range_ in ranges.items() if other != record] for record in ranges
+    }
