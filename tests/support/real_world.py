@@ -19,6 +19,7 @@ from espalier.cli.home import Home
 from espalier.local.assets import MissingAssets, find_base
 from espalier.local.assets.cache import assets_folder
 from espalier.local.nspawn.limits import allowed_watchers
+from espalier.local.nspawn.network import DEFAULT_BRIDGE
 from espalier.local.real.programs import find_cluster_api, find_control_plane
 from tests.support.footprint import Footprint
 from tests.support.kubectl import Kubectl, find_kubectl
@@ -43,6 +44,8 @@ def why_not(*versions: str, watchers: int = 0) -> str:
         return "needs root"
     if shutil.which("systemd-nspawn") is None:
         return "needs systemd-nspawn (package systemd-container)"
+    if Path("/sys/class/net", DEFAULT_BRIDGE).exists():
+        return f"another world runs real nodes here (interface {DEFAULT_BRIDGE})"
     if find_control_plane() is None or find_cluster_api() is None:
         return "run make real-assets"
     try:
