@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.capi.runtime import DISCOVERED
+from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, NodeUpgrade, refused
-from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, condition, desired_replicas, is_observed
+from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, condition, desired_replicas, holds, is_observed
 from espalier.kube.objects import Object
 
 FEWEST = 3
@@ -52,8 +52,7 @@ def too_small(owner: Owner) -> str:
 
 def undiscovered(extension: Object | None) -> str:
     """What is waited for while Cluster API would not ask; empty when it would."""
-    conditions = ((extension.tree.get("status") or {}).get("conditions") or []) if extension else []
-    if any(one["type"] == DISCOVERED and one["status"] == "True" for one in conditions):
+    if extension is not None and holds(extension.decode(ExtensionConfig).status.conditions, DISCOVERED):
         return ""
     return (
         f"waiting for Cluster API to discover ExtensionConfig {RUNTIME_EXTENSION}: before that it replaces machines; "
@@ -68,11 +67,13 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Told | None:
     """
     up_to_date, replicas = live.status.up_to_date_replicas or 0, live.status.replicas or 0
     fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)
-    if fallback is None or not is_observed(live) or up_to_date >= replicas:
+    if fallback is None or (is_observed(live) and up_to_date >= replicas):
         return None
     sentence = refused(live.metadata)
-    if sentence:
+    if sentence:  # Cluster API does not say that it observed what it could not begin with
         return None if fallback == "RollingUpdate" else Told(is_refused=True, message=sentence)
+    if not is_observed(live):
+        return None
     message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
     told = sorted(_told(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
     return Told(is_refused=False, message="; ".join([message, *(text for _, text in told if text)]))

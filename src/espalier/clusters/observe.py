@@ -12,7 +12,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, MachineSet
-from espalier.api.capi.runtime import EXTENSION_CONFIG
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
@@ -119,7 +119,8 @@ class Observer:
         self.upgrades = [
             caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
         ]
-        self.extension = caches.of(EXTENSION_CONFIG, fields=f"metadata.name={RUNTIME_EXTENSION}") if by_hooks else None
+        named = f"metadata.name={RUNTIME_EXTENSION}"
+        self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
         self.secrets = caches.of(
             SECRET,
             SYSTEM_NAMESPACE,

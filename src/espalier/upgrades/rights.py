@@ -7,7 +7,7 @@ the kubeconfig of Cluster API.
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
-from espalier.api.capi.runtime import EXTENSION_CONFIG
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.kube.rights import APPLY, FOLLOW, Right
@@ -28,7 +28,7 @@ SYSTEM: tuple[Right, ...] = (
 """In the system's namespace."""
 
 HOOKS: tuple[Right, ...] = (
-    Right((EXTENSION_CONFIG,), ("create",)),
-    Right((EXTENSION_CONFIG,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
+    Right((ExtensionConfig.resource,), ("create",)),
+    Right((ExtensionConfig.resource,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
 )
 """More, in all namespaces, with runtime hooks: the ExtensionConfig by which Cluster API finds them."""

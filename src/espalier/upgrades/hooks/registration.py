@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from espalier.api.capi.runtime import EXTENSION_CONFIG
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.api.meta import Tree
@@ -31,7 +31,7 @@ class Extension:
 
     def follow(self, caches: Caches) -> Cache:
         """The cache of the one ExtensionConfig."""
-        self._cache = caches.of(EXTENSION_CONFIG, fields=f"metadata.name={RUNTIME_EXTENSION}")
+        self._cache = caches.of(ExtensionConfig.resource, fields=f"metadata.name={RUNTIME_EXTENSION}")
         return self._cache
 
     async def trust(self, bundle: bytes) -> None:
@@ -39,7 +39,7 @@ class Extension:
         found = self._cache.get(Key("", RUNTIME_EXTENSION)) if self._cache else None
         body = extension_config(self._where, bundle)
         if found is None or difference(found.tree["spec"], body["spec"]):
-            written = await self._client.apply(EXTENSION_CONFIG, body, field_manager=names.FIELD_MANAGER)
+            written = await self._client.apply(ExtensionConfig.resource, body, field_manager=names.FIELD_MANAGER)
             if self._cache is not None:
                 self._cache.wrote(written)
 
@@ -48,8 +48,8 @@ def extension_config(where: Tree, bundle: bytes) -> Tree:
     """The ExtensionConfig of hooks that are served at `where`."""
     trusted = {"caBundle": base64.b64encode(bundle).decode()}
     return {
-        "apiVersion": EXTENSION_CONFIG.api_version,
-        "kind": EXTENSION_CONFIG.kind,
+        "apiVersion": ExtensionConfig.resource.api_version,
+        "kind": ExtensionConfig.resource.kind,
         "metadata": {"name": RUNTIME_EXTENSION},
         "spec": {"clientConfig": where | trusted, "namespaceSelector": SYSTEM_ALONE},
     }
