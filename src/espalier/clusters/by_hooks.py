@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, NodeUpgrade, refused
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, FrontEnd, NodeUpgrade, refused
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, condition, desired_replicas, holds, is_observed
 from espalier.kube.objects import Object
 
@@ -15,6 +16,12 @@ FEWEST = 3
 """Machines of a control plane that Cluster API rolls without one more than asked for."""
 
 Owner = KubeadmControlPlane | MachineDeployment
+
+
+def chosen(objects: Iterable[Object]) -> FrontEnd:
+    """How the manager that made these objects has machines upgraded in place, as far as they tell."""
+    is_marked = any(IN_PLACE_HOOKS in one.metadata.annotations for one in objects)
+    return FrontEnd.HOOKS if is_marked else FrontEnd.ANNOTATIONS
 
 
 class Told(NamedTuple):
