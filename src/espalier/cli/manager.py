@@ -98,6 +98,11 @@ async def manager(
     resync = flags.seconds(sync_period, "--sync-period")
     if resync < 1:
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
+    webhook_at = _address("--webhook-address", webhook_address)
+    by_hooks = in_place is FrontEnd.HOOKS
+    if by_hooks and not webhook_at:
+        raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
+    hooks_at = _hooks_at(hooks_url)
     logs.setup(level=log_level)
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
@@ -114,10 +119,6 @@ async def manager(
         health_address=_address("--health-address", health_address),
         metrics_address=_address("--metrics-address", metrics_address),
     )
-    webhook_at = _address("--webhook-address", webhook_address)
-    by_hooks = in_place is FrontEnd.HOOKS
-    if by_hooks and not webhook_at:
-        raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
     webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1]) if webhook_at else Webhooks(port=None)
     if webhook_at:
         webhooks.certificate = ServingCertificate(
@@ -126,7 +127,7 @@ async def manager(
             names=webhook_names.split(","),
             validating=[rights.VALIDATING_WEBHOOKS],
             mutating=[rights.MUTATING_WEBHOOKS],
-            registrations=[Extension(client, _hooks_at(hooks_url))] if by_hooks else [],
+            registrations=[Extension(client, hooks_at)] if by_hooks else [],
             serve=webhooks.use,
             clock=clock,
         )
