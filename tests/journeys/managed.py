@@ -75,17 +75,17 @@ async def managed_laptop(
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
     providers: Mapping[str, Provider] = PROVIDERS,
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
     namespaces: Sequence[str] = (),
-    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
-    `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`, `layers`, `resync`,
-    `namespaces` and `front_end` are the manager's. It has the rights that `espalier manifests` gives it: a request that
-    needs another one fails the story at its end, whatever became of it.
+    `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
+    `layers`, `resync` and `namespaces` are the manager's. It has the rights that `espalier manifests` gives it: a
+    request that needs another one fails the story at its end, whatever became of it.
     """
     entropy = random.Random(seed)
 

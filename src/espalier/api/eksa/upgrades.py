@@ -19,12 +19,6 @@ IN_PLACE_CONTROL_PLANE = "controlplane.clusters.x-k8s.io/in-place-upgrade-needed
 IN_PLACE_DEPLOYMENT = "machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed"
 """On a MachineDeployment."""
 
-FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
-"""Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
-
-PAUSED_FOR_UPGRADE = "in-place-upgrade"
-"""Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
-
 IN_PLACE_HOOKS = f"{GROUP}/in-place-hooks"
 """On a KubeadmControlPlane or MachineDeployment whose machines Cluster API upgrades in place by our runtime hooks: the
 fallback, `Fail` or `RollingUpdate`. Without it the hooks leave its machines to be replaced."""
@@ -58,6 +52,12 @@ def refused(metadata: ObjectMeta) -> str:
     generation, _, sentence = metadata.annotations.get(IN_PLACE_REFUSED, "").partition(": ")
     return sentence if generation == str(metadata.generation) else ""
 
+
+FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
+"""Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
+
+PAUSED_FOR_UPGRADE = "in-place-upgrade"
+"""Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
 
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
