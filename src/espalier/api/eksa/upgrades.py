@@ -19,12 +19,15 @@ IN_PLACE_CONTROL_PLANE = "controlplane.clusters.x-k8s.io/in-place-upgrade-needed
 IN_PLACE_DEPLOYMENT = "machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed"
 """On a MachineDeployment."""
 
+FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
+"""Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
+
 IN_PLACE_HOOKS = f"{GROUP}/in-place-hooks"
 """On a KubeadmControlPlane or MachineDeployment whose machines Cluster API upgrades in place by our runtime hooks: the
 fallback, `Fail` or `RollingUpdate`. Without it the hooks leave its machines to be replaced."""
 
 IN_PLACE_REFUSED = f"{GROUP}/in-place-refused"
-"""Beside the former, by the hooks: the generation that was looked at, and what of it can't be made in place."""
+"""On the same object, by the hooks: the generation that was looked at, and what of it can't be made in place."""
 
 UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
 """On a Machine that Cluster API has upgraded in place by hooks, as long as that lasts."""
@@ -52,9 +55,6 @@ def refused(metadata: ObjectMeta) -> str:
     generation, _, sentence = metadata.annotations.get(IN_PLACE_REFUSED, "").partition(": ")
     return sentence if generation == str(metadata.generation) else ""
 
-
-FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
-"""Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
 
 PAUSED_FOR_UPGRADE = "in-place-upgrade"
 """Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
