@@ -18,7 +18,8 @@ from espalier.upgrades.deployment_group import DeploymentGroup
 from espalier.upgrades.following import Following
 from espalier.upgrades.front import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.group import Group
-from espalier.upgrades.hooks.building import build_hooks
+from espalier.upgrades.hooks import clearing
+from espalier.upgrades.hooks.building import serve
 from espalier.upgrades.observe import Observer
 from espalier.upgrades.passing import Tools
 from espalier.upgrades.writing import Writer
@@ -41,7 +42,8 @@ def build(
 ) -> None:
     """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters.
 
-    With `hooks`, Cluster API's runtime hooks are served as well. What is marked by annotations is upgraded in any case.
+    With `hooks`, Cluster API's runtime hooks are served as well, on every replica. What is marked by annotations is
+    upgraded in any case, and what hooks began goes on.
     """
     following = Following(manager.client, remotes, manager.entropy)
     observer = Observer(manager.caches, following)
@@ -55,14 +57,6 @@ def build(
         manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, entropy=manager.entropy))
     for side in (ControlPlaneSide(), DeploymentSide()):
         manager.add(front.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy))
+    manager.add(clearing.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if hooks is not None:
-        build_hooks(
-            manager,
-            tools,
-            client=hooks.client,
-            remotes=remotes,
-            webhooks=hooks.webhooks,
-            workers=workers,
-            resync=resync,
-            entropy=manager.entropy,
-        )
+        serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes)
