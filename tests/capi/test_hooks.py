@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
@@ -18,7 +17,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.in_place import STOPPED, TOO_FEW, UPGRADING
+from espalier.clusters.in_place import STOPPED, UPGRADING
 from espalier.kube.objects import Object
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.machine_stories import KUBERNETES
@@ -148,14 +147,3 @@ async def test_with_the_fallback_workers_are_replaced_where_a_change_can_not_be_
     after = await identities(real, hedge)
     assert {name for name in before if name not in after} == {name for name in before if "md-0" in name}
     assert len(after) == len(before)
-
-
-async def test_a_control_plane_of_one_is_left_alone_and_told_why(real: RealClusterApi, upgraders: Upgraders) -> None:
-    shrub = await made(real, "shrub", {"count": 1, "upgradeRolloutStrategy": IN_PLACE}, [{"name": "md-0", "count": 1}])
-    before = await identities(real, shrub)
-    await real.change(shrub, kubernetesVersion="1.36")
-    cluster = await real.until(lambda one: condition(one, "Ready")[0] == TOO_FEW, shrub)
-    assert "of fewer than 3 machines Cluster API always makes another one first" in condition(cluster, "Ready")[1]
-    left = await real.client.get(KubeadmControlPlane.resource, "shrub", SYSTEM_NAMESPACE)
-    assert left.decode(KubeadmControlPlane).spec.version == KUBERNETES["1.35"]
-    assert await identities(real, shrub) == before
