@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.remote import RemoteClients
@@ -42,6 +43,14 @@ class Owner:
         return self.object.metadata.annotations.get(IN_PLACE_HOOKS, "")
 
 
+class Wish(NamedTuple):
+    """What a machine is to become."""
+
+    machine: Object
+    version: str
+    etcd: str | None
+
+
 @dataclass(frozen=True)
 class Questions:
     """Reads of the management cluster through `client`, and of workload clusters."""
@@ -64,9 +73,21 @@ class Questions:
                 return Owner(MachineDeployment.resource, found)
         raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}")
 
-    async def machine(self, name: str) -> Object:
-        """A Machine. Raises `NotFound`, `KubeError`."""
-        return await self.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
+    async def wish(self, machine: str) -> Wish:
+        """What Cluster API has written that a machine is to become. Raises `Unanswerable`, `KubeError`.
+
+        A call says no more than which machine: who can reach the hooks, but not change machines, has no node upgraded.
+        """
+        found = await self.client.get(Machine.resource, machine, SYSTEM_NAMESPACE)
+        if UPDATE_IN_PROGRESS not in found.metadata.annotations:
+            raise Unanswerable(f"Machine {machine} is not being updated: annotation {UPDATE_IN_PROGRESS} is missing")
+        decoded = found.decode(Machine)
+        config, etcd = decoded.spec.bootstrap.config_ref, None
+        if CONTROL_PLANE_LABEL in found.metadata.labels and config is not None:
+            named = f"metadata.name={config.name}"
+            configs = (await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, fields=named)).items
+            etcd = next((_etcd(one.decode(KubeadmConfig)) for one in configs), None)
+        return Wish(found, decoded.spec.version, etcd)
 
     async def is_first(self, cluster: str, version: str) -> bool:
         """Whether no control plane node of a cluster has this version yet, or a later one.
@@ -91,3 +112,10 @@ class Questions:
             return []
         found = await self.client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={cluster}")
         return found.items
+
+
+def _etcd(config: KubeadmConfig) -> str | None:
+    """Tag of the image of etcd, when one is asked for."""
+    cluster = config.spec.cluster_configuration
+    local = cluster.etcd.local if cluster and cluster.etcd else None
+    return (local.image_tag if local else "") or None

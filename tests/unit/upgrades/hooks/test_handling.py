@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from espalier.api import capi, eksa
-from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NAMESPACE, NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NodeUpgrade
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
@@ -230,7 +230,9 @@ async def machine(here: World, *, node_versions: Mapping[str, str] | None = None
     if worker:
         del labels["cluster.x-k8s.io/control-plane"]
         labels["cluster.x-k8s.io/deployment-name"] = "garden-md-0"
+    desired["machine"]["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: ""}
     await here.client.create(Machine.resource, desired["machine"])
+    await here.client.create(KubeadmConfig.resource, desired["bootstrapConfig"])
     for name, version in (node_versions or {"garden-abcde": OLD}).items():
         node = {"metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": ""}}}
         await here.workload.create(NODE, node)
@@ -239,6 +241,13 @@ async def machine(here: World, *, node_versions: Mapping[str, str] | None = None
     secret = {"metadata": {"name": "garden-kubeconfig", "namespace": SYSTEM_NAMESPACE}, "stringData": {"value": "k"}}
     await here.client.apply(SECRET, secret)
     return desired
+
+
+async def wish(here: World, desired: Tree, version: str | None) -> None:
+    """Cluster API writes another version, and asks for it."""
+    patch = {"spec": {"version": version}}
+    await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    desired["machine"]["spec"]["version"] = version or ""
 
 
 async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_it_is_complete() -> None:
@@ -313,7 +322,7 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
     async with world() as here:
         desired = await machine(here)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
-        desired["machine"]["spec"]["version"] = "v1.36.4"
+        await wish(here, desired, "v1.36.4")
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert "waiting for an earlier NodeUpgrade" in answer["message"]
         with pytest.raises(NotFound):
@@ -333,6 +342,31 @@ async def test_what_can_never_go_on_fails() -> None:
         await here.report("VersionRefused", "kubeadm does not downgrade")
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert (answer["status"], answer["message"]) == ("Failure", "kubeadm does not downgrade")
-        del desired["machine"]["spec"]["version"]
+        await wish(here, desired, None)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
-        assert "asks for no Kubernetes version" in answer["message"]
+        assert (answer["status"], answer["message"]) == (
+            "Failure",
+            "Machine garden-abcde asks for no Kubernetes version",
+        )
+
+
+async def test_who_can_call_hooks_but_not_change_machines_has_nothing_done() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        patch = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}}
+        await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert answer["status"] == "Failure"
+        assert "Machine garden-abcde is not being updated" in answer["message"]
+        with pytest.raises(NotFound):
+            await here.node_upgrade()
+
+
+async def test_another_version_than_the_stored_one_is_not_believed() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        desired["machine"]["spec"]["version"] = "v1.36.9"
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (await here.node_upgrade()).spec.kubernetes_version == NEW
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (await here.node_upgrade()).metadata.deletion_timestamp is None
