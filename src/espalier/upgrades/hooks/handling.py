@@ -47,10 +47,12 @@ class Hooks:
         }
 
     async def can_update_machine(self, body: bytes) -> bytes:
-        """Of a machine of a control plane: patches for what can be made where it stands."""
+        """Of a machine of a control plane: patches for what can be made where it stands; none where nobody asked."""
         asked = _decoded(body, wire.CanUpdateMachineRequest)
         name, labels = _identity(asked.current.machine)
         owner = await self.questions.control_plane(labels) if name else None
+        if owner is None or not owner.fallback:
+            return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
         judgement = judging.of_machine(asked.current, asked.desired)
         return await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
 
@@ -59,9 +61,12 @@ class Hooks:
         asked = _decoded(body, wire.CanUpdateMachineSetRequest)
         name, labels = _identity(asked.current.machine_set)
         owner = await self.questions.deployment(labels) if name else None
+        if owner is None or not owner.fallback:
+            return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
         judgement = judging.of_set(asked.current, asked.desired)
-        what = f"MachineDeployment {owner.object.key}" if owner else ""
-        return await self._judged(wire.CAN_UPDATE_MACHINE_SET, owner, judgement, what)
+        return await self._judged(
+            wire.CAN_UPDATE_MACHINE_SET, owner, judgement, f"MachineDeployment {owner.object.key}"
+        )
 
     async def update_machine(self, body: bytes) -> bytes:
         """Have a machine upgraded, or say how far that is."""
@@ -71,10 +76,8 @@ class Hooks:
             return wire.failure(wire.UPDATE_MACHINE, f"only machines in namespace {SYSTEM_NAMESPACE} are upgraded")
         return wire.progress(await self.updates.bring(asked.desired))
 
-    async def _judged(self, hook: str, owner: Owner | None, judgement: Judgement, what: str) -> bytes:
+    async def _judged(self, hook: str, owner: Owner, judgement: Judgement, what: str) -> bytes:
         """Patches; or a failure where the machines may not be replaced, and the sentence on who has them."""
-        if owner is None or not owner.fallback:
-            return wire.accepted(hook, {})
         sentence = judgement.sentence(what)
         await self._tell(owner, sentence)
         if sentence and owner.fallback != "RollingUpdate":
