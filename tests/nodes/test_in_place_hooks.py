@@ -22,7 +22,7 @@ from espalier.kube.wire import Request
 from tests.nodes import workload as use
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, Tree, real_laptop, why_not
+from tests.support.real_world import READY_SECONDS, RealLaptop, Tree, real_laptop, why_not
 
 WHY_NOT = why_not("1.35.4", "1.36.3", watchers=256)
 
@@ -46,6 +46,9 @@ async def test_three_control_plane_nodes_and_two_workers_are_upgraded_where_they
         before = await identities(laptop, workload)
         async with watched(workload) as seen:
             await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            has_it = "--for=jsonpath={.status.version}=v1.36.3-eks-1-36-1"
+            control_plane = ("kubeadmcontrolplane/garden", "-n", "eksa-system")
+            await laptop.management("wait", has_it, *control_plane, f"--timeout={READY_SECONDS}s")
             await laptop.ready("garden")
         assert await identities(laptop, workload) == before
         await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)

@@ -1,8 +1,6 @@
 """`runtime.cluster.x-k8s.io/v1beta2`: ExtensionConfig, by which Cluster API finds runtime extensions."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import Meta
