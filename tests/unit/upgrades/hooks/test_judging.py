@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
@@ -123,6 +123,7 @@ def test_of_machines_that_are_as_asked_for_nothing_is_said() -> None:
     assert [name for name in answer if name.endswith("Patch")] == []
 
 
+BEFORE, AFTER = machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36")
 SPECS = st.recursive(
     st.sampled_from([None, "", "a", 1, True, [], ["a"]]),
     lambda inner: st.dictionaries(
@@ -133,9 +134,10 @@ SPECS = st.recursive(
 TREES = st.dictionaries(st.sampled_from(["customImage", "clusterConfiguration", "format", "x"]), SPECS, max_size=4)
 
 
+@settings(deadline=None)
 @given(TREES, TREES, TREES, TREES)
 def test_whatever_differs_is_patched_or_named(before: Tree, after: Tree, old: Tree, new: Tree) -> None:
-    current, desired = machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36")
+    current, desired = copy.deepcopy(BEFORE), copy.deepcopy(AFTER)
     for objects, infrastructure, config in ((current, before, old), (desired, after, new)):
         objects["infrastructureMachine"]["spec"] = infrastructure
         objects["bootstrapConfig"]["spec"] = {"ntp": config}
