@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters import in_place, plan, readiness
+from espalier.clusters import drift, in_place, plan, readiness
 from espalier.clusters.by_hooks import chosen
 from espalier.clusters.in_place import NOT_ASKED, STOPPED, TOO_FEW, UPGRADING
 from espalier.clusters.scope import Scope
@@ -145,3 +145,11 @@ def test_workers_that_wait_for_the_control_plane_are_not_said_to_be_replaced(fal
 def test_how_a_manager_upgrades_is_told_by_what_it_made() -> None:
     assert chosen(map(as_object, objects(**asked(), front_end=HOOKS))) is FrontEnd.HOOKS
     assert chosen(map(as_object, objects(**asked()))) is FrontEnd.ANNOTATIONS
+
+
+@pytest.mark.parametrize(("before", "now"), [(HOOKS, FrontEnd.ANNOTATIONS), (FrontEnd.ANNOTATIONS, HOOKS)])
+def test_a_manager_that_upgrades_by_another_way_now_finds_no_drift(before: FrontEnd, now: FrontEnd) -> None:
+    spec = asked()
+    scope = made(objects=objects(**spec, front_end=before), front_end=now, **spec)
+    assert scope.design is not None
+    assert drift.of_machinery(scope.design, scope.machinery, None) == []
