@@ -7,12 +7,14 @@ import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from espalier.api import capi
 from espalier.api.capi import cluster as capi_cluster
 from espalier.api.capi.docker import DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import (
     DAEMON_SET,
@@ -29,6 +31,7 @@ from espalier.api.resource import Key
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
+from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
@@ -141,6 +144,28 @@ def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
     journey(story)
 
 
+def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
+    def taint(value: str) -> dict[str, str]:
+        return {"key": "dedicated", "value": value, "effect": "NoSchedule"}
+
+    async def story(world: ManagedLaptop) -> None:
+        for value in ("gpu", "disk"):
+            asked = [*groups(1), {"name": "special", "count": 1, "taints": [taint(value)]}]
+            if value == "gpu":
+                await world.apply(workerNodeGroupConfigurations=asked)
+            else:
+                await world.change(workerNodeGroupConfigurations=asked)
+            await world.until_ready()
+            nodes = await world.nodes()
+            assert len(nodes) == 3
+            for node in nodes:
+                is_special = node["metadata"]["name"].startswith("garden-special-")
+                dedicated = [one for one in node["spec"].get("taints", []) if one["key"] == "dedicated"]
+                assert dedicated == ([taint(value)] if is_special else [])
+
+    journey(story)
+
+
 @pytest.mark.parametrize(("example", "daemon_set"), [("docker.yaml", "kindnet"), ("docker-cilium.yaml", "cilium")])
 def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemon_set: str) -> None:
     async def story(world: ManagedLaptop) -> None:
@@ -171,6 +196,19 @@ def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
         )
         cluster = await world.until_ready()
         assert cluster.status.failure_reason is None
+
+    journey(story)
+
+
+def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        elsewhere = {"metadata": {"name": "shared", "namespace": "other"}, "spec": {}}
+        await world.client.create(DockerDatacenterConfig.resource, elsewhere)
+        await world.apply(datacenterRef={"kind": "DockerDatacenterConfig", "name": "shared"})
+        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "MissingDependentObjects")
+        assert "DockerDatacenterConfig shared in namespace default" in (cluster.status.failure_message or "")
+        assert await left(world) == []
 
     journey(story)
 
@@ -211,6 +249,65 @@ def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
         await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=resume, type=PatchType.MERGE)
         await world.until_ready()
         assert len(await world.nodes()) == 5
+
+    journey(story)
+
+
+def test_the_status_tells_the_life_of_a_cluster_and_what_is_waited_for() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        phases: list[str | None] = []
+        unsaid: list[Cluster] = []
+
+        def look(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if new is None or new.key != GARDEN or "status" not in new.tree:
+                return
+            cluster = new.decode(Cluster)
+            if phases[-1:] != [cluster.status.phase]:
+                phases.append(cluster.status.phase)
+            if not _message(cluster, "Ready"):
+                unsaid.append(cluster)
+
+        world.clusters.subscribe(look)
+        await world.apply(workerNodeGroupConfigurations=groups(1))
+        await world.until_ready()
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await world.until_gone()
+        assert phases == ["Pending", "Creating", "Running", "Upgrading", "Running", "Deleting"]
+        assert unsaid == []
+
+    journey(story)
+
+
+def is_reported(is_ready: bool, cluster: Cluster) -> bool:
+    return cluster.status.control_plane_ready is is_ready
+
+
+def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for_worse() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        pause = {"spec": {"paused": True}}  # so that only this story writes the status of the control plane
+        await world.client.patch(
+            capi_cluster.Cluster.resource, "garden", SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE
+        )
+        found = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        reported = found.tree["status"]["conditions"]
+        lost = {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "etcd has no leader"}
+        worse = [one | lost if one["type"] == "Available" else one for one in reported]
+        for told, is_ready in ((worse, False), (reported, True)):
+            await world.client.patch(
+                KubeadmControlPlane.resource,
+                "garden",
+                SYSTEM_NAMESPACE,
+                patch={"status": {"conditions": told}},
+                type=PatchType.MERGE,
+                subresource="status",
+            )
+            cluster = await world.until(partial(is_reported, is_ready), seconds=1)
+            assert cluster.status.ready is is_ready
+            assert (_message(cluster, "ControlPlaneReady") == "etcd has no leader") is not is_ready
 
     journey(story)
 
@@ -289,6 +386,27 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
         await world.until_ready(second)
 
     journey(story)
+
+
+def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
+    """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            held = {"metadata": {"finalizers": ["example.com/held"]}}
+            secret = ("garden-ca", SYSTEM_NAMESPACE)
+            await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
+            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+            waiting = "waiting for Secret garden-ca to be gone"
+            await world.until(lambda cluster: any(waiting in one.message for one in cluster.status.conditions))
+            held["metadata"]["finalizers"] = []
+            await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
+            async with asyncio.timeout(5):
+                await world.until_gone()
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:

@@ -7,14 +7,12 @@ fail is shown with isolation switched off. What drift is, and its correction, is
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
-import structlog
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
@@ -124,15 +122,6 @@ def _before(isolation: Isolation) -> Isolation:
     return Isolation.LAYERS if isolation is Isolation.LAYERS else Isolation.GATE
 
 
-@pytest.fixture
-def without_the_story_of_every_pass() -> Iterator[None]:
-    """Debug logs of two hundred clusters are a sixth of the time, and nobody could read them."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    yield
-    structlog.reset_defaults()
-
-
-@pytest.mark.usefixtures("without_the_story_of_every_pass")
 def test_a_later_manager_writes_nothing_but_statuses_to_two_hundred_steady_clusters() -> None:
     """On two releases; and it says of each cluster that it is as its own release renders it."""
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.core import ROLE, ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli import manifests
-from espalier.kube.errors import Invalid
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, Invalid
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
 from tests.support.audit import Grant, grants
@@ -103,6 +108,36 @@ def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_
         assert {grant.resource for grant in world.ledger.asked if not grant.namespace} == {"eksareleases"}
 
     journey(story, ("default",))
+
+
+def test_whoever_has_rights_on_our_kinds_and_one_secret_needs_no_others_for_the_life_of_a_cluster() -> None:
+    verbs = ["get", "create", "patch", "delete"]
+    rules = [
+        {"apiGroups": [OURS], "resources": ["clusters", "dockerdatacenterconfigs"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["garden-kubeconfig"], "verbs": ["get"]},
+    ]
+    jane = User("jane", ("system:authenticated",))
+
+    async def story(world: ManagedLaptop) -> None:
+        metadata = {"name": "gardeners", "namespace": GARDEN.namespace}
+        await world.client.create(ROLE, {"metadata": metadata, "rules": rules})
+        subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": jane.name}]
+        role = {"apiGroup": ROLE.group, "kind": "Role", "name": "gardeners"}
+        await world.client.create(ROLE_BINDING, {"metadata": metadata, "roleRef": role, "subjects": subjects})
+
+        hers = replace(world, client=Client(InProcessTransport(world.server, jane)))
+        await hers.apply()
+        await hers.until_ready()
+        await hers.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
+        await hers.until_ready()
+        assert len(await hers.nodes()) == 2
+        for resource, name in ((SECRET, "garden-kubeconfig"), (capi.Cluster.resource, "garden")):
+            with pytest.raises(Forbidden, match="jane"):
+                await hers.client.get(resource, name, SYSTEM_NAMESPACE)
+        await hers.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await hers.until_gone()
+
+    journey(story)
 
 
 def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:

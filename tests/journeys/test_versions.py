@@ -226,9 +226,18 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
         await world.until_ready()
         assert "default/garden (v0.24.2); upgrade them first" in await refusal(world, LAPTOP, eksaVersion="v0.27.0")
         await world.change(eksaVersion="v0.25.1")
-        await asyncio.sleep(1)
+        await world.until_ready()
+        before = machines(world)
         await world.change(LAPTOP, eksaVersion="v0.27.0")
         assert "go to a release of v0.26 first" in await refusal(world, eksaVersion="v0.27.0")
+
+        # Those that are near enough stay what they are, and can be scaled.
+        await world.change(workerNodeGroupConfigurations=groups(3))
+        await world.until_ready()
+        assert len(await world.nodes()) == 4
+        assert before < machines(world)
+        assert (await spec_of(world))["eksaVersion"] == "v0.25.1"
+        assert (await pod_network_image(world)).endswith(":v0.30.0-eks-a-1")
 
     journey(story)
 

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
@@ -77,6 +78,13 @@ def _what(request: Request) -> Write:
     return _VERBS[request.method], plural, subresource
 
 
+@dataclass(kw_only=True)
+class OnRealApiServer(AccountedClusters):
+    """The world while it runs."""
+
+    running: asyncio.Task[Ending]
+
+
 @asynccontextmanager
 async def managed_on(
     control_plane: ControlPlane,
@@ -84,7 +92,7 @@ async def managed_on(
     *,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
-) -> AsyncIterator[AccountedClusters]:
+) -> AsyncIterator[OnRealApiServer]:
     """A manager of these settings, and machines whose clusters are kept in `stores`.
 
     When its manager was stopped, nobody answers for admission, and nobody is asked.
@@ -133,7 +141,7 @@ async def managed_on(
             for webhook in tree["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(control_plane.ca)
             await user.apply(resource, tree)
-        yield AccountedClusters(
+        yield OnRealApiServer(
             client=user,
             manager=manager,
             machinery=caches,
@@ -142,14 +150,15 @@ async def managed_on(
             providers=PROVIDERS,
             written=lambda: Counter(written),
             calm=CALM,
+            running=running,
         )
 
 
-async def stop(world: AccountedClusters) -> None:
+async def stop(world: OnRealApiServer) -> None:
     """Have the manager stop, and admission with it. The machines stop, too."""
     await without_admission(world.client)
     world.manager.stop()
-    await asyncio.sleep(world.calm)
+    await asyncio.wait({world.running})
 
 
 async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:

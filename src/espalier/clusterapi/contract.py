@@ -9,7 +9,9 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.meta import Condition
 from espalier.api.resource import Resource
+from espalier.kube.objects import Object
 
+GROUP = "cluster.x-k8s.io"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
@@ -68,3 +70,9 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
 def desired_replicas(object_: KubeadmControlPlane | MachineDeployment) -> int:
     """How many machines are asked for: Cluster API takes 1 when nothing is said."""
     return 1 if object_.spec.replicas is None else object_.spec.replicas
+
+
+def is_owned(object_: Object) -> bool:
+    """Whether an object goes with one of Cluster API: the garbage collector deletes it after that."""
+    groups = (owner.api_version.partition("/")[0] for owner in object_.metadata.owner_references)
+    return any(group == GROUP or group.endswith(f".{GROUP}") for group in groups)

@@ -353,11 +353,13 @@ class Observer:
         return [cluster.key for cluster in self.clusters.by_index(BY_DATACENTER, value)]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
-        if kubeconfig.cluster_of(secret) is None:
-            return ()
-        return self._of_cluster_api(secret)
+        """A kubeconfig concerns its Cluster; the others are only waited for until they are gone."""
+        users = self._of_cluster_api(secret)
+        if kubeconfig.cluster_of(secret) is not None:
+            return users
+        return [key for key in users if (found := self.clusters.get(key)) and found.metadata.deletion_timestamp]
 
-    def _of_cluster_api(self, object_: Object) -> Iterable[Key]:
+    def _of_cluster_api(self, object_: Object) -> list[Key]:
         """What Cluster API makes names the cluster by its label."""
         name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]

@@ -234,9 +234,15 @@ async def delete_cluster(p: Pass) -> Outcome:
 
 
 async def delete_leftovers(p: Pass) -> Outcome:
-    """What Cluster API does not delete with its Cluster: objects that never had one, health checks, templates."""
-    await p.remove(plan.leftovers(p.scope.machinery), "LeftoversRemoved")
-    left = [f"{resource.kind} {name}" for resource, found in p.scope.machinery.objects.items() for name in found]
+    """What Cluster API does not delete with its Cluster: objects that never had one, health checks, templates.
+
+    Secrets are the garbage collector's. They are waited for: a cluster that comes again under the name would take them
+    for its own, and lose its authority when they go.
+    """
+    machinery = p.scope.machinery
+    await p.remove(plan.leftovers(machinery), "LeftoversRemoved")
+    left = [f"{resource.kind} {name}" for resource, found in machinery.objects.items() for name in found]
+    left += [f"Secret {found.name}" for found in machinery.secrets if contract.is_owned(found)]
     return Wait("Deleting", f"waiting for {', '.join(left)} to be gone") if left else Continue()
 
 

@@ -140,6 +140,15 @@ def machine_set(deployment: Tree, **machine: object) -> Tree:
     }
 
 
+def test_a_cluster_of_which_only_the_pod_network_is_missing_is_not_ready() -> None:
+    without = objects()
+    next(tree for tree in without if tree["kind"] == "Cluster")["metadata"]["annotations"] = {}
+    status = report(made(objects=without))
+    assert (status.control_plane_ready, said(status)["WorkersReady"]) == (True, "True")
+    assert said(status)["DefaultCNIConfigured"] == "False/DefaultCNIInstallationInProgress"
+    assert (status.ready, condition(status, "Ready").reason) == (False, "DefaultCNIInstallationInProgress")
+
+
 def test_machines_of_a_group_that_is_no_longer_asked_for_count_as_too_many() -> None:
     groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
     status = report(made(objects=objects(workerNodeGroupConfigurations=groups)))

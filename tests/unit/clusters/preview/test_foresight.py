@@ -16,6 +16,7 @@ from espalier.clusters.preview.foresight import Foreseen, foresee
 from espalier.clusters.preview.summary import NOTHING, sentences
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import example
 
 MORE = [{"name": "md-0", "count": 4}]
 
@@ -93,19 +94,25 @@ def test_the_pod_network_is_compared_with_what_was_applied_if_that_is_known() ->
     assert not vague.is_exact
 
 
+MANAGEMENT = "ManagementClusterRefInvalid: spec.managementCluster.name: "
+
+
 @pytest.mark.parametrize(
-    ("cluster", "reason"),
+    ("cluster", "why"),
     [
-        ({"annotations": {PAUSED_ANNOTATION: "true"}}, "Paused"),
-        ({"eksaVersion": "v0.99.0"}, "EksaVersionInvalid"),
-        ({"managementCluster": {"name": "nobody"}}, "ManagementClusterRefInvalid"),
-        ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "nobody"}}, "MissingDependentObjects"),
+        ({"annotations": {PAUSED_ANNOTATION: "true"}}, "Paused: "),
+        ({"eksaVersion": "v0.99.0"}, "EksaVersionInvalid: "),
+        ({"managementCluster": {"name": "nobody"}}, MANAGEMENT + 'there is no Cluster "nobody"'),
+        ({"managementCluster": {"name": "orchard"}}, MANAGEMENT + 'Cluster "orchard" is not self-managed'),
+        ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "nobody"}}, "MissingDependentObjects: "),
     ],
 )
-def test_what_keeps_a_manager_from_acting_is_said(cluster: dict[str, Any], reason: str) -> None:
-    scope = made(objects=objects(), **cluster)
+def test_what_keeps_a_manager_from_acting_is_said(cluster: dict[str, Any], why: str) -> None:
+    orchard = example()[0]
+    orchard["metadata"] |= {"name": "orchard", "uid": "orchard"}
+    scope = made(objects=[*objects(), orchard], **cluster)
     foreseen = foresee(scope)
-    assert foreseen.stops.startswith(f"{reason}: ")
+    assert foreseen.stops.startswith(why), foreseen.stops
     assert foreseen.objects == ()
 
 
