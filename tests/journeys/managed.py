@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from espalier import clusters
+from espalier.api import capi
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
@@ -38,6 +41,7 @@ from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.control_plane import READING_VERBS
@@ -68,6 +72,7 @@ class ManagedLaptop(AccountedClusters):
     store: Store
     server: Server
     ledger: Ledger
+    webhooks: Webhooks
 
 
 @asynccontextmanager
@@ -79,6 +84,7 @@ async def managed_laptop(
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
     providers: Mapping[str, Provider] = PROVIDERS,
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
@@ -134,19 +140,22 @@ async def managed_laptop(
             providers=providers,
             isolation=isolation,
             layers=layers,
+            front_end=front_end,
             resync=resync,
         )
-        build_upgrades(manager, remotes=remotes, resync=resync)
+        by_hooks = front_end is FrontEnd.HOOKS
+        hooks = Hooks(webhooks, manager.client) if by_hooks else None
+        build_upgrades(manager, remotes=remotes, hooks=hooks, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())
         manager.add(caches)
         for controller in build(machines, caches, workloads, clock=clock, entropy=more(), keys=more()):
             manager.add(controller)
-        await prepare(user, releases)
+        await prepare(user, releases, (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
-        for tree in manifests.installed(namespaces):
+        for tree in manifests.installed(namespaces, front_end):
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
@@ -167,6 +176,7 @@ async def managed_laptop(
             clusters=manager.caches.of(Cluster.resource),
             providers=providers,
             ledger=ledger,
+            webhooks=webhooks,
             written=lambda: _written(server),
             calm=CALM,
         )

@@ -1,6 +1,7 @@
-"""T2: a real control plane with the real Cluster API managers, our Cluster controller, and simulated machines.
+"""T2: a real control plane with the real Cluster API managers, our controllers, and simulated machines.
 
-The control planes of its workload clusters use an etcd elsewhere: simulated machines have no members of one.
+The control planes of its workload clusters use an etcd elsewhere: simulated machines have no members of one. Machines
+are upgraded in place by runtime hooks: Cluster API asks them about every machine that it would replace.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from espalier.api.capi import docker
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.cli import manifests
@@ -39,6 +41,9 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
+from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
@@ -143,7 +148,15 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         webhooks = Webhooks(host=control_plane.HOST, port=0)
         webhooks.use(made.authority.issue_server("espalier", names=[control_plane.HOST], now=clock.now()))
         manager.add(webhooks)
-        clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks, providers=EXTERNAL_ETCD)
+        clusters.build(
+            manager,
+            releases=releases,
+            remotes=remotes,
+            webhooks=webhooks,
+            providers=EXTERNAL_ETCD,
+            front_end=FrontEnd.HOOKS,
+        )
+        build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, ours))
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
         timing = Timing(boot=0.1)
@@ -152,7 +165,9 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
         await _begun(manager, running)
-        for resource, tree in manifests.webhook_configurations(f"https://{control_plane.HOST}:{webhooks.port}"):
+        url = f"https://{control_plane.HOST}:{webhooks.port}"
+        await Extension(ours, {"url": url}).trust(made.ca)
+        for resource, tree in manifests.webhook_configurations(url):
             for webhook in tree["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(made.ca)
             await user.apply(resource, tree)

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from espalier.api import capi
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli import lock, manifests
 from espalier.cli.home import Home
@@ -154,18 +157,24 @@ class Production:
 
 @asynccontextmanager
 async def production(
-    control_plane: ControlPlane, folder: Path, namespaces: tuple[str, ...] = ()
+    control_plane: ControlPlane,
+    folder: Path,
+    namespaces: tuple[str, ...] = (),
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
 ) -> AsyncIterator[Production]:
     """What an administrator sets up on a real management cluster, whose machines are simulated in this process.
 
-    The manager watches these namespaces, or all.
+    The manager watches these namespaces, or all. `in_place` is its own.
     """
+    by_hooks = in_place is FrontEnd.HOOKS
     kubectl = Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder, patience=PATIENCE)
     port = _free_port()
     async with AsyncExitStack() as stack:
         client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
-        await prepare(client, Releases.load())
-        installed = await _espalier("manifests", "--webhook-url", f"https://127.0.0.1:{port}", *_share(namespaces))
+        await prepare(client, Releases.load(), (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
+        url = f"https://127.0.0.1:{port}"
+        way = ("--in-place", str(in_place))
+        installed = await _espalier("manifests", "--webhook-url", url, *way, *_share(namespaces))
         await kubectl("apply", "-f", "-", stdin=installed)
         stack.push_async_callback(_let_go, client)
         # Webhooks that fail closed must not outlive who answers them.
@@ -184,6 +193,7 @@ async def production(
         kubeconfig.merge_into(folder / "manager.kubeconfig")
         machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig))
         made = Production(control_plane, folder, installed, port, kubectl, client, caches, machines, namespaces)
+        made.flags = (*way, "--hooks-url", url) if by_hooks else way
         stack.push_async_callback(made.stop)
         await made.start()
         yield made

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,8 @@ class RealLaptop:
 
     world: LaptopWorld
     management: Kubectl
+    flags: Sequence[str] = ()
+    """More of `espalier up`."""
 
     @property
     def home(self) -> Home:
@@ -69,7 +71,8 @@ class RealLaptop:
 
     async def up(self) -> None:
         """`espalier up --nodes real`, to where it serves."""
-        code, _, complaint = await self.espalier("up", "--detach", "--nodes", "real", "--node-addresses", ADDRESSES)
+        flags = ("--nodes", "real", "--node-addresses", ADDRESSES, *self.flags)
+        code, _, complaint = await self.espalier("up", "--detach", *flags)
         assert code == 0, complaint + self.home.log.read_text()[-3000:]
 
     async def kill(self) -> None:
@@ -137,10 +140,12 @@ class RealLaptop:
 
 
 @asynccontextmanager
-async def real_laptop(folder: Path) -> AsyncIterator[RealLaptop]:
-    """A world in a folder of its own; at the end nothing of it is left."""
+async def real_laptop(folder: Path, *flags: str) -> AsyncIterator[RealLaptop]:
+    """A world in a folder of its own, with these flags; at the end nothing of it is left."""
     world = LaptopWorld(folder)
-    laptop = RealLaptop(world, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60))
+    laptop = RealLaptop(
+        world, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60), flags
+    )
     await laptop.up()
     try:
         yield laptop

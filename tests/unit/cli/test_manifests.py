@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
 from tests.support.audit import grants
@@ -39,3 +40,19 @@ def test_namespaces_are_named_by_comma_or_one_by_one() -> None:
     assert flags.namespaces(["a,b", "c", "a"]) == ("a", "b", "c")
     with pytest.raises(Usage, match="found 'Team_A', allowed are names of namespaces"):
         flags.namespaces(["Team_A"])
+
+
+def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() -> None:
+    more = [tree for tree in manifests.installed((), FrontEnd.HOOKS) if tree not in manifests.installed()]
+    (role,) = more
+    rules = [rule for rule in role["rules"] if rule["resources"] == ["extensionconfigs"]]
+    assert [(rule["verbs"], rule.get("resourceNames")) for rule in rules] == [
+        (["create"], None),
+        (["list", "watch", "patch"], ["espalier-in-place"]),
+    ]
+
+
+def test_a_manager_in_the_cluster_is_told_by_which_way_machines_are_upgraded_in_place() -> None:
+    (deployment,) = (tree for tree in manifests.deployed("i", (), FrontEnd.HOOKS) if tree["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-2:] == ["--in-place", "hooks"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.real_world import RealSettings, check
 from espalier.cli.up import ApiServer, Nodes, fit
@@ -71,3 +72,9 @@ async def test_another_system_than_linux_is_refused(tmp_path: Path, monkeypatch:
 def test_an_api_server_that_can_not_carry_these_nodes_is_refused(nodes: Nodes, api_server: ApiServer) -> None:
     with pytest.raises(Usage, match=f"--api-server: found {api_server}, allowed with --nodes {nodes}"):
         fit(nodes, api_server)
+
+
+def test_hooks_need_a_cluster_api_that_calls_them() -> None:
+    with pytest.raises(Usage, match="--in-place: found hooks, allowed with --nodes simulated is annotations"):
+        fit(Nodes.SIMULATED, None, FrontEnd.HOOKS)
+    fit(Nodes.REAL, None, FrontEnd.HOOKS)
