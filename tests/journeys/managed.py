@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import RESYNC
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
@@ -46,6 +45,7 @@ from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
+from tests.support.managing import led_by
 
 __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
 
@@ -160,12 +160,7 @@ async def managed_laptop(
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
-        running = asyncio.create_task(manager.run(), name="manager")
-        stack.push_async_callback(_stop, manager, running)
-        leading = asyncio.create_task(manager.leading.wait())
-        await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
+        await stack.enter_async_context(led_by(manager))
         yield ManagedLaptop(
             store=kept,
             server=server,
@@ -181,11 +176,6 @@ async def managed_laptop(
             calm=CALM,
         )
     assert sorted(ledger.refused) == []
-
-
-async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await running
 
 
 def _written(server: Server) -> Counter[Write]:

@@ -38,7 +38,7 @@ from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import Hooks
@@ -47,6 +47,7 @@ from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
+from tests.support.managing import led_by
 
 INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
@@ -162,9 +163,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         timing = Timing(boot=0.1)
         for controller in build_machines(machines, caches, workloads, clock=clock, entropy=entropy, timing=timing):
             manager.add(controller)
-        running = asyncio.create_task(manager.run(), name="manager")
-        stack.push_async_callback(_stop, manager, running)
-        await _begun(manager, running)
+        await stack.enter_async_context(led_by(manager))
         url = f"https://{control_plane.HOST}:{webhooks.port}"
         await Extension(ours, {"url": url}).trust(made.ca)
         for resource, tree in manifests.webhook_configurations(url):
@@ -181,16 +180,3 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             supervisor=supervisor,
             folder=folder,
         )
-
-
-async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if running.done():
-        running.result()
-
-
-async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await running

@@ -35,11 +35,12 @@ from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl
+from tests.support.managing import led_by
 from tests.support.world import PROGRAM, LaptopWorld, laptop_world
 
 ROOT = Path(__file__).parents[2]
@@ -213,23 +214,12 @@ async def _simulated_machines(kubeconfig: Path) -> AsyncIterator[Manager]:
     timing = Timing(boot=0.3)
     for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
         manager.add(controller)
-    running = asyncio.create_task(manager.run())
     try:
-        await _begun(manager, running)
-        yield manager
+        async with led_by(manager):
+            yield manager
     finally:
-        manager.stop()
-        await running
         await workloads.close()
         await client.close()
-
-
-async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if running.done():
-        running.result()
 
 
 @asynccontextmanager
