@@ -17,7 +17,7 @@ from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.clusters import InfrastructureClusters
 from espalier.local.nspawn.machines import InfrastructureMachines
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
-from espalier.local.nspawn.registry import Registry
+from espalier.local.nspawn.offering import Offering
 from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.local.nspawn.state import State
 from espalier.releases import Releases
@@ -53,8 +53,7 @@ def build(
     )
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)
-    registry = Registry(site.shelf, str(addresses.bridge))
-    clusters = InfrastructureClusters(site, Balancing(state), registry)
+    clusters = InfrastructureClusters(site, Balancing(state), Offering(state))
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
@@ -82,7 +81,7 @@ def build(
     of_clusters.watch(site.infrastructure_machines, clusters_in)
     of_clusters.watch(site.machines, clusters_in)
     of_clusters.watch(site.clusters, clusters_of_cluster)
-    return [of_machines, of_clusters, _Inheritance(state, machines, registry)]
+    return [of_machines, of_clusters, _Inheritance(state, machines)]
 
 
 class _Inheritance:
@@ -91,10 +90,9 @@ class _Inheritance:
     Ends, with the controllers, what they began in this process.
     """
 
-    def __init__(self, state: State, machines: InfrastructureMachines, registry: Registry) -> None:
+    def __init__(self, state: State, machines: InfrastructureMachines) -> None:
         self._state = state
         self._machines = machines
-        self._registry = registry
 
     async def run(self) -> None:
         for record in self._state.nodes():
@@ -103,7 +101,6 @@ class _Inheritance:
             await asyncio.get_running_loop().create_future()
         finally:
             await self._machines.close()
-            await self._registry.stop()
 
 
 async def remove_everything(state: State) -> None:
@@ -112,6 +109,7 @@ async def remove_everything(state: State) -> None:
         await container.take_away(state.folder(record.id))
         state.forget_node(record.id)
     await Balancing(state).end()
+    await Offering(state).end()
     network = state.network()
     if network is not None:
         await remove_link(network.bridge)

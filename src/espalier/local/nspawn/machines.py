@@ -161,12 +161,15 @@ class InfrastructureMachines:
         metadata = found.metadata
         try:
             version = plain_version(machine.spec.version or "")
-            site.bases.find(version)
+            base = site.bases.find(version)
             address = site.bridge.range.free(site.state.taken())
         except RangeFull as error:
             return Wait("NoAddress", str(error), after=30.0)
         except Exception as error:  # what finds bases has an exception of its own
             return Wait("BaseMissing", str(error), after=30.0)
+        if missing := images.lacking(version, base.images, site.asked_images):
+            message = f"the base for nodes of Kubernetes {version} lacks images of {', '.join(missing)}"
+            return Wait("ImageMissing", f"{message}: run espalier assets build node-base-{version}", after=30.0)
         free = shutil.disk_usage(site.state.root.parent).free
         if free < FREE_BYTES:
             message = f"{site.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
