@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,15 +22,18 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
 )
 from espalier.api.meta import Tree
+from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
 from espalier.clusters.in_place import NOT_ASKED, TOO_FEW
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
+from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.in_place import EPOCH, NEW, identities, machines, marks, spec
 from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.test_in_place_faults import Valve
 from tests.support.audit import grants
 from tests.support.upgraders import Upgraders
 
@@ -91,11 +95,16 @@ async def update(world: ManagedLaptop, machine: Object) -> list[str]:
     return said
 
 
-async def everything(world: ManagedLaptop) -> dict[str, NodeUpgrade]:
-    """All machines are updated, one after the other; the simulated Cluster API stands aside. The NodeUpgrades."""
+async def stands_aside(world: ManagedLaptop) -> None:
+    """The simulated Cluster API does nothing about machines: the story is Cluster API."""
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource):
         for owner in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
             await mark(world, owner, resource, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}})
+
+
+async def everything(world: ManagedLaptop) -> dict[str, NodeUpgrade]:
+    """All machines are updated, one after the other. The NodeUpgrades that were made."""
+    await stands_aside(world)
     seen: dict[str, NodeUpgrade] = {}
     cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
     stop = cache.subscribe(lambda _old, new, _first: seen.update({new.name: new.decode(NodeUpgrade)}) if new else None)
@@ -136,10 +145,7 @@ def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_t
 def test_a_step_that_fails_is_told_to_cluster_api_and_goes_on_when_it_is_repaired() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         worker = (await machines(world, control_plane=False))[0]
-        group = await world.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
-        await mark(
-            world, group, MachineDeployment.resource, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
-        )
+        await stands_aside(world)
         upgraders.failing[worker.name, "kubeadm-upgrader"] = "no space left on device"
         updating = asyncio.create_task(update(world, worker))
         await asyncio.sleep(60)
@@ -197,3 +203,37 @@ def test_every_right_that_hooks_need_beside_the_others_is_used() -> None:
         assert {one.resource for one in more} == {"extensionconfigs"}
 
     journey(story)
+
+
+@pytest.mark.parametrize("writes", [1, 2, 5, 9, 14, 18])
+def test_a_manager_that_died_after_any_write_is_followed_by_one_that_cluster_api_asks(writes: int) -> None:
+    async def main(simulation: Simulation) -> None:
+        store, stores, valve = MemoryStore(), MemoryStores(), Valve()
+        kept = partial(managed_laptop, simulation.clock, store=store, stores=stores, front_end=FrontEnd.HOOKS)
+        async with kept(wrap=valve) as world:
+            await world.apply(**spec(1, 1))
+            await world.until_ready()
+            before = await identities(world)
+            await stands_aside(world)
+            worker = (await machines(world, control_plane=False))[0]
+            upgraders = Upgraders(world.workloads)
+            valve.left = writes
+            done, died = asyncio.create_task(update(world, worker)), asyncio.create_task(valve.died.wait())
+            await asyncio.wait({done, died}, return_when=asyncio.FIRST_COMPLETED)
+            assert valve.died.is_set(), "the machine was updated before the manager died"
+            for task in (done, died):
+                task.cancel()
+            await asyncio.gather(done, died, return_exceptions=True)
+            ran = list(upgraders.ran)
+        async with kept(seed=2) as world:
+            upgraders = Upgraders(world.workloads)
+            await update(world, worker)
+            await asyncio.sleep(10)
+            assert await identities(world) == before
+            assert NEW in await world.versions()
+            assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+            assert [one for one in await marks(world) if not one.endswith("/paused")] == []
+            twice = [step for step in upgraders.ran if step in ran[:-1]]
+            assert twice == [], "steps that were done and told are not done again"
+
+    run(main, epoch=EPOCH, seed=1)

@@ -197,21 +197,10 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")
     counts = worker_counts(scope)
-    if counts.outdated and _stay_where_they_are(scope):
-        message = (
-            f"worker machines are to be upgraded in place: {counts.up_to_date} of {counts.expected} are up to date"
-        )
-        return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(counts, "worker")
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
-
-
-def _stay_where_they_are(scope: Scope) -> bool:
-    """Whether no worker is ever replaced: all groups are upgraded in place, and have no other way."""
-    strategies = [group.upgrade_rollout_strategy for group in scope.spec.worker_node_group_configurations]
-    return all(one is not None and one.type == "InPlace" and one.fallback != "RollingUpdate" for one in strategies)
 
 
 def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:

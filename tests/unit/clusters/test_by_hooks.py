@@ -134,14 +134,6 @@ def test_numbers_and_the_node_that_is_upgraded_are_told_and_one_that_failed_firs
     )
 
 
-@pytest.mark.parametrize(("fallback", "reason"), [(None, UPGRADING), ("RollingUpdate", readiness.ROLLING)])
-def test_workers_that_wait_for_the_control_plane_are_not_said_to_be_replaced(fallback: str | None, reason: str) -> None:
-    found = {one.type: one for one in readiness.conditions(cluster(asked(fallback=fallback), DISCOVERED))}
-    workers = found["WorkersReady"]
-    assert (workers.status, workers.reason) == ("False", reason)
-    assert "0 of 2 are up to date" in workers.message
-
-
 def test_how_a_manager_upgrades_is_told_by_what_it_made() -> None:
     assert chosen(map(as_object, objects(**asked(), front_end=HOOKS))) is FrontEnd.HOOKS
     assert chosen(map(as_object, objects(**asked()))) is FrontEnd.ANNOTATIONS
