@@ -19,6 +19,7 @@ from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
+from espalier.cli.upgrader_archives import UpgraderArchives
 from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -133,6 +134,7 @@ class RealWorld:
                 bridge=settings.bridge,
                 bases=bases,
                 releases=releases,
+                made_images=UpgraderArchives(releases, home.images),
             ):
                 manager.add(controller)
             managing = Managing.begin(manager)

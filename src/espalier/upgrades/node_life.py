@@ -125,6 +125,7 @@ async def make_pod(p: Pass) -> Outcome:
         etcd_version=scope.upgrade.spec.etcd_version,
         done=done,
         drains=scope.drains,
+        ignored=scope.ignored_preflight_errors,
     )
     for resource, body in pod.rights(scope.node_name):
         await create(scope.workload, resource, body)
@@ -162,7 +163,7 @@ async def await_node(p: Pass) -> Outcome:
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist")
     found = scope.node.status.node_info.kubelet_version
-    if found != wanted:
+    if not versions.is_reached(found, wanted):
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")

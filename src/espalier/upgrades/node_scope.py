@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
@@ -67,6 +68,14 @@ class NodeScope:
             return True
         others = self.workload.nodes() if self.workload else []
         return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
+
+    @property
+    def ignored_preflight_errors(self) -> tuple[str, ...]:
+        """Checks of kubeadm that the machine was made without; what it joined with holds for its upgrade as well."""
+        config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
+        sections = (config.init_configuration, config.join_configuration) if config else ()
+        registrations = [section.node_registration for section in sections if section]
+        return tuple(dict.fromkeys(name for one in registrations if one for name in one.ignore_preflight_errors))
 
     @property
     def may_go(self) -> bool:

@@ -33,6 +33,8 @@ class Upgrader:
     done: frozenset[str] = frozenset()
     """Conditions of the steps that need not be done again."""
     drains: bool = True
+    ignored: tuple[str, ...] = ()
+    """Checks of kubeadm that the machine was made without."""
 
 
 def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
@@ -51,6 +53,7 @@ def pod(upgrader: Upgrader) -> Tree:
         "spec": {
             "nodeName": upgrader.node,
             "hostPID": True,
+            "hostNetwork": True,  # also a node whose pod network is ill can be upgraded
             "restartPolicy": "Never",
             "serviceAccountName": names.upgrader(upgrader.node),
             "priorityClassName": "system-node-critical",
@@ -111,6 +114,7 @@ def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
     return [
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
         *(("--etcd-version", etcd) if etcd else ()),
+        *(("--ignore-preflight-errors", ",".join(upgrader.ignored)) if upgrader.ignored else ()),
     ]
 
 

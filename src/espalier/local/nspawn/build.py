@@ -17,7 +17,7 @@ from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.clusters import InfrastructureClusters
 from espalier.local.nspawn.machines import InfrastructureMachines
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
-from espalier.local.nspawn.registry import Registry
+from espalier.local.nspawn.registry import Made, Registry
 from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.local.nspawn.state import State
 from espalier.releases import Releases
@@ -40,8 +40,12 @@ def build(
     bases: NodeBases,
     releases: Releases,
     bridge: str = DEFAULT_BRIDGE,
+    made_images: Made | None = None,
 ) -> list[Controller | Runnable]:
-    """The controllers of real nodes, for a manager to run. What a former run left is taken over."""
+    """The controllers of real nodes, for a manager to run. What a former run left is taken over.
+
+    `made_images` are offered to nodes beside those of the bases.
+    """
     site = Site.of(
         client,
         caches,
@@ -50,6 +54,7 @@ def build(
         bridge=Bridge(state, addresses, bridge),
         bases=bases,
         asked_images=images.asked_for(releases),
+        made_images=made_images,
     )
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)

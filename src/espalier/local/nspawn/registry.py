@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from typing import Protocol
 
+import structlog
 from aiohttp import web
 
 from espalier.runtime.serving import HttpServer
+
+_log = structlog.get_logger("espalier.nodes")
 
 PORT = 5000
 BLOBS = "io.containerd.content.v1.content/blobs/sha256"
@@ -23,23 +27,40 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-class Shelf:
-    """Images of some stores: which digest each name has, and where the contents lie."""
-
-    def __init__(self, names: Mapping[str, str], stores: list[Path]) -> None:
-        self._names = names
-        self._stores = stores
+class Made(Protocol):
+    """Images that are in no base, but made when a node asks for them."""
 
     def digest(self, name: str) -> str | None:
-        """What a full name, `host/path:tag`, stands for."""
-        return self._names.get(name)
+        """What a full name stands for, once the image is made; None for one of others. Blocks; raises `CanNotMake`."""
+
+    @property
+    def stores(self) -> Sequence[Path]:
+        """Folders in which the contents of images lie that were made."""
+
+
+class CanNotMake(Exception):
+    """An image can't be made; the message says why, and what helps."""
+
+
+class Shelf:
+    """Images of some stores, and those that are made: which digest each name has, and where the contents lie."""
+
+    def __init__(self, names: Mapping[str, str], stores: Sequence[Path], made: Made | None = None) -> None:
+        self._names = names
+        self._stores = stores
+        self._made = made
+
+    def digest(self, name: str) -> str | None:
+        """What a full name, `host/path:tag`, stands for. Raises `CanNotMake`."""
+        return self._names.get(name) or (self._made.digest(name) if self._made else None)
 
     def blob(self, digest: str) -> Path | None:
         """The file of a digest, None when no store has it, or it is none."""
         hexadecimal = _DIGEST.fullmatch(digest)
         if hexadecimal is None:
             return None
-        candidates = (store / BLOBS / hexadecimal[1] for store in self._stores)
+        stores = (*self._stores, *(self._made.stores if self._made else ()))
+        candidates = (store / BLOBS / hexadecimal[1] for store in stores)
         return next((path for path in candidates if path.is_file()), None)
 
 
@@ -79,7 +100,11 @@ class Registry:
         reference = request.match_info["reference"]
         # A mirror is told by `ns` whose images are asked for (containerd's hosts.md).
         name = f"{request.query.get('ns', '')}/{request.match_info['path']}:{reference}"
-        digest = reference if ":" in reference else shelf.digest(name)
+        try:
+            digest = reference if ":" in reference else await asyncio.to_thread(shelf.digest, name)
+        except CanNotMake as error:
+            _log.warning("an image that a node asks for can't be made", image=name, error=str(error))
+            return _unknown("MANIFEST_UNKNOWN", str(error))
         path = shelf.blob(digest) if digest else None
         if path is None or digest is None:
             return _unknown("MANIFEST_UNKNOWN", f"no base of this machine has an image {name}")
