@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -145,6 +146,25 @@ def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"], "resourceNames": [worker.name]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
             {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+        ]
+
+    journey(story)
+
+
+def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        told = {
+            "nodeRegistration": {"ignorePreflightErrors": ["Swap", "Mem"]},
+            "patches": {"directory": "/etc/patches"},
+        }
+        change: Tree = {"spec": {"joinConfiguration": told}}
+        resource = KubeadmConfig.resource
+        await world.client.patch(resource, worker.name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        await until_so(world, await begin(world, worker.name), lambda upgrade: upgrade.status.completed)
+        assert upgraders.commands[worker.name, "kubeadm-upgrader"][-4:] == [
+            *("--ignore-preflight-errors", "Swap,Mem"),
+            *("--patches", "/etc/patches"),
         ]
 
     journey(story)

@@ -126,6 +126,7 @@ async def make_pod(p: Pass) -> Outcome:
         done=done,
         drains=scope.drains,
         ignored=scope.ignored_preflight_errors,
+        patches=scope.patches,
     )
     for resource, body in pod.rights(scope.node_name):
         await create(scope.workload, resource, body)

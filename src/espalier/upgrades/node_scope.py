@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
@@ -72,10 +72,20 @@ class NodeScope:
     @property
     def ignored_preflight_errors(self) -> tuple[str, ...]:
         """Checks of kubeadm that the machine was made without; what it joined with holds for its upgrade as well."""
-        config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
-        sections = (config.init_configuration, config.join_configuration) if config else ()
-        registrations = [section.node_registration for section in sections if section]
+        registrations = [section.node_registration for section in self._kubeadm]
         return tuple(dict.fromkeys(name for one in registrations if one for name in one.ignore_preflight_errors))
+
+    @property
+    def patches(self) -> str:
+        """Folder on the node with patches of what kubeadm writes: without them an upgrade would undo them."""
+        return next((section.patches.directory for section in self._kubeadm if section.patches), "")
+
+    @cached_property
+    def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:
+        """What kubeadm was told when the machine was made."""
+        config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
+        found = (config.init_configuration, config.join_configuration) if config else ()
+        return [section for section in found if section is not None]
 
     @property
     def may_go(self) -> bool:

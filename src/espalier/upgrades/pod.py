@@ -35,6 +35,8 @@ class Upgrader:
     drains: bool = True
     ignored: tuple[str, ...] = ()
     """Checks of kubeadm that the machine was made without."""
+    patches: str = ""
+    """Folder on the node with patches of what kubeadm writes, as the machine was made with."""
 
 
 def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
@@ -115,6 +117,7 @@ def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
         *(("--etcd-version", etcd) if etcd else ()),
         *(("--ignore-preflight-errors", ",".join(upgrader.ignored)) if upgrader.ignored else ()),
+        *(("--patches", upgrader.patches) if upgrader.patches else ()),
     ]
 
 

@@ -23,9 +23,12 @@ LONGEST = 30 * 60
 """Seconds: kubeadm gives each of four static pods five minutes, and pulls images before."""
 
 
-def kubeadm(node: Node, role: str, version: str, *, etcd_version: str = "", ignored: Sequence[str] = ()) -> str:
+def kubeadm(
+    node: Node, role: str, version: str, *, etcd_version: str = "", ignored: Sequence[str] = (), patches: str = ""
+) -> str:
     """Replace kubeadm, then upgrade the control plane (its first node) or the node's share of it (all others).
 
+    `ignored` checks and `patches` (a folder of the host) are those that the node was made with.
     kubeadm's upgrade may be broken off and run again; a run that ended well is noted and not repeated.
     """
     checks.right_image(node, version)
@@ -48,9 +51,8 @@ def kubeadm(node: Node, role: str, version: str, *, etcd_version: str = "", igno
     else:
         arguments = ["upgrade", "node"]
     preflight = ",".join(dict.fromkeys((*IGNORED, *ignored)))
-    result = node.commands.follow(
-        program, *arguments, f"--ignore-preflight-errors={preflight}", timeout=LONGEST, say=node.say
-    )
+    options = [f"--ignore-preflight-errors={preflight}", *([f"--patches={patches}"] if patches else [])]
+    result = node.commands.follow(program, *arguments, *options, timeout=LONGEST, say=node.say)
     if result.code:
         raise StepFailed(
             f"kubeadm {' '.join(arguments[:2])} ended with {result.code}: {result.last_lines(3)}; "

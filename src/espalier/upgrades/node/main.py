@@ -73,6 +73,7 @@ def _on_host(options: argparse.Namespace, node: Node, version: str) -> str:
             options.kubernetes_version,
             etcd_version=options.etcd_version,
             ignored=[name for name in options.ignore_preflight_errors.split(",") if name],
+            patches=options.patches,
         )
     return {
         "containerd": steps.containerd,
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     upgrade.add_argument("--kubernetes-version", required=True, metavar="VERSION")
     upgrade.add_argument("--etcd-version", default="", metavar="TAG", help="tag of etcd's image; first node only")
     upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="further ones, by commas")
+    upgrade.add_argument("--patches", default="", metavar="FOLDER", help="of the host, with patches for kubeadm")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
     drain.add_argument("--timeout", type=float, default=300, metavar="SECONDS")
     commands.add_parser("kubelet", help="upgrade kubelet and kubectl, and restart the kubelet")

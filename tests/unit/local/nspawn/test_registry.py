@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from espalier.local.nspawn import registry
-from espalier.local.nspawn.registry import BLOBS, Registry, Shelf
+from espalier.local.nspawn.registry import BLOBS, CanNotMake, Registry, Shelf
 
 NAME = "example.org/kubernetes/kube-proxy:v1.36.3"
 
@@ -87,3 +87,43 @@ async def test_what_no_base_has_is_refused_in_the_words_of_the_protocol(
 async def test_nothing_can_be_pushed(served: aiohttp.ClientSession) -> None:
     async with served.post("/v2/kubernetes/kube-proxy/blobs/uploads/") as answer:
         assert answer.status in {404, 405}
+
+
+class Workshop:
+    """Makes one image of one manifest, or can't."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self.asked: list[str] = []
+
+    def digest(self, name: str) -> str | None:
+        self.asked.append(name)
+        if name == "example.org/upgrader:broken":
+            raise CanNotMake("there is no base for nodes of Kubernetes 1.30.1: build one")
+        return put(self._store, b"{}") if name == "example.org/upgrader:v1.36.3" else None
+
+    @property
+    def stores(self) -> list[Path]:
+        return [self._store]
+
+
+async def test_an_image_that_no_base_has_is_made_when_a_node_asks_for_it(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(tmp_path / "made")
+    monkeypatch.setattr(registry, "PORT", 0)
+    serving = Registry(lambda: Shelf({NAME: str(shelf.digest(NAME))}, [tmp_path / "newer"], workshop), "127.0.0.1")
+    await serving.start()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{serving.port}") as session:
+        async with session.get("/v2/upgrader/manifests/v1.36.3", params={"ns": "example.org"}) as answer:
+            assert await answer.read() == b"{}"
+        async with session.get("/v2/kubernetes/kube-proxy/manifests/v1.36.3", params={"ns": "example.org"}) as answer:
+            assert answer.status == 200
+        async with session.get("/v2/upgrader/manifests/broken", params={"ns": "example.org"}) as answer:
+            assert answer.status == 404
+            problem = (await answer.json())["errors"][0]["message"]
+        async with session.get("/v2/upgrader/manifests/other", params={"ns": "example.org"}) as answer:
+            assert answer.status == 404
+    await serving.stop()
+    assert problem == "there is no base for nodes of Kubernetes 1.30.1: build one"
+    assert NAME not in workshop.asked, "a base has it"
