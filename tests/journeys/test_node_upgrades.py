@@ -11,7 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import NodeUpgrade, ObjectReference
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade, ObjectReference
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -161,9 +161,12 @@ def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
         change: Tree = {"spec": {"joinConfiguration": told}}
         resource = KubeadmConfig.resource
         await world.client.patch(resource, worker.name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        mark: Tree = {"metadata": {"annotations": {IGNORED_CHECKS: "SystemVerification, Swap"}}}
+        machine = Machine.resource
+        await world.client.patch(machine, worker.name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
         await until_so(world, await begin(world, worker.name), lambda upgrade: upgrade.status.completed)
         assert upgraders.commands[worker.name, "kubeadm-upgrader"][-4:] == [
-            *("--ignore-preflight-errors", "Swap,Mem"),
+            *("--ignore-preflight-errors", "Swap,Mem,SystemVerification"),
             *("--patches", "/etc/patches"),
         ]
 

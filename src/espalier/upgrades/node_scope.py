@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig
-from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
@@ -71,9 +71,13 @@ class NodeScope:
 
     @property
     def ignored_preflight_errors(self) -> tuple[str, ...]:
-        """Checks of kubeadm that the machine was made without; what it joined with holds for its upgrade as well."""
+        """Checks of kubeadm that the machine was made without, or that its provider or people say do not concern it."""
         registrations = [section.node_registration for section in self._kubeadm]
-        return tuple(dict.fromkeys(name for one in registrations if one for name in one.ignore_preflight_errors))
+        found = [name for one in registrations if one for name in one.ignore_preflight_errors]
+        marked = (self.machine.object, self.machine.infrastructure) if self.machine else ()
+        texts = [one.metadata.annotations.get(IGNORED_CHECKS, "") for one in marked if one is not None]
+        found += [name.strip() for text in texts for name in text.split(",")]
+        return tuple(dict.fromkeys(name for name in found if name))
 
     @property
     def patches(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from espalier.upgrades.node import checks, layout
 from espalier.upgrades.node.cluster_configuration import for_version, has_external_etcd
+from espalier.upgrades.node.commands import Result
 from espalier.upgrades.node.failures import StepFailed
 from espalier.upgrades.node.node import Node, on_disk
 from espalier.upgrades.node.replacing import replace
@@ -55,7 +56,7 @@ def kubeadm(
     result = node.commands.follow(program, *arguments, *options, timeout=LONGEST, say=node.say)
     if result.code:
         raise StepFailed(
-            f"kubeadm {' '.join(arguments[:2])} ended with {result.code}: {result.last_lines(3)}; "
+            f"kubeadm {' '.join(arguments[:2])} ended with {result.code}: {_cause(result)}; "
             "kubeadm put back what it had begun; remove the cause, then delete the pod to try again"
         )
     try:
@@ -64,6 +65,12 @@ def kubeadm(
     except OSError as error:
         raise on_disk(error, "kubeadm has upgraded the node, but that can't be noted") from error
     return f"kubeadm has upgraded the node to {version} as {role}"
+
+
+def _cause(result: Result) -> str:
+    """What kubeadm says is wrong: the checks that failed, else its last lines."""
+    checks_ = [line.strip() for line in result.output.splitlines() if line.strip().startswith("[ERROR ")]
+    return "; ".join(checks_) or result.last_lines(3)
 
 
 def _configure(node: Node, etcd_version: str) -> None:
