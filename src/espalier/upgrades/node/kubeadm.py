@@ -18,6 +18,8 @@ IGNORED = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
 """Preflight errors on CoreDNS, which Cluster API upgrades by itself."""
 DISTRIBUTED = ("--allow-experimental-upgrades", "--force")
 """To kubeadm, what a distributor appends to a version (`-eks-1-36-2`) makes it a preview, to be allowed."""
+LEFT_OUT = "--skip-phases=addon/coredns"
+"""CoreDNS is Cluster API's; and kubeadm fails at the version of one that a distributor has built."""
 ADMIN = "/etc/kubernetes/admin.conf"
 CONFIG = ("configmap", "kubeadm-config", "--namespace=kube-system")
 LONGEST = 30 * 60
@@ -52,12 +54,14 @@ def kubeadm(
     else:
         arguments = ["upgrade", "node"]
     preflight = ",".join(dict.fromkeys((*IGNORED, *ignored)))
-    options = [f"--ignore-preflight-errors={preflight}", *([f"--patches={patches}"] if patches else [])]
+    options = [f"--ignore-preflight-errors={preflight}"]
+    options += [LEFT_OUT] if node.control_plane else []
+    options += [f"--patches={patches}"] if patches else []
     result = node.commands.follow(program, *arguments, *options, timeout=LONGEST, say=node.say)
     if result.code:
         raise StepFailed(
             f"kubeadm {' '.join(arguments[:2])} ended with {result.code}: {_cause(result)}; "
-            "kubeadm put back what it had begun; remove the cause, then delete the pod to try again"
+            "kubeadm may be run again: remove the cause, then delete the pod"
         )
     try:
         node.files.make_folder(node.contents.work)
