@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from espalier.upgrades.node import contents, draining, kubeadm, lock, steps
-from espalier.upgrades.node.api import SECRETS, Api
+from espalier.upgrades.node.api import SECRETS
 from espalier.upgrades.node.commands import Commands
 from espalier.upgrades.node.failures import DONE, FAILED, StepFailed
 from espalier.upgrades.node.files import Files
 from espalier.upgrades.node.node import Clock, Node
+from espalier.upgrades.node.patience import PatientApi
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
 """Environment variable: the folder that stands for `/` where there is no container. Simulated nodes set it."""
@@ -47,7 +48,7 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
     if not name:
         raise StepFailed("NODE_NAME does not say on which node this runs: the pod was not made by a NodeUpgrade")
     clock = Clock()
-    api = Api(environment, root / SECRETS)
+    api = PatientApi(environment, root / SECRETS, clock)
     if options.step in ("drain", "uncordon"):
         cordon = draining.Cordon(name, api, clock)
         if options.step == "uncordon":
