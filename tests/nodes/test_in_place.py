@@ -28,11 +28,13 @@ STEPS = (
     "UpgradingContainerd",
     "UpgradingCNIPlugins",
     "UpgradingKubeadm",
+    "DrainingNode",
     "UpgradingKubelet",
+    "UncordoningNode",
     "CleaningUp",
     "Upgraded",
 )
-"""What `kubectl get nu` may show in its column STEP, in order; nothing is drained where nothing can move."""
+"""What `kubectl get nu` may show in its column STEP, in order."""
 
 
 async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_path: Path) -> None:
