@@ -78,6 +78,7 @@ async def managed_laptop(
     resync: float = RESYNC,
     namespaces: Sequence[str] = (),
     disks: Path | None = None,
+    releases: Releases | None = None,
     timing: Timing = Timing(),  # noqa: B008  frozen
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
@@ -93,7 +94,7 @@ async def managed_laptop(
     def more() -> random.Random:
         return random.Random(entropy.getrandbits(64))
 
-    releases = Releases.load()
+    releases = releases or Releases.load()
     webhooks = Webhooks(port=None)
 
     async def call(call: WebhookCall) -> bytes:

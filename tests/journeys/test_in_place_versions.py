@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-import msgspec
 import pytest
 
+import espalier.releases
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import NodeUpgrade
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition
 from espalier.kube.errors import ApiError
-from espalier.releases import Releases, release_name
+from espalier.releases import Releases
+from espalier.releases.adding import add
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import EPOCH, IN_PLACE, identities, marks, spec
 from tests.journeys.managed import ManagedLaptop, managed_laptop
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.embedded
 RELEASES = Releases.load()
 NEWEST = RELEASES.newest()
 OWN = "v0.26.1"
-"""A release of one's own, with the next patch of every Kubernetes version."""
+DATA = Path(espalier.releases.__file__).parent / "data"
 
 
 def channels(eksa_version: str) -> list[str]:
@@ -46,11 +48,13 @@ MINORS = [
 ]
 
 
-def journey(story: Callable[[ManagedLaptop, Upgraders], Awaitable[None]], **asked: object) -> None:
+def journey(
+    story: Callable[[ManagedLaptop, Upgraders], Awaitable[None]], releases: Releases = RELEASES, **asked: object
+) -> None:
     """A cluster of one control plane node and one worker, asked for with these fields."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
+        async with managed_laptop(simulation.clock, releases=releases) as world:
             await world.apply(**(spec(1, 1) | asked))
             await world.until_ready()
             await story(world, Upgraders(world.workloads))
@@ -72,71 +76,92 @@ def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: 
     journey(story, eksaVersion=release, kubernetesVersion=before)
 
 
-@pytest.mark.parametrize("channel", channels(str(NEWEST.version)))
-def test_each_patch_becomes_the_next_in_place(channel: str) -> None:
+@pytest.mark.parametrize("channel", channels(NEWEST.version))
+def test_each_patch_becomes_the_next_in_place(channel: str, tmp_path: Path) -> None:
+    releases, wanted = with_next_patch(channel, tmp_path)
+
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        present = version(str(NEWEST.version), channel)
+        present = version(NEWEST.version, channel)
         found = await identities(world)
-        wanted = await bring_patch(world, channel)
         await world.change(eksaVersion=OWN)
         await world.until_ready()
         assert await world.versions() == [wanted] * 2
-        assert wanted != present
         assert await identities(world) == found
+        assert await marks(world) == []
         images = (await world.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
         assert {present, wanted} <= images.keys()
 
-    journey(story, kubernetesVersion=channel)
+    journey(story, releases, eksaVersion=NEWEST.version, kubernetesVersion=channel)
 
 
-async def bring_patch(world: ManagedLaptop, channel: str) -> str:
-    """Create a release whose EKS Distro is one number further; returns the version that machines get by it."""
-    bundle = next(one for one in NEWEST.bundles.spec.versions_bundles if one.kube_version == channel)
+def with_next_patch(channel: str, folder: Path) -> tuple[Releases, str]:
+    """Releases with one more, whose EKS Distro of a minor is one number further; and the version machines get by it."""
+    data = Path(shutil.copytree(DATA, folder / "data"))
     dashed = channel.replace(".", "-")
-    present = bundle.eks_d.kube_version
-    numbers, _, patch = present.rpartition(".")
-    following = f"{numbers}.{int(patch) + 1}"
+    present = version(NEWEST.version, channel)
+    numbers = present.partition("-")[0]
+    following = f"{numbers.rpartition('.')[0]}.{int(numbers.rpartition('.')[2]) + 1}"
+    renewals = {
+        numbers: following,
+        f"eks-{dashed}-1": f"eks-{dashed}-2",
+        f"{dashed}-eks-1": f"{dashed}-eks-2",
+        f"v{dashed}-1-eks-a": f"v{dashed}-2-eks-a",
+        "name: bundles-1": "name: bundles-4",
+    }
 
-    def renewed(tree: Tree) -> Tree:
-        text = msgspec.json.encode(tree).decode().replace(present, following)
-        for old, new in ((f"eks-{dashed}-1", f"eks-{dashed}-2"), (f"{dashed}-eks-1", f"{dashed}-eks-2")):
+    def renewed(text: str) -> str:
+        for old, new in renewals.items():
             text = text.replace(old, new)
-        text = text.replace(f"upgrader:v{dashed}-1", f"upgrader:v{dashed}-2")
-        made: Tree = msgspec.json.decode(text)
-        return made
+        return text
 
-    distro = await world.client.get(DistroRelease.resource, bundle.eks_d.name, SYSTEM_NAMESPACE)
-    made = renewed({key: value for key, value in distro.tree.items() if key != "metadata"})
-    name = renewed({"name": bundle.eks_d.name})["name"]
-    await world.client.create(
-        DistroRelease.resource, made | {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE}}
+    distro = data / "eks-distro" / f"kubernetes-{dashed}-eks-1.yaml"
+    distro.with_name(renewed(distro.name)).write_text(
+        renewed(distro.read_text()).replace("  number: 1\n", "  number: 2\n")
     )
-    bundles = renewed(msgspec.to_builtins(NEWEST.bundles))
-    bundles["metadata"] = {"name": "bundles-own", "namespace": SYSTEM_NAMESPACE}
-    bundles["spec"]["number"] += 1
-    await world.client.create(Bundles.resource, bundles)
-    release = msgspec.to_builtins(NEWEST.eksa_release)
-    release["metadata"] = {"name": release_name(OWN)}
-    release["spec"]["version"] = OWN
-    release["spec"]["bundlesRef"]["name"] = "bundles-own"
-    await world.client.create(EKSARelease.resource, release)
-    return f"{following}-eks-{dashed}-2"
+    (data / "bundles-4.yaml").write_text(renewed((data / "bundles-1.yaml").read_text()))
+    add(data, OWN, date=EPOCH, commit="c0ffee", bundles="bundles-4.yaml")
+    return Releases.load(data), f"{following}-eks-{dashed}-2"
 
 
-def test_a_release_alone_touches_no_node_and_a_release_with_a_version_upgrades_them() -> None:
+def test_a_release_that_changes_no_machine_touches_no_node() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         found = await identities(world)
         await world.change(eksaVersion="v0.25.1")
         await world.until_ready()
         assert upgraders.ran == []
+        assert await identities(world) == found
         assert await world.versions() == [version("v0.25.1", "1.35")] * 2
-        await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36")
+
+    journey(story, eksaVersion="v0.25.0")
+
+
+def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> None:
+    releases, _ = with_next_patch("1.34", tmp_path)
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        found = await identities(world)
+        await world.change(eksaVersion=OWN, kubernetesVersion="1.36")
         await world.until_ready()
-        assert await world.versions() == [version("v0.26.0", "1.36")] * 2
+        assert await world.versions() == [version(NEWEST.version, "1.36")] * 2
         assert await identities(world) == found
         assert await marks(world) == []
 
-    journey(story, eksaVersion="v0.24.2")
+    journey(story, releases, eksaVersion=NEWEST.version)
+
+
+def test_a_release_that_changes_more_than_kubeadm_brings_is_refused_and_named() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36")
+        cluster = await world.until(lambda one: told(one, "ControlPlaneReady").reason == "InPlaceUpgradeRefused")
+        assert "bootstrap.clusterConfiguration.apiServer.extraArgs" in told(cluster, "ControlPlaneReady").message
+        assert upgraders.ran == []
+        assert await world.versions() == [version("v0.25.1", "1.35")] * 2
+
+    journey(story, eksaVersion="v0.25.1")
+
+
+def told(cluster: Cluster, type_: str) -> Condition:
+    return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
 
 
 @pytest.mark.parametrize(
