@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.core import NODE, POD
+from espalier.api.core import CONFIG_MAP, NODE, POD
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, Request
 from espalier.local.build import Timing
@@ -98,6 +99,25 @@ async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_whe
         await world.until_ready()
         assert await world.versions() == [NEW] * 2
         assert await marks(world) == []
+
+
+async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: Path) -> None:
+    async with garden(tmp_path) as world:
+        worker = (await machines(world, control_plane=False))[0].name
+        images = (await world.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
+        data: Tree = {"data": {"v1.35.9-eks-1-35-9": images[NEW]}}
+        name = "in-place-upgrade"
+        await world.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=data, type=PatchType.MERGE)
+        spec_ = {"machine": {"name": worker}, "kubernetesVersion": "v1.35.9-eks-1-35-9", "nodeType": "Worker"}
+        body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": spec_}
+        await world.client.create(NodeUpgrade.resource, body)
+
+        failed = await until_so(
+            world, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "CopyingComponentsFailed"
+        )
+        assert f"the upgrader image carries Kubernetes {NEW}" in ready(failed)["message"]
+        assert "correct the image of v1.35.9-eks-1-35-9" in ready(failed)["message"]
+        assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 
 def told(cluster: Cluster, type_: str) -> str:

@@ -265,6 +265,47 @@ def test_what_can_not_be_done_is_said_and_nothing_on_the_node_is_touched(
     journey(story)
 
 
+def test_a_machine_without_a_node_is_named_and_waited_for() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        kept = {key: worker.tree["spec"][key] for key in ("clusterName", "version", "bootstrap")}
+        reference = worker.tree["spec"]["infrastructureRef"] | {"name": "nothing"}
+        body = {
+            "metadata": {"name": "bare", "namespace": SYSTEM_NAMESPACE, "labels": worker.metadata.labels},
+            "spec": kept | {"infrastructureRef": reference},
+        }
+        await world.client.create(Machine.resource, body)
+        name = await begin(world, "bare")
+        upgrade = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "NodeMissing")
+        assert ready(upgrade).message == "Machine eksa-system/bare has no node"
+        assert upgraders.ran == []
+        assert await leftovers(world) == []
+
+    journey(story)
+
+
+def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0].name
+
+        async def say(status: str) -> None:
+            found = (await node(world, worker))["status"]["conditions"]
+            told = [one | ({"status": status} if one["type"] == "Ready" else {}) for one in found]
+            patch: Tree = {"status": {"conditions": told}}
+            client = reach(world).client
+            await client.patch(NODE, worker, patch=patch, type=PatchType.MERGE, subresource="status")
+
+        await say("Unknown")
+        name = await begin(world, worker)
+        upgrade = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "NodeNotReady")
+        assert "before it is touched" in ready(upgrade).message
+        assert upgraders.ran == []
+        await say("True")
+        await until_so(world, name, lambda upgrade: upgrade.status.completed)
+
+    journey(story)
+
+
 def test_the_spec_never_changes() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         worker = (await machines(world, control_plane=False))[0]
