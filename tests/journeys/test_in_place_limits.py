@@ -198,7 +198,7 @@ def test_somebody_may_pause_between_two_nodes() -> None:
         first, second = await machines(world, control_plane=False)
         await world.change(kubernetesVersion="1.36")
         resource, name = MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"
-        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
         pause: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
         await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE)
         seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")

@@ -9,7 +9,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, protect
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, give_rights, protect
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
@@ -128,8 +128,7 @@ async def make_pod(p: Pass) -> Outcome:
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
     )
-    for resource, body in pod.rights(scope.node_name):
-        await create(scope.workload, resource, body)
+    await give_rights(scope.workload, scope.node_name)
     await create(scope.workload, POD, pod.pod(wanted))
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
 

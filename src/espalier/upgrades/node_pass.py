@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, POD, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import AlreadyExists, NotFound
-from espalier.upgrades import names
+from espalier.upgrades import names, pod
 from espalier.upgrades.node_scope import NodeScope
 from espalier.upgrades.passing import Tools
 from espalier.upgrades.site import Workload
@@ -42,6 +42,16 @@ async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]
         return
     if resource == POD:
         workload.upgraders.wrote(created)
+
+
+async def give_rights(workload: Workload, node: str) -> None:
+    """Make what the upgrader pod acts with, and the namespace when it is not there yet."""
+    for resource, body in pod.rights(node):
+        try:
+            await create(workload, resource, body)
+        except NotFound:
+            await create(workload, NAMESPACE, pod.NAMESPACE_OF_PODS)
+            await create(workload, resource, body)
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:

@@ -9,9 +9,7 @@ from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, Kube
 from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.upgrades import progress
-from espalier.upgrades.node_steps import DRAIN, SKIPPED, UNCORDON
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.site import MachineView, Site, Workload
@@ -96,13 +94,6 @@ class NodeScope:
         """Whether no step would be broken off if the pod went."""
         found = self.pod
         return found is None or found.has_ended or progress.failure(found) is not None or not found.has_begun
-
-    @property
-    def was_cordoned(self) -> bool:
-        """Whether draining began here, and the node was not given back yet."""
-        drained = condition_list.get(self.conditions, DRAIN.condition)
-        is_back = condition_list.is_true(self.conditions, UNCORDON.condition)
-        return not is_back and drained is not None and drained.reason not in ("Waiting", SKIPPED)
 
     @cached_property
     def conditions(self) -> list[Condition]:

@@ -17,11 +17,14 @@ from espalier.upgrades.node_deletion import DELETION
 from espalier.upgrades.node_life import LIFE
 from espalier.upgrades.node_pass import Pass
 from espalier.upgrades.node_scope import observe
+from espalier.upgrades.node_steps import BEGINNING, UNDER_WAY
 from espalier.upgrades.observe import cluster_of, keys_of
 from espalier.upgrades.passing import Tools, ready
 
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource
+QUIET = UNDER_WAY | BEGINNING
+"""Reasons that are no event: conditions tell the steps, and when each was done."""
 
 
 def controller(
@@ -72,7 +75,8 @@ class Reconciler:
             return
         before = condition_list.get(old.conditions, names.READY)
         now = condition_list.get(found, names.READY)
-        if written and now is not None and (before is None or before.reason != now.reason):
+        is_news = now is not None and now.reason not in QUIET and (before is None or before.reason != now.reason)
+        if written and now is not None and is_news:
             type_ = "Warning" if now.reason.endswith("Failed") else "Normal"
             p.tools.recorder.event(p.scope.object, type_, now.reason, now.message)  # type: ignore[arg-type]
 

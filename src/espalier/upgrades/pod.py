@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -17,6 +17,8 @@ Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
 DRAIN_SECONDS = 300
+NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+"""In the workload cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,6 @@ def rights(node: str) -> list[tuple[Resource, Tree]]:
     ]
     role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": name}
     return [
-        (NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
         (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name)),
         (CLUSTER_ROLE, _object(CLUSTER_ROLE, name) | {"rules": rules}),
         (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name) | {"roleRef": role, "subjects": [subject]}),
