@@ -13,6 +13,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.objects import Object
 from espalier.upgrades import names, pod
 from espalier.upgrades.node_scope import NodeScope
 from espalier.upgrades.passing import Tools
@@ -27,6 +28,21 @@ class Pass:
 
     tools: Tools
     scope: NodeScope
+
+    @property
+    def object(self) -> Object:
+        """The NodeUpgrade."""
+        return self.scope.object
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.scope.is_deleted
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the node was upgraded."""
+        return self.scope.upgrade.status.completed
 
     @property
     def machine(self) -> str:
