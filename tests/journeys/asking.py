@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,23 @@ from espalier.runtime.snapshot import Snapshot
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"
 GARDEN = Key(NAMESPACE, "garden")
+
+Write = tuple[str, str, str]
+"""Verb, plural, subresource."""
+
+
+def manifests(count: int) -> list[Tree]:
+    """The example so many times, each with a name of its own; the Clusters come last."""
+    trees = []
+    for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="docker.yaml"):
+        for number in range(count):
+            tree = document.tree
+            metadata = {"name": f"garden-{number:03}", "namespace": NAMESPACE}
+            spec = tree["spec"]
+            if tree["kind"] == Cluster.resource.kind:
+                spec = spec | {"datacenterRef": spec["datacenterRef"] | {"name": metadata["name"]}}
+            trees.append({**tree, "metadata": metadata, "spec": spec})
+    return sorted(trees, key=lambda tree: bool(tree["kind"] == Cluster.resource.kind))
 
 
 @dataclass(kw_only=True)
@@ -154,3 +172,14 @@ class ManagedClusters:
             raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
         finally:
             stop()
+
+
+@dataclass(kw_only=True)
+class AccountedClusters(ManagedClusters):
+    """A management cluster that knows what its manager wrote, but for Leases and events.
+
+    `calm` is how many seconds it is left alone when nothing should happen.
+    """
+
+    written: Callable[[], Counter[Write]]
+    calm: float

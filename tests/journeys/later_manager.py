@@ -10,7 +10,7 @@ from functools import partial
 
 from espalier import clusters
 from espalier.cli.main import run
-from tests.journeys.test_isolation import NEXT
+from tests.journeys.isolation_stories import NEXT
 
 if __name__ == "__main__":
     clusters.build = partial(clusters.build, layers=NEXT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -41,10 +42,11 @@ from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import build as build_upgrades
-from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, ManagedClusters
+from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
+from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
 
-__all__ = ["EXAMPLES", "GARDEN", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
+__all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
 
 IN_PROCESS = "https://espalier.internal"
 
@@ -52,11 +54,18 @@ MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", 
 
 ROLES = {role.kind: role for role in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)}
 
+CALM = 600.0
+"""Simulated seconds in which whatever is going to happen has happened."""
+
 Wrap = Callable[[Transport], Transport]
 
 
+MANAGER_AGENT = "espalier"
+"""User agent of the manager; the machines' controllers have another."""
+
+
 @dataclass(kw_only=True)
-class ManagedLaptop(ManagedClusters):
+class ManagedLaptop(AccountedClusters):
     """A running laptop."""
 
     store: Store
@@ -115,7 +124,7 @@ async def managed_laptop(
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
-        manager = Manager(connected(MANAGER, "espalier"), clock=clock, entropy=more(), options=options)
+        manager = Manager(connected(MANAGER, MANAGER_AGENT), clock=clock, entropy=more(), options=options)
 
         def reached(kubeconfig: bytes) -> Client:
             client = workloads.connect(kubeconfig)
@@ -172,6 +181,8 @@ async def managed_laptop(
             clusters=manager.caches.of(Cluster.resource),
             providers=providers,
             ledger=ledger,
+            written=lambda: _written(server),
+            calm=CALM,
         )
     assert sorted(ledger.refused) == []
 
@@ -179,3 +190,11 @@ async def managed_laptop(
 async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
     manager.stop()
     await running
+
+
+def _written(server: Server) -> Counter[Write]:
+    found: Counter[Write] = Counter()
+    for (verb, plural, subresource, agent), count in server.requests.items():
+        if agent == MANAGER_AGENT and verb not in READING_VERBS and plural not in ("leases", "events"):
+            found[verb, plural, subresource] += count
+    return found

@@ -21,8 +21,8 @@ from espalier.clusters import Isolation, names, resting, synced
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
+from tests.journeys.isolation_stories import ANNOTATION, STATUS, machines
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
-from tests.journeys.test_isolation import ANNOTATION, STATUS, machines, writes
 
 pytestmark = pytest.mark.embedded
 
@@ -108,7 +108,7 @@ def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_dem
     async def tell(world: ManagedLaptop) -> None:
         before = await machines(world)
         assert said_of(await world.until_ready()).status == "True"
-        written = writes(world.server)
+        written = world.written()
         for resource, name, patch, expected in EDITS:
             await edit(world, resource, name, patch)
             await until_said(world, status="False", text=expected)
@@ -118,7 +118,7 @@ def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_dem
         assert f"{names.DRIFT_ANNOTATION}=correct" in said.message
         assert (await world.until_ready()).status.ready  # drift is no matter of readiness
         await asyncio.sleep(3 * RESYNC)
-        assert (writes(world.server) - written).keys() == {STATUS}, "reported, and nothing else"
+        assert (world.written() - written).keys() == {STATUS}, "reported, and nothing else"
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         await until_said(world, status="True")
         for resource, name, patch, _ in EDITS:
@@ -237,13 +237,13 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
     async def tell(world: ManagedLaptop) -> None:
         cluster = await world.until_ready()
         assert names.SYNCED not in {one.type for one in cluster.status.conditions}
-        written = writes(world.server)
+        written = world.written()
         resource, name, patch, _ = EDITS[1]
         await edit(world, resource, name, patch)
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         await asyncio.sleep(CALM)
-        assert writes(world.server) - written == {}
-        assert ANNOTATION not in writes(world.server) - written
+        assert world.written() - written == {}
+        assert ANNOTATION not in world.written() - written
 
     story(tell, isolation=Isolation.GATE)
 
@@ -253,7 +253,7 @@ def test_who_edits_again_and_again_is_answered_now_and_then() -> None:
 
     async def tell(world: ManagedLaptop) -> None:
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        before = writes(world.server)
+        before = world.written()
         resource, name, patch, _ = EDITS[1]
         cache = world.machinery.of(resource, SYSTEM_NAMESPACE)
         edits: set[asyncio.Task[None]] = set()
@@ -266,7 +266,7 @@ def test_who_edits_again_and_again_is_answered_now_and_then() -> None:
         await edit(world, resource, name, patch)
         await asyncio.sleep(100)
         stop()
-        corrections = (writes(world.server) - before)["patch", resource.plural, ""]
+        corrections = (world.written() - before)["patch", resource.plural, ""]
         assert 9 <= corrections <= 11
         await until_said(world, status="True")
 

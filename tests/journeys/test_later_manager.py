@@ -18,7 +18,7 @@ from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from tests.journeys.test_isolation import apply, is_synced, numbered
+from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.journeys.test_quiet import CALM_SECONDS, all_ready
 from tests.support.audit import following, told
 from tests.support.control_plane import ControlPlane

@@ -16,9 +16,9 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from tests.journeys.isolation_stories import NEXT
 from tests.journeys.managed import GARDEN, managed_laptop
 from tests.journeys.recorded import recorder
-from tests.journeys.test_isolation import NEXT
 from tests.journeys.test_plan_and_reality import (
     EPOCH,
     apply,

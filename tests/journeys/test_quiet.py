@@ -16,8 +16,6 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
-from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client
@@ -25,7 +23,8 @@ from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.runtime.cache import Cache
 from espalier.runtime.virtual import Simulation
-from tests.journeys.managed import EXAMPLES, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.asking import NAMESPACE, manifests
+from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.audit import following
 from tests.support.control_plane import READING_VERBS, ControlPlane
 from tests.support.control_plane_fixture import control_plane
@@ -42,20 +41,6 @@ EMBEDDED, REAL = 100, int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "10"))
 """How many clusters there are."""
 
 Writes = Counter[tuple[str, ...]]
-
-
-def manifests(count: int) -> list[Tree]:
-    """The example so many times, each with a name of its own; the Clusters come last."""
-    trees = []
-    for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="docker.yaml"):
-        for number in range(count):
-            tree = document.tree
-            metadata = {"name": f"garden-{number:03}", "namespace": NAMESPACE}
-            spec = tree["spec"]
-            if tree["kind"] == Cluster.resource.kind:
-                spec = spec | {"datacenterRef": spec["datacenterRef"] | {"name": metadata["name"]}}
-            trees.append({**tree, "metadata": metadata, "spec": spec})
-    return sorted(trees, key=lambda tree: bool(tree["kind"] == Cluster.resource.kind))
 
 
 async def apply(client: Client, count: int) -> None:

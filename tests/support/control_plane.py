@@ -15,6 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.local.real import control_plane, processes, programs
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed
@@ -52,6 +55,10 @@ class ControlPlane(control_plane.ControlPlane):
     """A running control plane that writes an audit log, with its administrator's kubectl."""
 
     supervisor: processes.Supervisor
+
+    def client(self) -> Client:
+        """One of the administrator, to be closed."""
+        return Client(HttpTransport(Kubeconfig.load([self.kubeconfig]).context(), environment={}))
 
     def requests(self) -> list[AuditEvent]:
         """Every finished request from the start on, in the order of the audit log, which is written synchronously."""

@@ -1,8 +1,6 @@
 """Built-in kinds of Kubernetes: coordinates of those we touch, and types of the few that we write."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

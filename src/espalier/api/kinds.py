@@ -6,8 +6,6 @@ class Cluster(KubeObject):
     status: ClusterStatus = ClusterStatus()
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """The metadata every object carries, and conditions (`meta/v1` of Kubernetes)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field

@@ -1,7 +1,5 @@
 """Structural schemas (the OpenAPI v3 subset that CRDs carry) out of typed structs."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -17,6 +17,8 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
 
 FIELD_MANAGER = "eks-a-cli"
+MAX_REQUESTS = 4
+"""At once: a further connection costs a handshake, which takes longer than the requests of a command."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,10 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
     """A client for the API server that the flags name, closed afterwards."""
     access = access_of(connection)
     client = Client(
-        HttpTransport(access), field_manager=FIELD_MANAGER, user_agent="espalier-cli", on_warning=_print_warning
+        HttpTransport(access, max_requests=MAX_REQUESTS),
+        field_manager=FIELD_MANAGER,
+        user_agent="espalier-cli",
+        on_warning=_print_warning,
     )
     try:
         yield Connected(client, connection.namespace or access.namespace)

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -19,8 +18,11 @@ from espalier.kube.access import Access
 from espalier.kube.credentials import Credential, credentials_of
 from espalier.kube.errors import Unreachable
 from espalier.kube.proxies import proxy_for
-from espalier.kube.tls import CertificateError, client_context
+from espalier.kube.tls import CertificateError, client_context, without_system_certificates
 from espalier.kube.wire import Request, Response, Stream
+
+with without_system_certificates():
+    import aiohttp
 
 _CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 30.0

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 
 from espalier.kube.errors import KubeError
 
+_SYSTEM_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables by which OpenSSL is told where the system's certificates are."""
+
 
 class CertificateError(KubeError):
     """A certificate or key that was configured cannot be used."""
@@ -69,3 +72,21 @@ def _file(content: bytes) -> Iterator[str]:
             file.write(content)
             file.flush()
             yield file.name
+
+
+@contextmanager
+def without_system_certificates() -> Iterator[None]:
+    """While a library is imported that makes TLS contexts of its own, which nobody uses: ours name whom they trust.
+
+    To read the system's certificates takes longer than most commands do otherwise.
+    """
+    saved = {name: os.environ.get(name) for name in _SYSTEM_CERTIFICATES}
+    os.environ |= dict.fromkeys(_SYSTEM_CERTIFICATES, os.devnull)
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -101,16 +101,17 @@ def test_bundles_are_exchanged_for_a_release_in_one_write() -> None:
     assert response.warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("version", "sentence"),
-    [
-        ("v0.26.0", ""),
-        ("v0.26.1", "found v0.26.1; allowed: v0.24.2, v0.25.0, v0.25.1, v0.26.0"),
-        ("0.26.0", "no semantic version; found 0.26.0; allowed: a version like v0.26.0"),
-        ("latest", "no semantic version"),
-        ("v0.26", "no semantic version"),
-    ],
-)
+VERSIONS: list[tuple[str, str]] = [
+    ("v0.26.0", ""),
+    ("v0.26.1", "found v0.26.1; allowed: v0.24.2, v0.25.0, v0.25.1, v0.26.0"),
+    ("0.26.0", "no semantic version; found 0.26.0; allowed: a version like v0.26.0"),
+    ("latest", "no semantic version"),
+    ("v0.26", "no semantic version"),
+]
+"""Releases that a new cluster asks for, and what is said of those that are refused."""
+
+
+@pytest.mark.parametrize(("version", "sentence"), VERSIONS)
 def test_the_version_of_a_new_cluster_exists(version: str, sentence: str) -> None:
     blamed = refused(ask(edited({VERSION: version})))
     assert sentence in blamed["spec.eksaVersion"] if sentence else blamed == {}
@@ -143,18 +144,19 @@ def test_a_cluster_is_at_most_two_minors_behind_its_management_cluster_and_never
     assert any(warning in text for text in response.warnings) if warning else not response.warnings
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "sentence"),
-    [
-        ("v0.24.2", "v0.25.1", ""),
-        ("v0.25.0", "v0.25.1", ""),
-        ("v0.25.1", "v0.25.0", ""),
-        ("v0.24.2", "v0.26.0", "one minor version at a time; go to a release of v0.25 first"),
-        ("v0.26.0", "v0.25.1", "can't go back from v0.26.0 to a release of an earlier minor version"),
-        ("v0.26.0", "v1.26.0", "another major version"),
-        ("local", "v0.26.0", ""),
-    ],
-)
+STEPS: list[tuple[str, str, str]] = [
+    ("v0.24.2", "v0.25.1", ""),
+    ("v0.25.0", "v0.25.1", ""),
+    ("v0.25.1", "v0.25.0", ""),
+    ("v0.24.2", "v0.26.0", "one minor version at a time; go to a release of v0.25 first"),
+    ("v0.26.0", "v0.25.1", "can't go back from v0.26.0 to a release of an earlier minor version"),
+    ("v0.26.0", "v1.26.0", "another major version"),
+    ("local", "v0.26.0", ""),
+]
+"""From a release to another, and what is said of it where it is refused."""
+
+
+@pytest.mark.parametrize(("before", "after", "sentence"), STEPS)
 def test_releases_are_upgraded_one_minor_at_a_time(before: str, after: str, sentence: str) -> None:
     old = edited({VERSION: before})
     blamed = refused(ask(edited({VERSION: after}, old), old)).get("spec.eksaVersion", "")

@@ -4,8 +4,6 @@ Typed as far as we write or read it; the rest of a foreign object survives becau
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,8 +1,6 @@
 """`infrastructure.cluster.x-k8s.io/v1beta2`: the Docker infrastructure kinds of Cluster API (CAPD)."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,8 +1,6 @@
 """`controlplane.` and `bootstrap.cluster.x-k8s.io/v1beta2`: the kinds of the kubeadm providers."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

@@ -4,8 +4,6 @@ All fields that EKS Anywhere knows are here, also those that nothing acts on yet
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """EKS Distro's Release: the components of one patch release of Kubernetes. A manifest, not a kind that we serve."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """DockerDatacenterConfig: clusters whose machines are containers."""
 
-from __future__ import annotations
-
 import msgspec
 
 from espalier.api.eksa.group import GROUP, VERSION

@@ -1,7 +1,5 @@
 """The manifest that lists the releases of EKS Anywhere. A manifest, not a kind that we serve."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

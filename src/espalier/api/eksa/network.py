@@ -1,8 +1,6 @@
 """Parts of a Cluster about networks: inside of the cluster, proxies, and registry mirrors."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

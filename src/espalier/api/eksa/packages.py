@@ -1,8 +1,6 @@
 """Parts of a Cluster about curated packages."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

@@ -1,8 +1,6 @@
 """Releases and their contents: EKSARelease, Bundles, and the manifests they come from (Release, EKS Distro Release)."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 import msgspec

@@ -1,8 +1,6 @@
 """ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade: machines that are upgraded where they stand."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta

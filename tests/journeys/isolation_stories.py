@@ -1,0 +1,376 @@
+"""Stories of isolation: what a later manager does to steady clusters, told on the embedded and on a real API server.
+
+Each story says what is done while there is no manager, and what a later one then does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import semver
+
+from espalier.api import capi
+from espalier.api.capi.docker import DockerMachineTemplate, Mount
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.catalog import resource_of
+from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusters import Isolation, drift, names, plan
+from espalier.clusters.gate import OPENED
+from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.layers.pieces import changed
+from espalier.clusters.observe import WRITTEN, Observer
+from espalier.clusters.rendered import Rendered
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from espalier.releases import Releases
+from espalier.runtime.cache import Caches
+from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
+
+STATUS: Write = ("patch", "clusters", "status")
+ANNOTATION: Write = ("patch", "clusters", "")
+
+
+Step = Callable[[AccountedClusters], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Of a steady garden: what is done while there is no manager, and what is so under a later one."""
+
+    before: Step
+    after: Step
+
+
+def with_another_mount(rendered: Rendered) -> Rendered:
+    return replace(
+        rendered,
+        machine_template=_mounted(rendered.machine_template),
+        groups=tuple(replace(group, machine_template=_mounted(group.machine_template)) for group in rendered.groups),
+    )
+
+
+def _mounted(template: KubeObject) -> KubeObject:
+    assert isinstance(template, DockerMachineTemplate)
+    spec = template.spec.template.spec
+    mounts = [*spec.extra_mounts, Mount(host_path="/lib/modules", container_path="/lib/modules")]
+    inner = changed(template.spec.template, spec=changed(spec, extra_mounts=mounts))
+    return changed(template, spec=changed(template.spec, template=inner))
+
+
+NEXT: Sequence[Layer] = (
+    *LAYERS,
+    Layer("modules", semver.Version(0, 27, 0), "Machines see the modules.", functions=(with_another_mount,)),
+    Layer("quieter", semver.Version(0, 27, 0), "An urgent fix.", is_patch=True),
+)
+"""The table of a later build: every machine of its own release is made of something else, and it has a patch to offer,
+so that there is something to be said to every cluster."""
+
+
+async def machines(world: AccountedClusters) -> dict[str, str]:
+    """Machines by uid, each with its cluster."""
+    found = await world.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    return {one.metadata.uid: one.metadata.labels[CLUSTER_NAME_LABEL] for one in found.items}
+
+
+async def mark(world: AccountedClusters, key: Key = GARDEN) -> str | None:
+    """The gate's mark on a Cluster."""
+    found = await world.client.get(Cluster.resource, key.name, key.namespace)
+    return found.metadata.annotations.get(names.GATE_ANNOTATION)
+
+
+async def annotate(world: AccountedClusters, value: str | None, key: Key = GARDEN) -> None:
+    patch = {"metadata": {"annotations": {names.GATE_ANNOTATION: value}}}
+    await world.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+
+
+async def set_status(world: AccountedClusters, status: Tree, key: Key = GARDEN) -> None:
+    await world.client.patch(
+        Cluster.resource,
+        key.name,
+        key.namespace,
+        patch={"status": status},
+        type=PatchType.MERGE,
+        subresource="status",
+    )
+
+
+def numbered(number: int) -> Key:
+    return Key(NAMESPACE, f"garden-{number:03}")
+
+
+RELEASES = ("v0.26.0", "v0.25.1")
+
+
+async def apply(client: Client, count: int, **annotations: str) -> None:
+    """So many clusters, of two releases in turn."""
+    for number, tree in enumerate(manifests(count)):
+        if tree["kind"] == Cluster.resource.kind:
+            groups = [{"name": "md-0", "count": 1}]
+            tree["spec"] |= {"eksaVersion": RELEASES[number % 2], "workerNodeGroupConfigurations": groups}
+            tree["metadata"]["annotations"] = annotations
+        await client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+
+
+def is_synced(found: Object) -> bool:
+    status = found.decode(Cluster).status
+    return any(one.type == names.SYNCED and one.status == "True" for one in status.conditions)
+
+
+async def scale(world: AccountedClusters, key: Key) -> tuple[set[str], set[str], list[str]]:
+    """Scale the workers of a cluster to three: the machines (by name) that should be replaced, and those that were,
+    and all fields that were written."""
+    before = {found.name: found for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    generations = await made_for(world, key)
+    await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+    await world.until_ready(key)
+    after = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    assert sum(name.startswith(f"{key.name}-") for name in after) == 1 + 3
+    grown = [what for what, number in (await made_for(world, key)).items() if generations.get(what) != number]
+    all_of_it = {name for name in before if name.startswith(f"{key.name}-")}
+    return all_of_it, before.keys() - after, sorted(grown)
+
+
+async def made_for(world: AccountedClusters, key: Key) -> dict[str, int]:
+    """The objects of Cluster API that are made for a cluster, with their generations."""
+    found = {}
+    for resource in WRITTEN:
+        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+            if names.cluster_of(object_.metadata.labels) == key:
+                found[f"{resource.kind} {object_.name}"] = object_.metadata.generation
+    return found
+
+
+async def scaling_replaces_no_machine(world: AccountedClusters) -> None:
+    """A cluster keeps the ways of its own release through its first change as well: nothing but replicas changes."""
+    for key in (numbered(0), numbered(1)):
+        _, replaced, written = await scale(world, key)
+        assert replaced == set()
+        assert written == [f"MachineDeployment {key.name}-md-0"]
+
+
+async def scaling_replaces_all_of_its_machines_and_no_others(world: AccountedClusters) -> None:
+    """The price of the gate alone: the first change of a cluster brings what the later build does otherwise."""
+    for key in (numbered(0), numbered(1)):
+        foreseen = await machines_that_a_change_replaces(world, key)
+        all_of_it, replaced, _ = await scale(world, key)
+        assert replaced == all_of_it == foreseen
+
+
+async def machines_that_a_change_replaces(world: AccountedClusters, key: Key) -> set[str]:
+    """By name, from what the later manager would write: the pure functions say so, before anything is changed."""
+    caches = Caches(world.client)
+    observer = Observer(caches, Releases.load(), layers=NEXT, isolation=Isolation.GATE)
+    for cache in caches.all:
+        source = cache.source
+        cache.begin_list()
+        for share in source.shares:
+            cache.listed((await world.client.list(source.resource, share, labels=source.labels)).items)
+        cache.end_list("1")
+    scope = observer.scope(key)
+    assert scope is not None
+    assert scope.design is not None
+    machinery = scope.machinery
+    wanted = [*plan.control_plane(scope.design, machinery), *plan.worker_groups(scope.design, machinery)]
+    replaced = set()
+    for change in plan.changes(wanted, machinery):
+        name = change.body["metadata"]["name"]
+        live = machinery.of(change.resource).get(name)
+        if live is not None and drift.replaces_machines(change, live):
+            is_group = change.resource == MachineDeployment.resource
+            which = f"{DEPLOYMENT_NAME_LABEL}={name}" if is_group else f"!{DEPLOYMENT_NAME_LABEL}"
+            labels = f"{CLUSTER_NAME_LABEL}={key.name},{which}"
+            replaced |= {one.name for one in (await world.client.list(Machine.resource, labels=labels)).items}
+    return replaced
+
+
+def adoption(older: str | None) -> Story:
+    """A cluster without a mark, or with one of another format: the mark is written, and nothing else."""
+    uids: dict[str, str] = {}
+
+    async def before(world: AccountedClusters) -> None:
+        await annotate(world, older)
+        uids.update(await machines(world))
+
+    async def after(world: AccountedClusters) -> None:
+        await asyncio.sleep(world.calm)
+        assert world.written() == {ANNOTATION: 1}
+        assert (await mark(world) or "").startswith("v1:")
+        assert await machines(world) == uids
+
+    return Story(before, after)
+
+
+def a_change_without_a_mark() -> Story:
+    """Generations that differ are reconciled, if there is no mark to compare with."""
+
+    async def before(world: AccountedClusters) -> None:
+        await annotate(world, None)
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+
+    async def after(world: AccountedClusters) -> None:
+        await world.until_ready()
+        assert len(await world.nodes()) == 4
+
+    return Story(before, after)
+
+
+def a_change_that_generations_hide() -> Story:
+    """What deletion and re-creation, sums that stay equal, or an edited status come to."""
+    marks: list[str | None] = []
+
+    async def before(world: AccountedClusters) -> None:
+        marks.append(await mark(world))
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        present = await world.client.get(Cluster.resource, "garden", NAMESPACE)
+        await set_status(world, {"observedGeneration": present.metadata.generation, "childrenObservedGeneration": 1})
+
+    async def after(world: AccountedClusters) -> None:
+        await world.until(
+            lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] not in (OPENED, *marks), seconds=30
+        )
+        await world.until(lambda cluster: bool(cluster.status.ready) and cluster.status.phase == "Running")
+        assert len(await world.nodes()) == 4
+
+    return Story(before, after)
+
+
+def a_reference_that_is_moved() -> Story:
+    """To another child with the generation of the first, so that the sum over the children stays as it was."""
+    marks: list[str | None] = []
+
+    async def before(world: AccountedClusters) -> None:
+        marks.append(await mark(world))
+        other = {"metadata": {"name": "other", "namespace": NAMESPACE}, "spec": {}}
+        await world.client.create(DockerDatacenterConfig.resource, other)
+        await without_admission(world.client)  # it refuses this to a cluster that isn't paused
+        await world.change(datacenterRef={"kind": "DockerDatacenterConfig", "name": "other"})
+
+    async def after(world: AccountedClusters) -> None:
+        cluster = await world.until_ready()
+        assert cluster.metadata.annotations[names.GATE_ANNOTATION] not in marks
+        found = (await world.client.list(DockerMachineTemplate.resource)).items
+        template = found[0].decode(DockerMachineTemplate)
+        assert len(template.spec.template.spec.extra_mounts) == 2
+
+    return Story(before, after)
+
+
+def a_child_that_is_made_again() -> Story:
+    """With equal content: no change, but it has to go with the Cluster again."""
+
+    async def before(world: AccountedClusters) -> None:
+        datacenter = await world.client.get(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        again = {"metadata": {"name": "garden", "namespace": NAMESPACE}, "spec": datacenter.tree["spec"]}
+        await world.client.create(DockerDatacenterConfig.resource, again)
+
+    async def after(world: AccountedClusters) -> None:
+        await asyncio.sleep(world.calm)
+        assert world.written() == {("patch", "dockerdatacenterconfigs", ""): 1}
+
+    return Story(before, after)
+
+
+STORIES: Mapping[str, Callable[[], Story]] = {
+    "adopted without a mark": lambda: adoption(None),
+    "adopted with a mark of another format": lambda: adoption("v0:5eed"),
+    "changed without a mark": a_change_without_a_mark,
+    "changed behind equal generations": a_change_that_generations_hide,
+    "a reference is moved": a_reference_that_is_moved,
+    "a child is made again": a_child_that_is_made_again,
+}
+
+
+async def without_admission(client: Client) -> None:
+    """Take our webhooks away, as long as nobody answers them or they would refuse what a story is about."""
+    for resource in (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION):
+        for found in (await client.list(resource)).items:
+            await client.delete(resource, found.name)
+
+
+RESTORED: tuple[Resource, ...] = (
+    DockerDatacenterConfig.resource,
+    Cluster.resource,
+    *(kind.resource for kind in capi.KINDS),
+    SECRET,
+)
+
+
+async def restore(objects: Iterable[tuple[Resource, Object]], client: Client) -> None:
+    """Make all of these anew, owners first; the status of our own kinds is lost, as in most backups.
+
+    Uids and generations are the server's, and references to owners follow their uids.
+    """
+    waiting = list(objects)
+    uids: dict[str, str] = {}
+    while waiting:
+        ready = [one for one in waiting if all(ref.uid in uids for ref in one[1].metadata.owner_references)]
+        assert ready, "somebody's owner is not among what is restored"
+        for resource, object_ in ready:
+            made = await client.create(resource, anew(object_.tree, uids))
+            uids[object_.metadata.uid] = made.metadata.uid
+            status = object_.tree.get("status")
+            if status and resource not in (Cluster.resource, DockerDatacenterConfig.resource):
+                patch = {"status": status}
+                await client.patch(
+                    resource, made.name, made.namespace, patch=patch, type=PatchType.MERGE, subresource="status"
+                )
+        waiting = [one for one in waiting if one not in ready]
+
+
+def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
+    kept = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
+    metadata = {name: value for name, value in tree["metadata"].items() if name in kept}
+    for reference in metadata.get("ownerReferences", []):
+        reference["uid"] = uids[reference["uid"]]
+    return {name: value for name, value in tree.items() if name != "status"} | {"metadata": metadata}
+
+
+class Backup:
+    """Of everything that a management cluster has of the garden, and what was so when it was taken."""
+
+    async def take(self, world: AccountedClusters) -> None:
+        """From a garden whose manager is gone for good, like its API server."""
+        self.objects = [
+            (resource, found)
+            for resource in RESTORED
+            for found in (await world.client.list(resource)).items
+            if "garden" in found.name
+        ]
+        self.mark = await mark(world)
+        self.generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
+        self.nodes = await uids_of_nodes(world)
+
+    async def restore(self, client: Client) -> None:
+        """Into an API server that knows nothing of a garden."""
+        await restore(self.objects, client)
+        self.machines = {found.metadata.uid for found in (await client.list(Machine.resource)).items}
+
+    async def is_left_alone(self, world: AccountedClusters) -> None:
+        """By a later manager, which is all there is now."""
+        cluster = await world.until(lambda cluster: bool(cluster.status.ready))
+        await asyncio.sleep(world.calm)
+        assert cluster.metadata.generation < self.generation
+        assert cluster.status.observed_generation == cluster.metadata.generation
+        assert await mark(world) == self.mark
+        assert (await machines(world)).keys() == self.machines
+        assert await uids_of_nodes(world) == self.nodes
+        # The copy of the kubeconfig follows the uid of its Cluster; nothing else was lacking.
+        # Which images upgrade nodes is written for all clusters at once, and is nothing of any.
+        written = world.written()
+        assert written.keys() <= {STATUS, ANNOTATION, ("patch", "secrets", ""), ("create", "configmaps", "")}
+        assert written[ANNOTATION] <= 1
+
+
+async def uids_of_nodes(world: AccountedClusters) -> list[str]:
+    """Of the garden's workload cluster."""
+    return sorted(node["metadata"]["uid"] for node in await world.nodes())

@@ -1,0 +1,132 @@
+"""The stories of isolation on a real API server: what is hidden from generations, a restore, the gate alone, none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.clusters import Isolation
+from espalier.kube.errors import NotFound
+from espalier.local.management import prepare
+from espalier.local.stores import MemoryStores
+from espalier.releases import Releases
+from tests.journeys.asking import NAMESPACE, AccountedClusters
+from tests.journeys.isolation_stories import (
+    NEXT,
+    STATUS,
+    STORIES,
+    Backup,
+    apply,
+    machines,
+    scaling_replaces_all_of_its_machines_and_no_others,
+    scaling_replaces_no_machine,
+)
+from tests.journeys.test_quiet import all_ready
+from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
+from tests.support.control_plane_fixture import control_plane
+from tests.support.real_api_server import CALM, managed_on, stop
+
+__all__ = ["control_plane"]
+
+pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+
+gated = partial(managed_on, isolation=Isolation.GATE)
+"""With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
+CLUSTERS, PATIENCE = 2, 60.0
+"""One of each release."""
+
+
+async def a_steady_garden(world: AccountedClusters) -> None:
+    await world.apply()
+    await world.until_ready()
+    await asyncio.sleep(CALM)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
+    """Those of the workload clusters. Whatever a story leaves is deleted after it."""
+    stores = MemoryStores()
+    yield stores
+    async with asyncio.timeout(PATIENCE), managed_on(control_plane, stores) as world:
+        for resource in (Cluster.resource, DockerDatacenterConfig.resource):
+            for found in (await world.client.list(resource, NAMESPACE)).items:
+                if found.name != "laptop":
+                    with suppress(NotFound):  # what a Cluster owns goes with it, sooner or later
+                        await world.client.delete(resource, found.name, NAMESPACE)
+                    await world.until_gone(found.key)
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
+    control_plane: ControlPlane, stores: MemoryStores, name: str
+) -> None:
+    story = STORIES[name]()
+    async with asyncio.timeout(PATIENCE):
+        async with gated(control_plane, stores) as world:
+            await a_steady_garden(world)
+            await stop(world)
+            await story.before(world)
+        async with gated(control_plane, stores, layers=NEXT) as world:
+            await story.after(world)
+
+
+async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine(
+    control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
+) -> None:
+    backup, assets = Backup(), find_assets()
+    assert assets is not None
+    async with asyncio.timeout(PATIENCE):
+        async with gated(control_plane, stores) as world:
+            await a_steady_garden(world)
+            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            await backup.take(world)
+        async with real_control_plane(tmp_path, assets) as empty:
+            client = empty.client()
+            await prepare(client, Releases.load())
+            await backup.restore(client)
+            await client.close()
+            async with gated(empty, stores, layers=NEXT) as world:
+                await backup.is_left_alone(world)
+
+
+async def upgrade_of_the_manager(
+    control_plane: ControlPlane,
+    stores: MemoryStores,
+    isolation: Isolation,
+    then: Callable[[AccountedClusters], Awaitable[None]],
+) -> None:
+    """Of steady clusters of two releases, and what holds if it is isolated."""
+    async with asyncio.timeout(PATIENCE):
+        async with gated(control_plane, stores) as world:
+            await apply(world.client, CLUSTERS)
+            await all_ready(world.clusters, CLUSTERS, seconds=60)
+            await asyncio.sleep(CALM)
+            before = await machines(world)
+        async with managed_on(control_plane, stores, isolation=isolation, layers=NEXT) as world:
+            await asyncio.sleep(CALM)
+            assert world.written().keys() <= {STATUS}, "the later manager wrote more than statuses"
+            assert await machines(world) == before
+            await then(world)
+
+
+async def test_with_the_gate_alone_the_first_change_replaces_exactly_the_machines_foreseen(
+    control_plane: ControlPlane, stores: MemoryStores
+) -> None:
+    then = scaling_replaces_all_of_its_machines_and_no_others
+    await upgrade_of_the_manager(control_plane, stores, Isolation.GATE, then)
+
+
+async def test_the_same_without_isolation_fails(control_plane: ControlPlane, stores: MemoryStores) -> None:
+    """The proof that the test above can fail."""
+    with pytest.raises(AssertionError, match="the later manager wrote more than statuses"):
+        await upgrade_of_the_manager(control_plane, stores, Isolation.OFF, scaling_replaces_no_machine)

@@ -1,0 +1,165 @@
+"""T1: a manager in this process against a real API server, with simulated machines and admission over TLS.
+
+For stories that exchange the manager, or what it is made of, between two steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit
+
+import msgspec
+
+from espalier import clusters
+from espalier.api.eksa.cluster import Cluster
+from espalier.cli import manifests
+from espalier.clusters import Isolation
+from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.render import PROVIDERS
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.build import Timing, build
+from espalier.local.management import prepare
+from espalier.local.stores import MemoryStores
+from espalier.local.workloads import Workloads
+from espalier.releases import Releases
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import build as build_upgrades
+from tests.journeys.asking import AccountedClusters, Write
+from tests.journeys.isolation_stories import without_admission
+from tests.support.control_plane import ControlPlane
+
+HOST = "127.0.0.1"
+CALM, RESYNC = 2.0, 0.3
+"""Seconds: what is going to happen has happened then, also what a resync brings."""
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Accounting:
+    """Counts the writes of a manager, but for Leases and events, and lets them pass."""
+
+    def __init__(self, transport: Transport, written: Counter[Write]) -> None:
+        self._transport = transport
+        self._written = written
+
+    async def request(self, request: Request) -> Response:
+        response = await self._transport.request(request)
+        if request.method != "GET" and response.status < 400:
+            what = _what(request)
+            if what[1] not in ("leases", "events"):
+                self._written[what] += 1
+        return response
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def _what(request: Request) -> Write:
+    """Verb, plural and subresource of a write."""
+    parts = urlsplit(request.path).path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    plural, _, subresource = (*parts, "", "")[:3]
+    return _VERBS[request.method], plural, subresource
+
+
+@asynccontextmanager
+async def managed_on(
+    control_plane: ControlPlane,
+    stores: MemoryStores,
+    *,
+    isolation: Isolation = Isolation.LAYERS,
+    layers: Sequence[Layer] = LAYERS,
+) -> AsyncIterator[AccountedClusters]:
+    """A manager of these settings, and machines whose clusters are kept in `stores`.
+
+    When its manager was stopped, nobody answers for admission, and nobody is asked.
+    """
+    clock, entropy = SystemClock(), random.SystemRandom()
+    written: Counter[Write] = Counter()
+
+    def connected() -> HttpTransport:
+        return HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={})
+
+    async with AsyncExitStack() as stack:
+        user = Client(connected(), user_agent="journey")
+        machines = Client(connected(), field_manager="espalier-laptop", user_agent="espalier-laptop")
+        ours = Client(Accounting(connected(), written), field_manager="espalier", user_agent="espalier")
+        for client in (user, machines, ours):
+            stack.push_async_callback(client.close)
+        releases = Releases.load()
+        await prepare(user, releases)
+        workloads = Workloads(clock=clock, entropy=entropy, stores=stores, listen=False)
+        stack.push_async_callback(workloads.close)
+        manager = Manager(ours, clock=clock, entropy=entropy)
+        remotes = RemoteClients(workloads.connect)
+        stack.push_async_callback(remotes.close)
+        webhooks = Webhooks(host=HOST, port=0)
+        webhooks.use(control_plane.authority.issue_server("espalier", names=[HOST], now=clock.now()))
+        manager.add(webhooks)
+        clusters.build(
+            manager,
+            releases=releases,
+            remotes=remotes,
+            webhooks=webhooks,
+            isolation=isolation,
+            layers=layers,
+            resync=RESYNC,
+        )
+        build_upgrades(manager, remotes=remotes, resync=RESYNC)
+        caches = Caches(machines, entropy=entropy)
+        manager.add(caches)
+        for controller in build(machines, caches, workloads, clock=clock, entropy=entropy, timing=Timing(boot=0.1)):
+            manager.add(controller)
+        running = asyncio.create_task(manager.run(), name="manager")
+        stack.push_async_callback(_stop, manager, running)
+        stack.push_async_callback(without_admission, user)
+        await _begun(manager, running)
+        for resource, tree in manifests.webhook_configurations(f"https://{HOST}:{webhooks.port}"):
+            for webhook in tree["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(control_plane.ca)
+            await user.apply(resource, tree)
+        yield AccountedClusters(
+            client=user,
+            manager=manager,
+            machinery=caches,
+            workloads=workloads,
+            clusters=manager.caches.of(Cluster.resource),
+            providers=PROVIDERS,
+            written=lambda: Counter(written),
+            calm=CALM,
+        )
+
+
+async def stop(world: AccountedClusters) -> None:
+    """Have the manager stop, and admission with it. The machines stop, too."""
+    await without_admission(world.client)
+    world.manager.stop()
+    await asyncio.sleep(world.calm)
+
+
+async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
+    leading = asyncio.create_task(manager.leading.wait())
+    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
+    leading.cancel()
+    if running.done():
+        running.result()
+
+
+async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
+    manager.stop()
+    await running
