@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,13 +14,14 @@ import pytest
 from tests.nodes import workload as use
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.kubectl import Kubectl, columns
-from tests.support.real_world import RealLaptop, Tree, real_laptop, why_not
+from tests.support.real_world import READY_SECONDS, RealLaptop, Tree, real_laptop, why_not
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 OLD, NEW = "v1.35.4", "v1.36.3"
+KUBELET_ACCESS = "/etc/kubernetes/kubelet.conf"
 OURS = "/etc/sysctl.d/99-ours.conf"
 UNTOUCHED = ("web", "kindnet")
 """Beginnings of the names of pods that an upgrade does not concern."""
@@ -28,6 +30,7 @@ STEPS = (
     "UpgradingContainerd",
     "UpgradingCNIPlugins",
     "UpgradingKubeadm",
+    "UpgradingKubeadmFailed",
     "DrainingNode",
     "UpgradingKubelet",
     "UncordoningNode",
@@ -51,8 +54,13 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_
             await inside(laptop, name, "sh", "-c", f"echo vm.swappiness=1 > {OURS}")
         before = await seen(laptop, workload)
 
+        await inside(laptop, worker, "mv", KUBELET_ACCESS, f"{KUBELET_ACCESS}.away")  # kubeadm can't do without
+
         async with followed(laptop.management) as story:
             await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            await fails_at_kubeadm(laptop.management, workload, worker)
+            await inside(laptop, worker, "mv", f"{KUBELET_ACCESS}.away", KUBELET_ACCESS)
+            await workload("delete", "pod", "-n", "eksa-system", f"{worker}-node-upgrader")
             await laptop.ready("garden")
 
         assert await seen(laptop, workload) == before
@@ -75,10 +83,37 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_
         for name in (plane, worker):
             told = story.steps(name)
             assert told == [step for step in STEPS if step in told]
+            assert ("UpgradingKubeadmFailed" in told) == (name == worker)
             assert {"UpgradingKubeadm", "UpgradingKubelet", "Upgraded"} <= set(told)
         order = [name for name, _ in story.told]
         assert order == sorted(order, key=[plane, worker].index), "the worker begins when the control plane is done"
         assert await laptop.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
+
+
+async def fails_at_kubeadm(management: Kubectl, workload: Kubectl, node: str) -> None:
+    """The node's upgrade stops at kubeadm, and whoever looks at any level is told so at once."""
+    upgrade, group = f"nodeupgrades/{node}-node-upgrader", "machinedeploymentupgrades/garden-md-0-md-upgrade"
+    await management("wait", "-n", "eksa-system", "--for=create", upgrade, f"--timeout={READY_SECONDS}s")
+    pod = f"pods/{node}-node-upgrader"
+    await workload("wait", "-n", "eksa-system", "--for=create", pod, "--timeout=60s")
+
+    async def told(kubectl: Kubectl, what: str, path: str, value: str, *namespace: str) -> float:
+        await kubectl("wait", what, *namespace, f"--for=jsonpath={path}={value}", f"--timeout={READY_SECONDS}s")
+        return time.monotonic()
+
+    system = ("-n", "eksa-system")
+    reason, failed = '{.status.conditions[?(@.type=="Ready")].reason}', "UpgradingKubeadmFailed"
+    ended, *moments = await asyncio.gather(
+        told(workload, pod, "{.status.phase}", "Failed", *system),
+        told(management, upgrade, reason, failed, *system),
+        told(management, group, reason, failed, *system),
+    )
+    assert max(moments) - ended < 2
+    path = '{.status.conditions[?(@.type=="WorkersReady")].message}'
+    message = await management("get", CLUSTER, "-o", f"jsonpath={path}")
+    assert f"step kubeadm-upgrader failed on node {node}" in message
+    assert KUBELET_ACCESS in message
+    assert KUBELET_ACCESS in await workload("logs", *system, pod, "-c", "kubeadm-upgrader")
 
 
 async def inside(laptop: RealLaptop, node: str, *command: str) -> str:
