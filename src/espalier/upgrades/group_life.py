@@ -139,8 +139,10 @@ DELETION = (delete_node_upgrades, let_go)
 def _upgrading(p: GroupPass, member: Member) -> Wait:
     """All goes well. The steps are told by the NodeUpgrade alone: each would be a write at every level."""
     counts = sequence.counts(p.scope.members)
-    told = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded; Machine {member.name} is now"
-    return Wait("UpgradingNodes", f"{told} (NodeUpgrade {names.node_upgrade(member.name)})")
+    told = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
+    return Wait(
+        "UpgradingNodes", f"{told}; NodeUpgrade {names.node_upgrade(member.name)} tells how far the next one is"
+    )
 
 
 def _node_upgrade(p: GroupPass, member: Member) -> NodeUpgrade:
