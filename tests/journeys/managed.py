@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from espalier import clusters
@@ -21,6 +22,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
+from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
 from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
@@ -28,8 +30,9 @@ from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Transport, User
-from espalier.local.build import build
+from espalier.local.build import Timing, build
 from espalier.local.management import prepare
+from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
@@ -89,19 +92,24 @@ async def managed_laptop(
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
     namespaces: Sequence[str] = (),
+    disks: Path | None = None,
+    releases: Releases | None = None,
+    timing: Timing = Timing(),  # noqa: B008  frozen
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
     `layers`, `resync` and `namespaces` are the manager's. It has the rights that `espalier manifests` gives it: a
     request that needs another one fails the story at its end, whatever became of it.
+
+    With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
     entropy = random.Random(seed)
 
     def more() -> random.Random:
         return random.Random(entropy.getrandbits(64))
 
-    releases = Releases.load()
+    releases = releases or Releases.load()
     webhooks = Webhooks(port=None)
 
     async def call(call: WebhookCall) -> bytes:
@@ -119,7 +127,7 @@ async def managed_laptop(
             transport = wrap(InProcessTransport(server, user))
             return Client(transport, field_manager=agent, user_agent=agent, entropy=more())
 
-        workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
+        workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
         manager = Manager(connected(MANAGER, MANAGER_AGENT), clock=clock, entropy=more(), options=options)
@@ -150,7 +158,13 @@ async def managed_laptop(
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())
         manager.add(caches)
-        for controller in build(machines, caches, workloads, clock=clock, entropy=more(), keys=more()):
+        pods = None
+        if disks is not None:
+            pods = Pods(workloads, UpgraderImages(releases, disks / "images"), disks, clock)
+            stack.push_async_callback(pods.close)
+        for controller in build(
+            machines, caches, workloads, clock=clock, entropy=more(), keys=more(), timing=timing, pods=pods
+        ):
             manager.add(controller)
         await prepare(user, releases, (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
         for namespace in namespaces:

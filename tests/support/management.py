@@ -23,6 +23,7 @@ from espalier.api.resource import Key
 from espalier.cli import lock, manifests
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
+from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import rights
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
@@ -30,6 +31,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.local.build import Timing, build
 from espalier.local.management import prepare
+from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
@@ -192,7 +194,7 @@ async def production(
             credentials=token.strip(),
         )
         kubeconfig.merge_into(folder / "manager.kubeconfig")
-        machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig))
+        machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig, folder / "simulated"))
         made = Production(control_plane, folder, installed, port, kubectl, client, caches, machines, namespaces)
         made.flags = (*way, "--hooks-url", url) if by_hooks else way
         stack.push_async_callback(made.stop)
@@ -205,19 +207,24 @@ def _share(namespaces: tuple[str, ...]) -> list[str]:
 
 
 @asynccontextmanager
-async def _simulated_machines(kubeconfig: Path) -> AsyncIterator[Manager]:
-    """Cluster API in the small, and machines, against any API server; workload clusters listen in this process."""
+async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Manager]:
+    """Cluster API in the small, and machines, against any API server; workload clusters listen in this process.
+
+    Upgrader pods of their nodes run as processes.
+    """
     clock, entropy = SystemClock(), random.SystemRandom()
     client = _client(kubeconfig, "simulated-machines")
     workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
     manager = Manager(client, clock=clock, entropy=entropy)
     timing = Timing(boot=0.3)
-    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
+    pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
+    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods):
         manager.add(controller)
     try:
         async with led_by(manager):
             yield manager
     finally:
+        await pods.close()
         await workloads.close()
         await client.close()
 

@@ -21,6 +21,7 @@ from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
+from espalier.cli.upgrader_archives import makings
 from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -140,6 +141,7 @@ class RealWorld:
                 bridge=settings.bridge,
                 bases=bases,
                 releases=releases,
+                makings=makings(releases, home.images),
             ):
                 manager.add(controller)
             managing = Managing.begin(manager)

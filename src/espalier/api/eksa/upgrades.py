@@ -57,6 +57,10 @@ def refused(metadata: ObjectMeta) -> str:
 PAUSED_FOR_UPGRADE = "in-place-upgrade"
 """Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
 
+IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
+"""On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
+nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
+
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
 

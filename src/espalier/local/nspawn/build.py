@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from espalier.api.resource import Key
 from espalier.kube.client import Client
@@ -18,6 +18,7 @@ from espalier.local.nspawn.clusters import InfrastructureClusters
 from espalier.local.nspawn.machines import InfrastructureMachines
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
 from espalier.local.nspawn.offering import Offering
+from espalier.local.nspawn.registry import Making
 from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.local.nspawn.state import State
 from espalier.releases import Releases
@@ -40,8 +41,12 @@ def build(
     bases: NodeBases,
     releases: Releases,
     bridge: str = DEFAULT_BRIDGE,
+    makings: Mapping[str, Making] | None = None,
 ) -> list[Controller | Runnable]:
-    """The controllers of real nodes, for a manager to run. What a former run left is taken over."""
+    """The controllers of real nodes, for a manager to run. What a former run left is taken over.
+
+    `makings` are images that are offered to nodes beside those of the bases, and made when one asks.
+    """
     site = Site.of(
         client,
         caches,
@@ -50,6 +55,7 @@ def build(
         bridge=Bridge(state, addresses, bridge),
         bases=bases,
         asked_images=images.asked_for(releases),
+        makings=makings or {},
     )
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)

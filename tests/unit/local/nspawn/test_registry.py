@@ -2,6 +2,7 @@ import asyncio
 import hashlib
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import aiohttp
 import pytest
 
 from espalier.local.nspawn.offering import Offering
-from espalier.local.nspawn.registry import BLOBS, Shelf
+from espalier.local.nspawn.registry import BLOBS, Making, Shelf
 from espalier.local.nspawn.state import NetworkRecord, State
 
 HOST = "127.0.0.1"
@@ -137,3 +138,32 @@ async def test_what_no_base_has_is_refused_in_the_words_of_the_protocol(
 async def test_nothing_can_be_pushed(served: aiohttp.ClientSession) -> None:
     async with served.post("/v2/kubernetes/kube-proxy/blobs/uploads/") as answer:
         assert answer.status == 501
+
+
+async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
+    offering: Offering, shelf: Shelf, tmp_path: Path
+) -> None:
+    folder, asked = tmp_path / "made", tmp_path / "asked"
+    content = b'{"layers": []}'
+    hexadecimal = hashlib.sha256(content).hexdigest()
+    program = (
+        f"import pathlib, sys; open({str(asked)!r}, 'a').write('once '); folder = pathlib.Path({str(folder)!r})\n"
+        f"(folder / {BLOBS!r}).mkdir(parents=True); (folder / {BLOBS!r} / {hexadecimal!r}).write_bytes({content!r})\n"
+        f"(folder / 'digest').write_text('sha256:{hexadecimal}')"
+    )
+    why = "there is no base for nodes of Kubernetes 1.30.1: build one"
+    makings = {
+        "example.org/upgrader:1": Making(folder, (sys.executable, "-c", program)),
+        "example.org/upgrader:2": Making(tmp_path / "never", (sys.executable, "-c", f"import sys; sys.exit({why!r})")),
+    }
+    port = free_port()
+    await offering.offer(Shelf({}, [], makings), HOST, port)
+    await until_it_listens(port)
+    async with aiohttp.ClientSession(f"http://{HOST}:{port}") as session:
+        for _ in range(2):
+            async with session.get("/v2/upgrader/manifests/1?ns=example.org") as answer:
+                assert (answer.status, await answer.read()) == (200, content)
+        async with session.get("/v2/upgrader/manifests/2?ns=example.org") as answer:
+            assert answer.status == 404
+            assert (await answer.json())["errors"][0]["message"].endswith(f"can't be made: {why}")
+    assert asked.read_text() == "once "
