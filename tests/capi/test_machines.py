@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import pytest_asyncio
@@ -15,7 +15,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
 from espalier.local.real.processes import State
 from tests.journeys.asking import GARDEN, NAMESPACE
-from tests.journeys.machine_stories import CHANGES, KUBERNETES, happens_as_planned, lives
+from tests.journeys.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
@@ -39,24 +39,38 @@ async def live(world: RealClusterApi) -> None:
     await lives(world, GARDEN)
 
 
+async def make(world: RealClusterApi, name: str) -> Key:
+    """A cluster to make changes to."""
+    await world.provide_etcd(name)
+    await world.head_start(name, KUBERNETES["1.34"])
+    await world.apply(name=name, kubernetesVersion="1.34")
+    key = Key(NAMESPACE, name)
+    await world.until_ready(key)
+    await world.without_pods_to_drain(name)
+    return key
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def orchard(real: RealClusterApi) -> Key:
-    """A cluster to make changes to."""
-    await real.provide_etcd("orchard")
-    await real.head_start("orchard", KUBERNETES["1.34"])
-    await real.apply(name="orchard", kubernetesVersion="1.34")
-    key = Key(NAMESPACE, "orchard")
-    await real.until_ready(key)
-    await real.without_pods_to_drain("orchard")
-    return key
+    """One that is there for all tests."""
+    return await make(real, "orchard")
+
+
+async def change_all(world: RealClusterApi, key: Key, changes: Sequence[Change]) -> None:
+    draw = random.Random(key.name)
+    for change in changes:
+        await happens_as_planned(world, key, change, draw)
 
 
 async def test_what_was_planned_is_what_the_real_controllers_do(
     real: RealClusterApi, life: asyncio.Task[None], orchard: Key
 ) -> None:
-    draw = random.Random(20261121)
-    for change in draw.sample(CHANGES, len(CHANGES)):
-        await happens_as_planned(real, orchard, change, draw)
+    """Of all changes, on three clusters side by side: they mostly wait."""
+    first, second, third = (CHANGES[number::3] for number in range(3))
+    meadow, hedge = await asyncio.gather(make(real, "meadow"), make(real, "hedge"))
+    async with asyncio.TaskGroup() as tasks:
+        for key, changes in ((orchard, first), (meadow, second), (hedge, third)):
+            tasks.create_task(change_all(real, key, changes))
 
 
 async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes_on(

@@ -177,17 +177,18 @@ def upgrades(spec: Tree, _draw: random.Random) -> None:
 
 CHANGES: tuple[Change, ...] = (
     scales,
-    labels_workers,
+    adds_group,
     taints_workers,
-    configures_kubelets,
     watches_health,
+    removes_group,
+    labels_workers,
     rolls_otherwise,
     names_api_server,
-    labels_control_plane,
-    adds_group,
-    removes_group,
+    configures_kubelets,
     upgrades,
+    labels_control_plane,
 )
+"""In an order in which each has something to do, also for who takes every third."""
 
 
 async def happens_as_planned(world: ManagedClusters, key: Key, change: Change, draw: random.Random) -> None:

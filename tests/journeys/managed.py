@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from espalier import clusters
+from espalier.api import capi
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
+from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
 from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
@@ -26,22 +30,25 @@ from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Transport, User
-from espalier.local.build import build
+from espalier.local.build import Timing, build
 from espalier.local.management import prepare
+from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import RESYNC
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
+from tests.support.managing import led_by
 
 __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
 
@@ -68,6 +75,7 @@ class ManagedLaptop(AccountedClusters):
     store: Store
     server: Server
     ledger: Ledger
+    webhooks: Webhooks
 
 
 @asynccontextmanager
@@ -79,23 +87,29 @@ async def managed_laptop(
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
     providers: Mapping[str, Provider] = PROVIDERS,
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
     namespaces: Sequence[str] = (),
+    disks: Path | None = None,
+    releases: Releases | None = None,
+    timing: Timing = Timing(),  # noqa: B008  frozen
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
     `layers`, `resync` and `namespaces` are the manager's. It has the rights that `espalier manifests` gives it: a
     request that needs another one fails the story at its end, whatever became of it.
+
+    With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
     entropy = random.Random(seed)
 
     def more() -> random.Random:
         return random.Random(entropy.getrandbits(64))
 
-    releases = Releases.load()
+    releases = releases or Releases.load()
     webhooks = Webhooks(port=None)
 
     async def call(call: WebhookCall) -> bytes:
@@ -113,7 +127,7 @@ async def managed_laptop(
             transport = wrap(InProcessTransport(server, user))
             return Client(transport, field_manager=agent, user_agent=agent, entropy=more())
 
-        workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=False)
+        workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
         manager = Manager(connected(MANAGER, MANAGER_AGENT), clock=clock, entropy=more(), options=options)
@@ -134,29 +148,33 @@ async def managed_laptop(
             providers=providers,
             isolation=isolation,
             layers=layers,
+            front_end=front_end,
             resync=resync,
         )
-        build_upgrades(manager, remotes=remotes, resync=resync)
+        by_hooks = front_end is FrontEnd.HOOKS
+        hooks = Hooks(webhooks, manager.client) if by_hooks else None
+        build_upgrades(manager, remotes=remotes, hooks=hooks, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())
         manager.add(caches)
-        for controller in build(machines, caches, workloads, clock=clock, entropy=more(), keys=more()):
+        pods = None
+        if disks is not None:
+            pods = Pods(workloads, UpgraderImages(releases, disks / "images"), disks, clock)
+            stack.push_async_callback(pods.close)
+        for controller in build(
+            machines, caches, workloads, clock=clock, entropy=more(), keys=more(), timing=timing, pods=pods
+        ):
             manager.add(controller)
-        await prepare(user, releases)
+        await prepare(user, releases, (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
-        for tree in manifests.installed(namespaces):
+        for tree in manifests.installed(namespaces, front_end):
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
-        running = asyncio.create_task(manager.run(), name="manager")
-        stack.push_async_callback(_stop, manager, running)
-        leading = asyncio.create_task(manager.leading.wait())
-        await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
+        await stack.enter_async_context(led_by(manager))
         yield ManagedLaptop(
             store=kept,
             server=server,
@@ -167,15 +185,11 @@ async def managed_laptop(
             clusters=manager.caches.of(Cluster.resource),
             providers=providers,
             ledger=ledger,
+            webhooks=webhooks,
             written=lambda: _written(server),
             calm=CALM,
         )
     assert sorted(ledger.refused) == []
-
-
-async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await running
 
 
 def _written(server: Server) -> Counter[Write]:

@@ -97,6 +97,20 @@ def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
     journey(story, control_planes=3)
 
 
+def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        upgraders.hanging.add(((await machines(world, control_plane=True))[0].name, "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        cluster = await world.until(
+            lambda one: any("0 of 1 nodes are upgraded" in condition.message for condition in one.status.conditions)
+        )
+        told = {one.type: one for one in cluster.status.conditions}["WorkersReady"]
+        assert (told.status, told.reason) == ("False", "InPlaceUpgradeInProgress")
+        assert told.message == "2 worker machines are upgraded in place once the control plane is"
+
+    journey(story)
+
+
 def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_when_repaired() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         planes = await machines(world, control_plane=True)

@@ -198,7 +198,7 @@ def test_somebody_may_pause_between_two_nodes() -> None:
         first, second = await machines(world, control_plane=False)
         await world.change(kubernetesVersion="1.36")
         resource, name = MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"
-        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
         pause: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
         await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE)
         seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")
@@ -208,6 +208,35 @@ def test_somebody_may_pause_between_two_nodes() -> None:
         await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=on, type=PatchType.MERGE)
         await world.until_ready()
         assert {first.name, second.name} <= {node for node, _ in upgraders.ran}
+
+    journey(story)
+
+
+def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0]
+        etcd = {"endpoints": ["https://10.0.0.9:2379"], "caFile": "/a", "certFile": "/b", "keyFile": "/c"}
+        change: Tree = {
+            "metadata": {"annotations": {PAUSED_ANNOTATION: "true"}},
+            "spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"external": etcd}}}},
+        }
+        resource = KubeadmControlPlane.resource
+        await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        body = {
+            "metadata": {"name": "by-hand", "namespace": SYSTEM_NAMESPACE},
+            "spec": {
+                "controlPlane": {"name": "garden"},
+                "machinesRequireUpgrade": [{"name": plane.name}],
+                "kubernetesVersion": NEW,
+                "controlPlaneSpecData": "e30=",
+            },
+        }
+        await world.client.create(ControlPlaneUpgrade.resource, body)
+        seen = await until_so(
+            world, ControlPlaneUpgrade.resource, "by-hand", lambda one: ready(one)["reason"] == "ExternalEtcd"
+        )
+        assert "such control planes are not upgraded in place" in ready(seen)["message"]
+        assert upgraders.ran == []
 
     journey(story)
 

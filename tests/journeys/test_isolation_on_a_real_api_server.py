@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.clusters import Isolation
-from espalier.kube.errors import NotFound
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
-from tests.journeys.asking import NAMESPACE, AccountedClusters
+from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import (
     NEXT,
     STATUS,
@@ -32,7 +28,7 @@ from tests.journeys.isolation_stories import (
 from tests.journeys.test_quiet import all_ready
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
 from tests.support.control_plane_fixture import control_plane
-from tests.support.real_api_server import CALM, managed_on, stop
+from tests.support.real_api_server import CALM, delete_all, managed_on, stop
 
 __all__ = ["control_plane"]
 
@@ -56,12 +52,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
     stores = MemoryStores()
     yield stores
     async with asyncio.timeout(PATIENCE), managed_on(control_plane, stores) as world:
-        for resource in (Cluster.resource, DockerDatacenterConfig.resource):
-            for found in (await world.client.list(resource, NAMESPACE)).items:
-                if found.name != "laptop":
-                    with suppress(NotFound):  # what a Cluster owns goes with it, sooner or later
-                        await world.client.delete(resource, found.name, NAMESPACE)
-                    await world.until_gone(found.key)
+        await delete_all(world)
 
 
 @pytest.mark.parametrize("name", STORIES)

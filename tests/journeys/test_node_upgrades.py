@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import NodeUpgrade, ObjectReference
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade, ObjectReference
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -150,6 +151,28 @@ def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_
     journey(story)
 
 
+def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        told = {
+            "nodeRegistration": {"ignorePreflightErrors": ["Swap", "Mem"]},
+            "patches": {"directory": "/etc/patches"},
+        }
+        change: Tree = {"spec": {"joinConfiguration": told}}
+        resource = KubeadmConfig.resource
+        await world.client.patch(resource, worker.name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        mark: Tree = {"metadata": {"annotations": {IGNORED_CHECKS: "SystemVerification, Swap"}}}
+        machine = Machine.resource
+        await world.client.patch(machine, worker.name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
+        await until_so(world, await begin(world, worker.name), lambda upgrade: upgrade.status.completed)
+        assert upgraders.commands[worker.name, "kubeadm-upgrader"][-4:] == [
+            *("--ignore-preflight-errors", "Swap,Mem,SystemVerification"),
+            *("--patches", "/etc/patches"),
+        ]
+
+    journey(story)
+
+
 def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_deleted() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         worker = (await machines(world, control_plane=False))[0]
@@ -238,6 +261,47 @@ def test_what_can_not_be_done_is_said_and_nothing_on_the_node_is_touched(
         assert message in ready(upgrade).message
         assert upgraders.ran == []
         assert await leftovers(world) == []
+
+    journey(story)
+
+
+def test_a_machine_without_a_node_is_named_and_waited_for() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        kept = {key: worker.tree["spec"][key] for key in ("clusterName", "version", "bootstrap")}
+        reference = worker.tree["spec"]["infrastructureRef"] | {"name": "nothing"}
+        body = {
+            "metadata": {"name": "bare", "namespace": SYSTEM_NAMESPACE, "labels": worker.metadata.labels},
+            "spec": kept | {"infrastructureRef": reference},
+        }
+        await world.client.create(Machine.resource, body)
+        name = await begin(world, "bare")
+        upgrade = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "NodeMissing")
+        assert ready(upgrade).message == "Machine eksa-system/bare has no node"
+        assert upgraders.ran == []
+        assert await leftovers(world) == []
+
+    journey(story)
+
+
+def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0].name
+
+        async def say(status: str) -> None:
+            found = (await node(world, worker))["status"]["conditions"]
+            told = [one | ({"status": status} if one["type"] == "Ready" else {}) for one in found]
+            patch: Tree = {"status": {"conditions": told}}
+            client = reach(world).client
+            await client.patch(NODE, worker, patch=patch, type=PatchType.MERGE, subresource="status")
+
+        await say("Unknown")
+        name = await begin(world, worker)
+        upgrade = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "NodeNotReady")
+        assert "before it is touched" in ready(upgrade).message
+        assert upgraders.ran == []
+        await say("True")
+        await until_so(world, name, lambda upgrade: upgrade.status.completed)
 
     journey(story)
 

@@ -14,15 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.meta import Tree
 from espalier.local.stores import MemoryStores
 from tests.journeys.asking import NAMESPACE, AccountedClusters
 from tests.support.control_plane import ControlPlane
 from tests.support.control_plane_fixture import control_plane
 from tests.support.kubectl import Kubectl
-from tests.support.real_api_server import managed_on
+from tests.support.real_api_server import delete_all, managed_on
 from tests.unit.clusters.test_admission import CHANGED, WRONG, edited
 from tests.unit.clusters.test_versions import STEPS, VERSION, VERSIONS
 
@@ -84,9 +82,7 @@ async def test_every_change_that_is_not_allowed_is_told(control_plane: ControlPl
                 assert sentence in await complaint(kubectl, manifest)
             else:
                 await kubectl(*APPLY, stdin=written(manifest))
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
-        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        await delete_all(world)
 
 
 async def test_releases_are_taken_one_minor_at_a_time(control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -99,4 +95,4 @@ async def test_releases_are_taken_one_minor_at_a_time(control_plane: ControlPlan
                 manifest = edited({VERSION: after, "metadata.name": name})
                 if earlier == before and sentence:
                     assert sentence in await complaint(kubectl, manifest)
-        await kubectl("delete", Cluster.resource.group_resource, *(f"garden-{n}" for n in range(len(releases))))
+        await delete_all(world)

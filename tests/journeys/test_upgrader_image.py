@@ -14,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from espalier.cli.upgrader_archives import makings
+from espalier.cli.upgrader_images import versions_by_image
 from espalier.kube.pki import Authority
 from espalier.local.assets.base import Base, find_bases
+from espalier.local.nspawn.registry import Shelf
+from espalier.releases import Releases
 
 pytestmark = pytest.mark.nodes
 
@@ -124,3 +128,28 @@ def test_the_program_finds_all_it_needs_to_ask_an_api_server_and_leaves_its_sent
     sentence = (unpacked / "dev/termination-log").read_text()
     assert sentence.startswith("the API server 127.0.0.1:1 does not answer ([Errno 111] Connection refused)")
     assert "Traceback" not in ended.stderr
+
+
+def test_a_world_of_real_nodes_makes_the_image_once_when_a_node_asks_for_it(base: Base, tmp_path: Path) -> None:
+    releases = Releases.load()
+    names = {version: name for name, version in versions_by_image(releases).items()}
+    version, name = next((of, name) for of, name in names.items() if of.startswith(f"v{base.version}-"))
+    shelf = Shelf({}, [], makings(releases, tmp_path))
+    assert shelf.digest("example.org/other:1") is None
+    digest = shelf.digest(name)
+    assert digest is not None
+    manifest = json.loads(blob(shelf, digest))
+    for layer in manifest["layers"]:
+        assert hashlib.sha256(blob(shelf, layer["digest"])).hexdigest() == layer["digest"].removeprefix("sha256:")
+    with tarfile.open(shelf.blob(manifest["layers"][-1]["digest"])) as components:
+        said = json.load(components.extractfile("upgrader/contents.json"))  # type: ignore[arg-type]
+    assert said["kubernetesVersion"] == version
+    before = sorted(tmp_path.rglob("*"))
+    assert Shelf({}, [], makings(releases, tmp_path)).digest(name) == digest
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def blob(shelf: Shelf, digest: str) -> bytes:
+    place = shelf.blob(digest)
+    assert place is not None
+    return place.read_bytes()

@@ -1,74 +1,66 @@
-"""The manifest of the example becomes a real cluster: created, used, upgraded, broken, deleted."""
+"""Real clusters to which something happens: the world is killed, a node breaks."""
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from espalier.local.nspawn.state import State
-from tests.journeys import kubectl_story as story
 from tests.nodes import workload as use
+from tests.nodes.asking import asked_throughout
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.footprint import Footprint, footprint
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, real_laptop, why_not
+from tests.support.real_world import RealLaptop, Tree, made, real_laptop, why_not
 
-UPGRADED = why_not("1.35.4", "1.36.3", watchers=256)
+MISSING = why_not("1.35.4")
+UPGRADED = why_not("1.34.4", "1.35.4")
 MANY = why_not("1.35.4", watchers=256)
 
-pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(why_not("1.35.4")), reason=why_not("1.35.4"))]
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def before(home: Path) -> Footprint:
-    return footprint(home)
-
-
-async def test_the_example_becomes_a_real_cluster_that_works_and_goes(home: Path, before: Footprint) -> None:
+async def test_a_world_that_is_killed_while_it_makes_a_cluster_goes_on_and_finishes(
+    home: Path, clean: Footprint
+) -> None:
     async with real_laptop(home) as laptop:
-        await laptop.management("apply", "-f", str(story.EXAMPLE))
+        await laptop.apply(manifest(1))
+        await laptop.until("dockerclusters", lambda found: "status" in found)
+        await laptop.kill()  # before there is a node, or while the first boots
+        await laptop.up()
+        await laptop.until("dockermachines", is_bootstrapping)
+        nodes = await laptop.nodes()
+        await laptop.kill()  # while the first runs its bootstrap data
+        await laptop.up()
         await laptop.ready("garden")
         workload = await laptop.workload("garden")
-        await use.has_nodes(workload, control_planes=1, workers=2)
-        await use.carries_pods(workload)
-        await use.answers_by_name_across_nodes(workload)
-        await use.can_be_looked_into(workload)
-        await laptop.management("delete", "-f", str(story.EXAMPLE), "--wait")
-        assert await laptop.nodes() == []
-        assert not (home / "nodes").exists()
-    assert made(footprint(home), home) == made(before, home)
+        await use.has_nodes(workload, control_planes=1, workers=1)
+        assert {node["pid"] for node in nodes} <= {node["pid"] for node in await laptop.nodes()}
+        await laptop.management("delete", CLUSTER, "--wait")
+    assert made(footprint(home), home) == made(clean, home)
 
 
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
-async def test_an_upgrade_rolls_through_all_machines_while_the_service_answers(home: Path) -> None:
+async def test_a_world_that_is_killed_while_it_upgrades_goes_on_and_the_service_answers(home: Path) -> None:
     async with real_laptop(home) as laptop:
-        workload = await ready_garden(laptop, count=2)
-        async with asked_throughout(laptop) as asking:
-            await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+        workload = await ready_garden(laptop, kubernetes="1.34", version="v1.34.4")
+        async with asked_throughout(laptop):
+            await laptop.apply(manifest(2, kubernetes="1.35"))
+            await laptop.until("dockermachines", is_bootstrapping)
+            await laptop.kill()  # while the second control plane machine joins
+            await laptop.up()
+            await laptop.until("machines.cluster.x-k8s.io", is_worker_that_goes)
+            await laptop.kill()  # while the first worker is drained
+            await laptop.up()
             await laptop.ready("garden")
-            await use.has_nodes(workload, control_planes=1, workers=2, version="v1.36.3")
+            await use.has_nodes(workload, control_planes=1, workers=2)
             await use.carries_pods(workload)
-        assert (asking.answered > 0, asking.failed) == (True, [])
 
 
 @pytest.mark.skipif(bool(MANY), reason=MANY)
 async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(home: Path) -> None:
     async with real_laptop(home) as laptop:
-        await laptop.management("apply", "-f", "-", stdin=manifest(1, 3, impatient=True))
+        await laptop.apply(manifest(1, 3, impatient=True))
         await laptop.ready("garden")
         workload = await laptop.workload("garden")
         await use.has_nodes(workload, control_planes=3, workers=1)
@@ -84,65 +76,25 @@ async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(ho
         assert await use.etcd_members(workload) == 3
 
 
-async def ready_garden(laptop: RealLaptop, *, count: int) -> Kubectl:
-    """A cluster in which the Service of `use` answers."""
-    await laptop.management("apply", "-f", "-", stdin=manifest(count))
+async def ready_garden(laptop: RealLaptop, *, kubernetes: str, version: str) -> Kubectl:
+    """A cluster of two workers in which the Service of `use` answers."""
+    await laptop.apply(manifest(2, kubernetes=kubernetes))
     await laptop.ready("garden")
     workload = await laptop.workload("garden")
-    await use.has_nodes(workload, control_planes=1, workers=count)
+    await use.has_nodes(workload, control_planes=1, workers=2, version=version)
     await use.carries_pods(workload)
     await use.answers_by_name_across_nodes(workload)
     return workload
 
 
-class Asking:
-    """Asks the Service at its port of the nodes again and again, as a load balancer's clients would."""
-
-    def __init__(self, laptop: RealLaptop) -> None:
-        self._laptop = laptop
-        self.answered = 0
-        self.failed: list[str] = []
-
-    async def run(self) -> None:
-        """Ask ten times a second until cancelled."""
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-            while True:
-                problems = [await self._ask(session, node["address"]) for node in self._nodes()]
-                if "" in problems:
-                    self.answered += 1
-                else:
-                    self.failed.append(f"{datetime.now(UTC):%T} {problems}")
-                await asyncio.sleep(0.1)
-
-    def _nodes(self) -> list[dict[str, str]]:
-        return [{"address": record.address} for record in State(self._laptop.home.nodes).nodes() if not record.crashed]
-
-    async def _ask(self, session: aiohttp.ClientSession, address: str) -> str:
-        """What went wrong; empty when there was an answer."""
-        url = f"http://{address}:{use.NODE_PORT}/"
-        try:
-            async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:
-                return "" if (await answer.text()).startswith("web-") else f"{address}: {answer.status}"
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return f"{address}: {error!r}"
+def is_bootstrapping(machine: Tree) -> bool:
+    """A DockerMachine whose node runs its bootstrap data."""
+    conditions = machine.get("status", {}).get("conditions", [])
+    return any(condition["reason"] == "Bootstrapping" for condition in conditions)
 
 
-@asynccontextmanager
-async def asked_throughout(laptop: RealLaptop) -> AsyncIterator[Asking]:
-    """Have the Service asked while the block runs."""
-    asking = Asking(laptop)
-    task = asyncio.create_task(asking.run())
-    try:
-        yield asking
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def made(found: Footprint, home: Path) -> dict[str, object]:
-    """What nodes would leave: not the folder of the test itself."""
-    parts = vars(found) | {"files": {path for path in found.files if not path.startswith(str(home))}}
-    return {name: part for name, part in parts.items() if name != "processes"} | {
-        "processes": {re.sub(r"^\d+ ", "", line) for line in found.processes if "systemd-nspawn" in line}
-    }
+def is_worker_that_goes(machine: Tree) -> bool:
+    """A Machine of a worker that is being deleted."""
+    metadata = machine["metadata"]
+    is_control_plane = "cluster.x-k8s.io/control-plane" in metadata["labels"]
+    return not is_control_plane and "deletionTimestamp" in metadata

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
-from espalier.api.capi.docker import DockerMachine
+from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.local.assets.cache import assets_folder, is_finished
 from espalier.local.nspawn import cgroups, processes
 from espalier.local.nspawn.build import remove_everything
+from espalier.local.nspawn.clusters import CARRIED, CILIUM_MISSING
 from espalier.local.nspawn.state import State
 from tests.support.footprint import Footprint, footprint
-from tests.support.node_provider import ADDRESSES, is_provisioned, provider, ready, says
+from tests.support.node_provider import ADDRESSES, VERSION, is_provisioned, provider, ready, says
 
 GOOD = b"""\
 ## template: jinja
@@ -38,6 +41,15 @@ runcmd:
 - id gardener
 - echo success > /run/cluster-api/bootstrap-success.complete
 """
+CILIUM = Path(__file__).parents[2] / "examples" / "docker-cilium.yaml"
+ONLY_V2 = """\
+set -e
+mount --make-rprivate /
+umount --lazy /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+exec "$@"
+"""
+"""Runs a command where only cgroup v2 is mounted; the machine's other mounts stay as they are."""
 BAD = b"#cloud-config\nruncmd:\n- echo watering; echo the well is dry >&2; exit 3\n"
 
 
@@ -62,7 +74,7 @@ class Debian:
     """A base without Kubernetes: what its nodes run is all in their bootstrap data."""
 
     lower: str
-    version = "1.35.4"
+    version = VERSION.removeprefix("v")
     images: dict[str, str]
     store: Path
 
@@ -197,3 +209,44 @@ async def test_a_world_is_taken_away_without_its_provider(tmp_path: Path, before
     assert processes.identify(running.init.pid) == running.init
     await remove_everything(State(tmp_path / "nodes"))
     assert footprint(tmp_path) == before
+
+
+async def test_nodes_live_on_a_machine_that_has_cgroup_v2_alone() -> None:
+    story = "test_a_machine_becomes_a_node_and_leaves_nothing_when_it_goes"
+    process = await asyncio.create_subprocess_exec(
+        *("unshare", "--mount", "sh", "-c", ONLY_V2, "sh", sys.executable, "-m", "pytest", f"{__file__}::{story}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert "1 passed" in said.decode(), said.decode()
+
+
+async def test_a_second_world_is_told_of_the_first_and_changes_nothing_of_it(tmp_path: Path, before: Footprint) -> None:
+    async with (
+        provider(tmp_path / "nodes", MemoryStore(), Bases()) as first,
+        provider(tmp_path / "others", MemoryStore(), Bases()) as second,
+    ):
+        await first.make_cluster()
+        await first.until(DockerCluster.resource, "garden", is_provisioned)
+        while_first = footprint(tmp_path)
+        await second.make_cluster(becomes=says("AddressesMissing"))
+        found = second.cache(DockerCluster.resource).get(Key("default", "garden"))
+        assert "another world runs real nodes here; only one can" in ready(found)["message"]
+        assert not is_provisioned(found)
+        assert footprint(tmp_path) == while_first
+        await second.delete_cluster()
+        await first.delete_cluster()
+        assert footprint(tmp_path) == before
+
+
+async def test_a_manifest_that_asks_for_cilium_is_told_what_is_missing(tmp_path: Path, before: Footprint) -> None:
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
+        asked, _ = yaml.safe_load_all(CILIUM.read_text())
+        asked["metadata"]["namespace"] = "default"
+        await world.make_cluster(manifest=asked)
+        found = world.cache(DockerCluster.resource).get(Key("default", "garden"))
+        assert found is not None
+        carried = next(one for one in found.tree["status"]["conditions"] if one["type"] == CARRIED)
+        assert (carried["status"], carried["reason"], carried["message"]) == ("False", "CiliumMissing", CILIUM_MISSING)
+        await world.delete_cluster()

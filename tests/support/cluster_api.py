@@ -1,6 +1,7 @@
-"""T2: a real control plane with the real Cluster API managers, our Cluster controller, and simulated machines.
+"""T2: a real control plane with the real Cluster API managers, our controllers, and simulated machines.
 
-The control planes of its workload clusters use an etcd elsewhere: simulated machines have no members of one.
+The control planes of its workload clusters use an etcd elsewhere: simulated machines have no members of one. Machines
+are upgraded in place by runtime hooks: Cluster API asks them about every machine that it would replace.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from espalier.api.capi import docker
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.cli import manifests
@@ -36,12 +38,16 @@ from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
+from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
+from tests.support.managing import led_by
 
 INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
@@ -143,16 +149,24 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         webhooks = Webhooks(host=control_plane.HOST, port=0)
         webhooks.use(made.authority.issue_server("espalier", names=[control_plane.HOST], now=clock.now()))
         manager.add(webhooks)
-        clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks, providers=EXTERNAL_ETCD)
+        clusters.build(
+            manager,
+            releases=releases,
+            remotes=remotes,
+            webhooks=webhooks,
+            providers=EXTERNAL_ETCD,
+            front_end=FrontEnd.HOOKS,
+        )
+        build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, ours))
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
         timing = Timing(boot=0.1)
         for controller in build_machines(machines, caches, workloads, clock=clock, entropy=entropy, timing=timing):
             manager.add(controller)
-        running = asyncio.create_task(manager.run(), name="manager")
-        stack.push_async_callback(_stop, manager, running)
-        await _begun(manager, running)
-        for resource, tree in manifests.webhook_configurations(f"https://{control_plane.HOST}:{webhooks.port}"):
+        await stack.enter_async_context(led_by(manager))
+        url = f"https://{control_plane.HOST}:{webhooks.port}"
+        await Extension(ours, {"url": url}).trust(made.ca)
+        for resource, tree in manifests.webhook_configurations(url):
             for webhook in tree["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(made.ca)
             await user.apply(resource, tree)
@@ -166,16 +180,3 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             supervisor=supervisor,
             folder=folder,
         )
-
-
-async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if running.done():
-        running.result()
-
-
-async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await running

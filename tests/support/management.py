@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from espalier.api import capi
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli import lock, manifests
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
+from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import rights
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
@@ -27,16 +31,18 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.local.build import Timing, build
 from espalier.local.management import prepare
+from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl
+from tests.support.managing import led_by
 from tests.support.world import PROGRAM, LaptopWorld, laptop_world
 
 ROOT = Path(__file__).parents[2]
@@ -154,18 +160,24 @@ class Production:
 
 @asynccontextmanager
 async def production(
-    control_plane: ControlPlane, folder: Path, namespaces: tuple[str, ...] = ()
+    control_plane: ControlPlane,
+    folder: Path,
+    namespaces: tuple[str, ...] = (),
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
 ) -> AsyncIterator[Production]:
     """What an administrator sets up on a real management cluster, whose machines are simulated in this process.
 
-    The manager watches these namespaces, or all.
+    The manager watches these namespaces, or all. `in_place` is its own.
     """
+    by_hooks = in_place is FrontEnd.HOOKS
     kubectl = Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder, patience=PATIENCE)
     port = _free_port()
     async with AsyncExitStack() as stack:
         client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
-        await prepare(client, Releases.load())
-        installed = await _espalier("manifests", "--webhook-url", f"https://127.0.0.1:{port}", *_share(namespaces))
+        await prepare(client, Releases.load(), (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
+        url = f"https://127.0.0.1:{port}"
+        way = ("--in-place", str(in_place))
+        installed = await _espalier("manifests", "--webhook-url", url, *way, *_share(namespaces))
         await kubectl("apply", "-f", "-", stdin=installed)
         stack.push_async_callback(_let_go, client)
         # Webhooks that fail closed must not outlive who answers them.
@@ -182,8 +194,9 @@ async def production(
             credentials=token.strip(),
         )
         kubeconfig.merge_into(folder / "manager.kubeconfig")
-        machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig))
+        machines = await stack.enter_async_context(_simulated_machines(control_plane.kubeconfig, folder / "simulated"))
         made = Production(control_plane, folder, installed, port, kubectl, client, caches, machines, namespaces)
+        made.flags = (*way, "--hooks-url", url) if by_hooks else way
         stack.push_async_callback(made.stop)
         await made.start()
         yield made
@@ -194,32 +207,26 @@ def _share(namespaces: tuple[str, ...]) -> list[str]:
 
 
 @asynccontextmanager
-async def _simulated_machines(kubeconfig: Path) -> AsyncIterator[Manager]:
-    """Cluster API in the small, and machines, against any API server; workload clusters listen in this process."""
+async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Manager]:
+    """Cluster API in the small, and machines, against any API server; workload clusters listen in this process.
+
+    Upgrader pods of their nodes run as processes.
+    """
     clock, entropy = SystemClock(), random.SystemRandom()
     client = _client(kubeconfig, "simulated-machines")
     workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
     manager = Manager(client, clock=clock, entropy=entropy)
     timing = Timing(boot=0.3)
-    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing):
+    pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
+    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods):
         manager.add(controller)
-    running = asyncio.create_task(manager.run())
     try:
-        await _begun(manager, running)
-        yield manager
+        async with led_by(manager):
+            yield manager
     finally:
-        manager.stop()
-        await running
+        await pods.close()
         await workloads.close()
         await client.close()
-
-
-async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if running.done():
-        running.result()
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
@@ -37,6 +38,8 @@ from espalier.runtime.manager import Manager
 ADDRESSES = AddressRange.parse("10.79.0.0/24")
 BRIDGE = "esptest"
 PATIENCE = 120.0
+VERSION = "v1.20.9"
+"""Of Kubernetes; no release has clusters of it, so a base for it needs no image."""
 
 
 @dataclass
@@ -66,13 +69,27 @@ class Provider:
         finally:
             stop()
 
-    async def make_cluster(self, name: str = "garden") -> None:
+    async def make_cluster(
+        self,
+        name: str = "garden",
+        *,
+        becomes: Callable[[Object | None], bool] | None = None,
+        manifest: Tree | None = None,
+    ) -> None:
+        """A cluster, made for what somebody asked for in `manifest`; returns when it `becomes` so, else provisioned."""
+        labels = {"cluster.x-k8s.io/cluster-name": name}
+        if manifest is not None:
+            kind = eksa.cluster.Cluster.resource
+            asked = await self.client.create(kind, manifest)
+            await self.until(kind, asked.name, lambda found: found is not None)
+            labels |= {CLUSTER_NAME_LABEL: asked.name, CLUSTER_NAMESPACE_LABEL: asked.namespace}
         cluster = await self.client.create(Cluster.resource, body(Cluster.resource, name, spec={}))
-        owned = body(DockerCluster.resource, name, owner=cluster, labels={"cluster.x-k8s.io/cluster-name": name})
-        await self.client.create(DockerCluster.resource, owned)
-        await self.until(DockerCluster.resource, name, is_provisioned)
+        await self.client.create(
+            DockerCluster.resource, body(DockerCluster.resource, name, owner=cluster, labels=labels)
+        )
+        await self.until(DockerCluster.resource, name, becomes or is_provisioned)
 
-    async def make_machine(self, name: str, data: bytes, version: str = "v1.35.4-eks-1-35-1") -> None:
+    async def make_machine(self, name: str, data: bytes, version: str = VERSION) -> None:
         labels = {"cluster.x-k8s.io/cluster-name": "garden"}
         secret = body(SECRET, name, labels=labels) | {"data": {"value": base64.b64encode(data).decode()}}
         await self.client.create(SECRET, secret)

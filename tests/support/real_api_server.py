@@ -5,11 +5,10 @@ For stories that exchange the manager, or what it is made of, between two steps.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -17,11 +16,14 @@ import msgspec
 
 from espalier import clusters
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.cli import manifests
+from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
@@ -32,13 +34,14 @@ from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.manager import Ending, Manager
+from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import build as build_upgrades
-from tests.journeys.asking import AccountedClusters, Write
+from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
 from tests.journeys.isolation_stories import without_admission
 from tests.support.control_plane import ControlPlane
+from tests.support.managing import led_by
 
 HOST = "127.0.0.1"
 CALM, RESYNC = 2.0, 0.3
@@ -82,7 +85,7 @@ def _what(request: Request) -> Write:
 class OnRealApiServer(AccountedClusters):
     """The world while it runs."""
 
-    running: asyncio.Task[Ending]
+    managing: Managing
 
 
 @asynccontextmanager
@@ -133,10 +136,8 @@ async def managed_on(
         manager.add(caches)
         for controller in build(machines, caches, workloads, clock=clock, entropy=entropy, timing=Timing(boot=0.1)):
             manager.add(controller)
-        running = asyncio.create_task(manager.run(), name="manager")
-        stack.push_async_callback(_stop, manager, running)
+        managing = await stack.enter_async_context(led_by(manager))
         stack.push_async_callback(without_admission, user)
-        await _begun(manager, running)
         for resource, tree in manifests.webhook_configurations(f"https://{HOST}:{webhooks.port}"):
             for webhook in tree["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(control_plane.ca)
@@ -150,25 +151,21 @@ async def managed_on(
             providers=PROVIDERS,
             written=lambda: Counter(written),
             calm=CALM,
-            running=running,
+            managing=managing,
         )
 
 
 async def stop(world: OnRealApiServer) -> None:
     """Have the manager stop, and admission with it. The machines stop, too."""
     await without_admission(world.client)
-    world.manager.stop()
-    await asyncio.wait({world.running})
+    await world.managing.stop()
 
 
-async def _begun(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    leading = asyncio.create_task(manager.leading.wait())
-    await asyncio.wait([leading, running], return_when=asyncio.FIRST_COMPLETED)
-    leading.cancel()
-    if running.done():
-        running.result()
-
-
-async def _stop(manager: Manager, running: asyncio.Task[Ending]) -> None:
-    manager.stop()
-    await running
+async def delete_all(world: AccountedClusters) -> None:
+    """Delete every cluster of the users' namespace, and wait until it is gone."""
+    for resource in (Cluster.resource, DockerDatacenterConfig.resource):
+        for found in (await world.client.list(resource, NAMESPACE)).items:
+            if found.name != "laptop":
+                with suppress(NotFound):  # what a Cluster owns goes with it, sooner or later
+                    await world.client.delete(resource, found.name, NAMESPACE)
+                await world.until_gone(found.key)

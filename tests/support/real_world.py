@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,9 @@ from espalier.cli.home import Home
 from espalier.local.assets import MissingAssets, find_base
 from espalier.local.assets.cache import assets_folder
 from espalier.local.nspawn.limits import allowed_watchers
+from espalier.local.nspawn.network import DEFAULT_BRIDGE
 from espalier.local.real.programs import find_cluster_api, find_control_plane
+from tests.support.footprint import Footprint
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.world import PROGRAM, LaptopWorld
 
@@ -41,6 +44,8 @@ def why_not(*versions: str, watchers: int = 0) -> str:
         return "needs root"
     if shutil.which("systemd-nspawn") is None:
         return "needs systemd-nspawn (package systemd-container)"
+    if Path("/sys/class/net", DEFAULT_BRIDGE).exists():
+        return f"another world runs real nodes here (interface {DEFAULT_BRIDGE})"
     if find_control_plane() is None or find_cluster_api() is None:
         return "run make real-assets"
     try:
@@ -57,6 +62,8 @@ class RealLaptop:
 
     world: LaptopWorld
     management: Kubectl
+    flags: Sequence[str] = ()
+    """More of `espalier up`."""
 
     @property
     def home(self) -> Home:
@@ -64,7 +71,8 @@ class RealLaptop:
 
     async def up(self) -> None:
         """`espalier up --nodes real`, to where it serves."""
-        code, _, complaint = await self.espalier("up", "--detach", "--nodes", "real", "--node-addresses", ADDRESSES)
+        flags = ("--nodes", "real", "--node-addresses", ADDRESSES, *self.flags)
+        code, _, complaint = await self.espalier("up", "--detach", *flags)
         assert code == 0, complaint + self.home.log.read_text()[-3000:]
 
     async def kill(self) -> None:
@@ -87,6 +95,19 @@ class RealLaptop:
         )
         out, complaint = await process.communicate(stdin.encode())
         return process.returncode or 0, out.decode(), complaint.decode()
+
+    async def apply(self, text: str) -> None:
+        """`kubectl apply`."""
+        await self.management("apply", "-f", "-", stdin=text)
+
+    async def until(self, kind: str, is_so: Callable[[Tree], bool]) -> None:
+        """Wait until some object of Cluster API is so."""
+        async with self.management.running("get", kind, "-n", "eksa-system", "--watch", "-o", "json") as process:
+            assert process.stdout is not None
+            async for found in _documents(process.stdout):
+                if is_so(found):
+                    return
+        raise AssertionError(f"kubectl get {kind} --watch ended")
 
     async def ready(self, name: str) -> None:
         """Wait until a Cluster is ready for what was asked of it last."""
@@ -119,12 +140,32 @@ class RealLaptop:
 
 
 @asynccontextmanager
-async def real_laptop(folder: Path) -> AsyncIterator[RealLaptop]:
-    """A world in a folder of its own; at the end nothing of it is left."""
+async def real_laptop(folder: Path, *flags: str) -> AsyncIterator[RealLaptop]:
+    """A world in a folder of its own, with these flags; at the end nothing of it is left."""
     world = LaptopWorld(folder)
-    laptop = RealLaptop(world, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60))
+    laptop = RealLaptop(
+        world, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60), flags
+    )
     await laptop.up()
     try:
         yield laptop
     finally:
         await laptop.espalier("down", "--delete-data")
+
+
+async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:
+    """JSON objects, one after the other, each beginning and ending with a brace on a line of its own."""
+    lines: list[bytes] = []
+    while line := await stream.readline():
+        lines.append(line)
+        if line == b"}\n":
+            yield json.loads(b"".join(lines))
+            lines = []
+
+
+def made(found: Footprint, home: Path) -> dict[str, object]:
+    """What nodes would leave: not the folder of the test itself."""
+    parts = vars(found) | {"files": {path for path in found.files if not path.startswith(str(home))}}
+    return {name: part for name, part in parts.items() if name != "processes"} | {
+        "processes": {re.sub(r"^\d+ ", "", line) for line in found.processes if "systemd-nspawn" in line}
+    }

@@ -18,6 +18,7 @@ from espalier.kube.errors import ApiError, Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads
+from espalier.upgrades.node.draining import MARK
 
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
 ENDED = ("Failed", "Succeeded")
@@ -106,7 +107,9 @@ class Upgraders:
         version = next(one["value"] for one in container["env"] if one["name"] == "KUBERNETES_VERSION")
         match name:
             case "drainer" | "uncordoner":
-                await self._node(workload, node, {"spec": {"unschedulable": True if name == "drainer" else None}})
+                drains = name == "drainer"
+                mark = {"annotations": {MARK: version if drains else None}}
+                await self._node(workload, node, {"metadata": mark, "spec": {"unschedulable": drains or None}})
             case "kubelet-kubectl-upgrader":
                 info = {"status": {"nodeInfo": {"kubeletVersion": version}}}
                 await self._node(workload, node, info, "status")

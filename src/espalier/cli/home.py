@@ -61,6 +61,11 @@ class Home:
         return self.root / "nodes"
 
     @property
+    def images(self) -> Path:
+        """Folder of the images that are made for real nodes."""
+        return self.root / "images"
+
+    @property
     def simulated(self) -> Path:
         """Folder of the disks of simulated nodes, and of the pods that run there as processes."""
         return self.root / "simulated"

@@ -50,15 +50,24 @@ def build(
         found = base.find_base(numbers)
     except base.MissingAssets as missing:
         raise Failure(str(missing)) from None
+    try:
+        digest, sizes = write(found, kubernetes_version, tag, output)
+    except (BuildFailed, OSError) as error:
+        raise Failure(f"the image could not be built: {error}") from None
+    said = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
+    print(f"{output}: {tag} ({digest})\n{', '.join(said)}")
+
+
+def write(found: base.Base, version: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:
+    """Write the archive of the upgrader image for a version. Returns its digest, and the size of each layer.
+
+    Raises `BuildFailed` and `OSError`.
+    """
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as workshop:
-        try:
-            layers = _layers(found, kubernetes_version, Path(workshop))
-            upgrader = Image((tag,), tuple(layers.values()), (f"/{image.PROGRAM}",))
-            digests = write_archive([upgrader], output, docker=True)
-            sizes = [f"{what} {_size(layer) / MIB:.1f} MiB" for what, layer in layers.items()]
-        except (BuildFailed, OSError) as error:
-            raise Failure(f"the image could not be built: {error}") from None
-    print(f"{output}: {tag} ({digests[tag]})\n{', '.join(sizes)}")
+        layers = _layers(found, version, Path(workshop))
+        upgrader = Image((tag,), tuple(layers.values()), (f"/{image.PROGRAM}",))
+        digests = write_archive([upgrader], output, docker=True)
+        return digests[tag], {what: _size(layer) for what, layer in layers.items()}
 
 
 def _layers(found: base.Base, version: str, workshop: Path) -> dict[str, Layer]:

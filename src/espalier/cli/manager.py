@@ -8,11 +8,14 @@ import socket
 import uuid
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from cyclopts import App, Parameter
 
 from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.meta import Tree
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
@@ -32,7 +35,9 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.hooks.registration import Extension
 
 LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
@@ -61,12 +66,23 @@ async def manager(
             "eksaVersion; gate: those of this manager from its next change on; off: always those of this manager."
         ),
     ] = Isolation.LAYERS,
+    in_place: Annotated[
+        FrontEnd,
+        Parameter(
+            help="What keeps Cluster API from replacing machines upgraded in place. annotations: it is paused; "
+            "hooks: it asks the runtime hooks of this manager (its gates RuntimeSDK and InPlaceUpdates, three control "
+            "plane machines or more, `espalier manifests --in-place hooks`)."
+        ),
+    ] = FrontEnd.ANNOTATIONS,
     sync_period: Annotated[
         str, Parameter(help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.")
     ] = "10h",
     leader_elect: Annotated[bool, Parameter(help="Act only while holding the Lease of this share.")] = True,
     copy_kubeconfig: Annotated[bool, Parameter(help="Copy workload kubeconfigs beside their Clusters.")] = True,
     webhook_address: Annotated[str, Parameter(help="HOST:PORT the admission webhooks listen on.")] = "0.0.0.0:9443",
+    hooks_url: Annotated[
+        str, Parameter(help="https://HOST:PORT of the runtime hooks, for a manager that runs outside of the cluster.")
+    ] = "",
     webhook_names: Annotated[str, Parameter(help="Names and addresses of the webhooks' certificate, by comma.")] = (
         manifests.SERVICE_NAMES
     ),
@@ -82,6 +98,11 @@ async def manager(
     resync = flags.seconds(sync_period, "--sync-period")
     if resync < 1:
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
+    webhook_at = _address("--webhook-address", webhook_address)
+    by_hooks = in_place is FrontEnd.HOOKS
+    if by_hooks and not webhook_at:
+        raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
+    hooks_at = _hooks_at(hooks_url)
     logs.setup(level=log_level)
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
@@ -98,7 +119,6 @@ async def manager(
         health_address=_address("--health-address", health_address),
         metrics_address=_address("--metrics-address", metrics_address),
     )
-    webhook_at = _address("--webhook-address", webhook_address)
     webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1]) if webhook_at else Webhooks(port=None)
     if webhook_at:
         webhooks.certificate = ServingCertificate(
@@ -107,6 +127,7 @@ async def manager(
             names=webhook_names.split(","),
             validating=[rights.VALIDATING_WEBHOOKS],
             mutating=[rights.MUTATING_WEBHOOKS],
+            registrations=[Extension(client, hooks_at)] if by_hooks else [],
             serve=webhooks.use,
             clock=clock,
         )
@@ -118,9 +139,10 @@ async def manager(
         webhooks=webhooks,
         copies_kubeconfigs=copy_kubeconfig,
         isolation=isolation,
+        front_end=in_place,
         resync=resync,
     )
-    build_upgrades(running, remotes=remotes, resync=resync)
+    build_upgrades(running, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None, resync=resync)
     running.add(webhooks)
     running.add(InstallReleases(running.client, offered))
     try:
@@ -133,6 +155,15 @@ async def manager(
 def _connect(kubeconfig: bytes) -> Client:
     access = Kubeconfig.parse(kubeconfig).context()
     return Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
+
+
+def _hooks_at(url: str) -> Tree:
+    """Where Cluster API finds the hooks: at the webhooks' Service, unless a URL is given."""
+    if not url:
+        return {"service": {"namespace": SYSTEM_NAMESPACE, "name": manifests.SERVICE, "port": 443}}
+    if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
+        raise Usage(f"--hooks-url: found {url!r}, allowed is https://HOST:PORT (Cluster API calls nothing else)")
+    return {"url": url}
 
 
 def _election(access: Access, lease: str, clock: Clock, entropy: random.Random) -> ElectionThread:

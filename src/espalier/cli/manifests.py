@@ -15,6 +15,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
 from espalier.cli import flags, output
 from espalier.cli.failures import Usage
@@ -51,6 +52,10 @@ def manifests(
         str, Parameter(help="https://HOST:PORT of a manager that runs outside of the cluster.")
     ] = "",
     namespace: flags.Namespaces = (),
+    in_place: Annotated[
+        FrontEnd,
+        Parameter(help="How machines are upgraded in place, as for `espalier manager`; hooks need more rights."),
+    ] = FrontEnd.ANNOTATIONS,
 ) -> None:
     """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
 
@@ -67,13 +72,16 @@ def manifests(
             f"--webhook-url: found {webhook_url!r}, allowed is https://HOST:PORT (API servers call nothing else)"
         )
     webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
-    objects = [*installed(namespaces), *webhooks, *(deployed(image, namespaces) if image else [])]
+    deployment = deployed(image, namespaces, in_place) if image else []
+    objects = [*installed(namespaces, in_place), *webhooks, *deployment]
     sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
 
 
-def installed(namespaces: Sequence[str] = ()) -> list[Tree]:
+def installed(namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
     everywhere = rights.CLUSTER_SCOPED if namespaces else rights.CLUSTER
+    if in_place is FrontEnd.HOOKS:
+        everywhere = (*everywhere, *upgrade_rights.HOOKS)
     system = (*rights.SYSTEM, *upgrade_rights.SYSTEM, *(rights.CERTIFICATE if namespaces else ()))
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
@@ -153,11 +161,12 @@ def _in(namespaces: Sequence[str]) -> Tree:
     return {"matchExpressions": [by_name]}
 
 
-def deployed(image: str, namespaces: Sequence[str] = ()) -> list[Tree]:
+def deployed(image: str, namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> list[Tree]:
     """The manager in the cluster: Service of its webhooks, and Deployment. Two replicas, of which one acts."""
     labels = {"app.kubernetes.io/name": NAME}
     probe = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10}
     share = ["--namespace", ",".join(namespaces)] if namespaces else []
+    share += ["--in-place", str(in_place)] if in_place is not FrontEnd.ANNOTATIONS else []
     container = {
         "name": "manager",
         "image": image,

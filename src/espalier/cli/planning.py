@@ -14,6 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import documents
 from espalier.cli.plan_text import Planned
+from espalier.clusters import by_hooks
 from espalier.clusters.gate import Isolation
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
@@ -89,7 +90,8 @@ class Asked:
     ) -> tuple[Previews, list[Object]]:
         world = await reading.read(client, keys, versions=versions, namespace=namespace)
         snapshot = Snapshot()
-        observer = Observer(snapshot, self._releases, isolation=self._isolation)
+        front_end = by_hooks.chosen(world.objects)
+        observer = Observer(snapshot, self._releases, isolation=self._isolation, front_end=front_end)
         snapshot.fill(world.objects)
         return Previews(snapshot, observer, world.fleets, now=datetime.now(UTC)), world.objects
 

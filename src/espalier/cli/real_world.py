@@ -8,17 +8,20 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from espalier import clusters
 from espalier.api.capi import docker
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.cli import manifests
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
+from espalier.cli.upgrader_archives import makings
 from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -36,12 +39,14 @@ from espalier.local.real.cluster_api import run_cluster_api
 from espalier.local.real.control_plane import HOST, control_plane
 from espalier.local.real.processes import ProgramFailed, supervised
 from espalier.releases import Releases
-from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.certificates import Registration, ServingCertificate
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.hooks.registration import Extension
 
 KINDS = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 """Of Cluster API, what we serve ourselves; its own managers bring the rest."""
@@ -63,6 +68,7 @@ class RealSettings:
 
     addresses: str
     bridge: str = DEFAULT_BRIDGE
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS
 
 
 class BuiltBases:
@@ -114,15 +120,17 @@ class RealWorld:
                 raise Failure(str(error)) from error
             except OSError as error:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
+            by_hooks = settings.in_place is FrontEnd.HOOKS
             await _remove_webhooks(client)
             await prepare(client, releases, KINDS)
             manager = Manager(client, clock=clock, entropy=entropy)
             webhook_port = _free_port()
-            webhooks = _webhooks(client, clock, webhook_port)
+            url = f"https://{HOST}:{webhook_port}"
+            webhooks = _webhooks(client, clock, webhook_port, [Extension(client, {"url": url})] if by_hooks else [])
             remotes = RemoteClients(_client)
             stack.push_async_callback(remotes.close)
-            clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
-            build_upgrades(manager, remotes=remotes)
+            clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks, front_end=settings.in_place)
+            build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None)
             manager.add(webhooks)
             for controller in build_nodes(
                 client,
@@ -133,12 +141,13 @@ class RealWorld:
                 bridge=settings.bridge,
                 bases=bases,
                 releases=releases,
+                makings=makings(releases, home.images),
             ):
                 manager.add(controller)
             managing = Managing.begin(manager)
             stack.push_async_callback(managing.stop)
             await managing.leading()
-            for resource, tree in manifests.webhook_configurations(f"https://{HOST}:{webhook_port}"):
+            for resource, tree in manifests.webhook_configurations(url):
                 await client.apply(resource, tree)
             await follow_newest(client, releases)
             home.kubeconfig.unlink(missing_ok=True)
@@ -175,10 +184,11 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
 
 
 async def _remove_webhooks(client: Client) -> None:
-    """They fail closed, and those of a former run point to where nobody answers."""
-    for resource, tree in manifests.webhook_configurations():
+    """They fail closed, as do runtime hooks, and those of a former run point to where nobody answers."""
+    found = [(resource, tree["metadata"]["name"]) for resource, tree in manifests.webhook_configurations()]
+    for resource, name in [*found, (ExtensionConfig.resource, RUNTIME_EXTENSION)]:
         with suppress(NotFound):
-            await client.delete(resource, tree["metadata"]["name"])
+            await client.delete(resource, name)
 
 
 def _free_port() -> int:
@@ -188,7 +198,7 @@ def _free_port() -> int:
         return port
 
 
-def _webhooks(client: Client, clock: SystemClock, port: int) -> Webhooks:
+def _webhooks(client: Client, clock: SystemClock, port: int, registrations: Sequence[Registration]) -> Webhooks:
     webhooks = Webhooks(host=HOST, port=port)
     webhooks.certificate = ServingCertificate(
         client,
@@ -196,6 +206,7 @@ def _webhooks(client: Client, clock: SystemClock, port: int) -> Webhooks:
         names=[HOST],
         validating=[rights.VALIDATING_WEBHOOKS],
         mutating=[rights.MUTATING_WEBHOOKS],
+        registrations=registrations,
         serve=webhooks.use,
         clock=clock,
     )

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from enum import StrEnum
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 from cyclopts import App, Parameter
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import connection, flags, lock, output, tables
 from espalier.cli.failures import Away, Failure, Overdue, Usage
 from espalier.cli.home import Home
@@ -47,6 +48,13 @@ class ApiServer(StrEnum):
     REAL = "real"
 
 
+class RealNodes(NamedTuple):
+    """What is chosen of real nodes."""
+
+    addresses: str
+    in_place: FrontEnd
+
+
 Port = Annotated[int, Parameter(help="Port of the management API server; 0 keeps the one it had, or takes a free one.")]
 
 
@@ -74,6 +82,9 @@ async def up(
         ApiServer | None,
         Parameter(help="embedded (for simulated nodes) or real (for real ones).", show_default=False),
     ] = None,
+    in_place: Annotated[
+        FrontEnd, Parameter(help="How machines are upgraded in place, as for `espalier manager`; hooks on real nodes.")
+    ] = FrontEnd.ANNOTATIONS,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "warning",
     releases: flags.Releases = None,
     ready_descriptor: Annotated[int, Parameter(show=False)] = -1,
@@ -83,13 +94,13 @@ async def up(
     It is for trying and testing, never for production. Examples: `espalier up --detach`, `espalier up --nodes real`
     """
     logs.setup(level=log_level)
-    fit(nodes, api_server)
+    fit(nodes, api_server, in_place)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
     home.create()
     if detach:
         arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
-        arguments += ["--nodes", nodes, "--node-addresses", node_addresses]
+        arguments += ["--nodes", nodes, "--node-addresses", node_addresses, "--in-place", in_place]
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
@@ -98,7 +109,7 @@ async def up(
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with _world(home, nodes, node_addresses, port, boot_seconds, offered) as world:
+        async with _world(home, nodes, RealNodes(node_addresses, in_place), port, boot_seconds, offered) as world:
             held.announce(world.url)
             if ready_descriptor >= 0:
                 os.write(ready_descriptor, b"ready\n")
@@ -123,13 +134,14 @@ class RunningWorld(Protocol):
 
 
 def _world(
-    home: Home, nodes: Nodes, node_addresses: str, port: int, boot_seconds: float, releases: Releases
+    home: Home, nodes: Nodes, real: RealNodes, port: int, boot_seconds: float, releases: Releases
 ) -> AbstractAsyncContextManager[RunningWorld]:
     # Imported here: the other commands need not load a whole world.
     if nodes is Nodes.REAL:
         from espalier.cli.real_world import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
 
-        return RealWorld.run(home, RealSettings(node_addresses), port=port, releases=releases, bases=BuiltBases())
+        settings = RealSettings(real.addresses, in_place=real.in_place)
+        return RealWorld.run(home, settings, port=port, releases=releases, bases=BuiltBases())
     from espalier.cli.world import World  # noqa: PLC0415
 
     left = state_of(home).nodes()
@@ -142,8 +154,13 @@ def _world(
     return World.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
 
 
-def fit(nodes: Nodes, api_server: ApiServer | None) -> None:
-    """Raise `Usage` for a kind of API server that can't serve that kind of nodes."""
+def fit(nodes: Nodes, api_server: ApiServer | None, in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> None:
+    """Raise `Usage` for a kind of API server, or of upgrades, that can't serve that kind of nodes."""
+    if nodes is Nodes.SIMULATED and in_place is FrontEnd.HOOKS:
+        raise Usage(
+            "--in-place: found hooks, allowed with --nodes simulated is annotations: "
+            "the simulated Cluster API calls no hooks"
+        )
     if nodes is Nodes.REAL and api_server is ApiServer.EMBEDDED:
         raise Usage(
             "--api-server: found embedded, allowed with --nodes real is real: the embedded API server can't carry "

@@ -32,17 +32,22 @@ class UpgraderImages:
 
     def __init__(self, releases: Releases, place: Path) -> None:
         self._place = place
-        self._versions = {
-            bundle.upgrader.upgrader.uri: releases.distro(bundle).version
-            for version in releases.versions
-            for bundle in releases.release(version).bundles.spec.versions_bundles
-            if bundle.upgrader is not None and bundle.upgrader.upgrader is not None
-        }
+        self._versions = versions_by_image(releases)
 
     def __call__(self, image: str) -> Program | None:
         """The program of an image; None for one that is no upgrader image."""
         version = self._versions.get(image)
         return None if version is None else program(self._place, version)
+
+
+def versions_by_image(releases: Releases) -> dict[str, str]:
+    """The upgrader images that the releases name, and the Kubernetes version of each: v1.36.3-eks-1-36-1."""
+    return {
+        bundle.upgrader.upgrader.uri: releases.distro(bundle).version
+        for version in releases.versions
+        for bundle in releases.release(version).bundles.spec.versions_bundles
+        if bundle.upgrader is not None and bundle.upgrader.upgrader is not None
+    }
 
 
 def program(place: Path, version: str) -> Program:

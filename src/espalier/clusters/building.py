@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import controller
 from espalier.clusters.admission import Admission
 from espalier.clusters.design import Provider
@@ -34,16 +35,24 @@ def build(
     providers: Mapping[str, Provider] = PROVIDERS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     resync: float = RESYNC,
 ) -> None:
     """Have `manager` run the Cluster controller; with `webhooks`, its admission handlers are served there.
 
     `remotes` reaches workload clusters. `copies_kubeconfigs` has each kubeconfig copied beside its Cluster.
     `providers` and `layers` render what is made for clusters; `isolation` says what keeps clusters as they are while
-    nothing new is asked of them. Every `resync` seconds each Cluster is looked at, whether or not anything happened.
+    nothing new is asked of them; `front_end` how machines are upgraded in place. Every `resync` seconds each Cluster is
+    looked at, whether or not anything happened.
     """
     observer = Observer(
-        manager.caches, releases, manager.options, providers=providers, isolation=isolation, layers=layers
+        manager.caches,
+        releases,
+        manager.options,
+        providers=providers,
+        isolation=isolation,
+        layers=layers,
+        front_end=front_end,
     )
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     errands = Errands(remotes)

@@ -10,6 +10,7 @@ from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.clusters import names
@@ -42,6 +43,8 @@ class Design:
     watch_filter: str = ""
     layers: tuple[Layer, ...] = ()
     """What the cluster's release does otherwise than the base; their defaults are in `spec` already."""
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS
+    """How Cluster API is kept from replacing machines that are upgraded in place."""
 
     @property
     def name(self) -> str:
@@ -104,6 +107,7 @@ def design(
     *,
     watch_filter: str = "",
     layers: tuple[Layer, ...] = (),
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
 ) -> Design:
     """The design of a cluster that has these layers.
 
@@ -116,7 +120,7 @@ def design(
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
         components[version] = Components(bundle, releases.distro(bundle))
-    return Design(key, spec, components, provider, watch_filter, layers)
+    return Design(key, spec, components, provider, watch_filter, layers, front_end)
 
 
 def group_name(group: eksa.WorkerNodeGroupConfiguration) -> str:

@@ -7,6 +7,7 @@ render, so whatever differs was changed by somebody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
 from espalier.clusterapi.templates import are_of_one_series
-from espalier.clusters import names, ownership, plan
+from espalier.clusters import by_hooks, names, ownership, plan
 from espalier.clusters.design import Design
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rendered import Manifest
@@ -78,8 +79,11 @@ def policy(annotations: Mapping[str, str]) -> Policy | None:
 def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None) -> list[Drift]:
     """The drift of the objects of Cluster API, in the order in which it is corrected.
 
-    `installed_cni` is the mark that the Cluster of Cluster API should carry, None when the CNI is left alone.
+    `installed_cni` is the mark that the Cluster of Cluster API should carry, None when the CNI is left alone. That the
+    manager upgrades machines in place by another way now is nobody's change: the next one that is asked for brings it.
     """
+    owners = [one for kind in (KubeadmControlPlane, MachineDeployment) for one in machinery.of(kind.resource).values()]
+    design = replace(design, front_end=by_hooks.chosen(owners))
     wanted = [*plan.control_plane(design, machinery, name_in_use), *plan.worker_groups(design, machinery, name_in_use)]
     found = [_changed(change, machinery) for change in plan.changes(wanted, machinery)]
     cluster = machinery.cluster_object

@@ -1,7 +1,8 @@
-"""Machines that are upgraded where they stand: what has Cluster API wait meanwhile, and what is told of it. Pure.
+"""Machines that are upgraded where they stand: what keeps them from being replaced, and what is told of it. Pure.
 
-What is marked is paused in the same write that brings another spec, so that Cluster API never sees the one without the
-other. Component `upgrades` upgrades the machines, and takes both away when nothing is left to roll.
+By annotations, what is marked is paused in the same write that brings another spec, so that Cluster API never sees the
+one without the other. Component `upgrades` upgrades the machines, and takes both away when nothing is left to roll.
+By hooks, Cluster API goes on, asks component `upgrades` first, and makes no machine beyond the count.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
@@ -17,6 +17,7 @@ from espalier.api.eksa.upgrades import (
     IN_PLACE_DEPLOYMENT,
     PAUSED_FOR_UPGRADE,
     ControlPlaneUpgrade,
+    FrontEnd,
     MachineDeploymentUpgrade,
 )
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition
@@ -27,6 +28,8 @@ from espalier.clusterapi.machine_change import (
     of_control_plane,
     of_machine_template,
 )
+from espalier.clusters import by_hooks
+from espalier.clusters.by_hooks import Owner
 from espalier.kube.objects import Object
 
 UPGRADING = "InPlaceUpgradeInProgress"
@@ -35,7 +38,12 @@ UPGRADING = "InPlaceUpgradeInProgress"
 STOPPED = "InPlaceUpgradeRefused"
 """Reason when a change can't be made in place."""
 
-Owner = KubeadmControlPlane | MachineDeployment
+TOO_FEW = "TooFewMachinesForHooks"
+"""Reason when Cluster API would add a machine before it asks whether one can be upgraded in place."""
+
+NOT_ASKED = "RuntimeHooksNotDiscovered"
+"""Reason while Cluster API would not ask at all."""
+
 Strategy = eksa.ControlPlaneUpgradeRolloutStrategy | eksa.WorkerNodesUpgradeRolloutStrategy | None
 
 _REFUSALS = frozenset({"Refused", "WouldRoll", "VersionRefused", "ExternalEtcd", "RolloutUnderWay"})
@@ -48,9 +56,17 @@ class Story(NamedTuple):
     message: str
 
 
-def hold(wanted: Owner, live: Owner | None, strategy: Strategy) -> None:
-    """Mark and pause what is about to be written, if its machines are to be upgraded in place and are not yet."""
-    if live is None or strategy is None or strategy.type != "InPlace":
+def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: FrontEnd) -> None:
+    """Have machines be upgraded in place, if they are to be: see to it that what is about to be written is marked.
+
+    What is upgraded by annotations already goes on so to its end.
+    """
+    if strategy is None or strategy.type != "InPlace":
+        return
+    if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
+        by_hooks.leave_to(wanted, strategy.fallback or "Fail")
+        return
+    if live is None:
         return
     change = machine_change(_parts(live), _parts(wanted))
     if is_held(live) or change.kind is ChangeKind.REPLACE:
@@ -58,6 +74,20 @@ def hold(wanted: Owner, live: Owner | None, strategy: Strategy) -> None:
         if strategy.fallback == "RollingUpdate":
             marks[FALLBACK_ANNOTATION] = "RollingUpdate"
         wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+
+
+def obstacle(
+    wanted: Owner, live: Owner | None, strategy: Strategy, front_end: FrontEnd, extension: Object | None
+) -> Story | None:
+    """Why this may not be written yet: Cluster API would replace machines that are to be upgraded in place."""
+    if front_end is not FrontEnd.HOOKS or strategy is None or strategy.type != "InPlace":
+        return None
+    if live is None or is_held(live) or machine_change(_parts(live), _parts(wanted)).kind is not ChangeKind.REPLACE:
+        return None
+    if by_hooks.is_too_small(wanted):
+        return Story(TOO_FEW, by_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
+    waiting = by_hooks.undiscovered(extension)
+    return Story(NOT_ASKED, waiting) if waiting else None
 
 
 def is_held(live: Owner) -> bool:
@@ -75,7 +105,8 @@ def is_untouched(live: KubeadmControlPlane, upgrades: tuple[Object, ...]) -> boo
 def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
-        return None
+        told = by_hooks.story(live, upgrades)
+        return Story(STOPPED if told.is_refused else UPGRADING, told.message) if told else None
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
     )

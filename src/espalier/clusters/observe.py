@@ -12,12 +12,19 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, MachineSet
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade
+from espalier.api.eksa.upgrades import (
+    RUNTIME_EXTENSION,
+    ControlPlaneUpgrade,
+    FrontEnd,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
@@ -86,12 +93,14 @@ class Observer:
         providers: Mapping[str, Provider] = PROVIDERS,
         isolation: Isolation = Isolation.LAYERS,
         layers: Sequence[Layer] = LAYERS,
+        front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     ) -> None:
         self._releases = releases
         self._providers = providers
         self._isolation = isolation
         self._layers = layers
         self._options = options or Options()
+        self._front_end = front_end
         indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
@@ -105,10 +114,13 @@ class Observer:
             )
             for resource in WRITTEN
         }
+        by_hooks = front_end is FrontEnd.HOOKS
+        kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
         self.upgrades = [
-            caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
-            for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource)
+            caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
         ]
+        named = f"metadata.name={RUNTIME_EXTENSION}"
+        self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
         self.secrets = caches.of(
             SECRET,
             SYSTEM_NAMESPACE,
@@ -132,6 +144,8 @@ class Observer:
         controller.watch(self.secrets, self._users_of_secret)
         for cache in self.upgrades:
             controller.watch(cache, self._clusters_named)
+        if self.extension is not None:
+            controller.watch(self.extension, self._unsettled)
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         controller.watch(self.eksa_releases, self._unsettled)
         controller.watch(self.bundles, self._unsettled)
@@ -172,7 +186,17 @@ class Observer:
             return None, ""
         try:
             watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
-            return design(key, spec, bundles, self._releases, provider, watch_filter=watch_filter, layers=layers), ""
+            made = design(
+                key,
+                spec,
+                bundles,
+                self._releases,
+                provider,
+                watch_filter=watch_filter,
+                layers=layers,
+                front_end=self._front_end,
+            )
+            return made, ""
         except LookupError as unknown:
             return None, str(unknown)
 
@@ -223,6 +247,7 @@ class Observer:
             sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
             taken=taken,
             upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
+            extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
 
     def _taken(self, key: Key) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from espalier.api.capi.docker import DockerMachineTemplate
-from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -65,7 +65,7 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     template.metadata.name = naming(machinery, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
-    in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy)
+    in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
@@ -84,9 +84,29 @@ def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_n
         of_machines.infrastructure_ref.name = machines.metadata.name
         if of_machines.bootstrap.config_ref is not None:
             of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
-        in_place.hold(group.deployment, live, strategies.get(group.name))
+        in_place.hold(group.deployment, live, strategies.get(group.name), design.front_end)
         wanted += [machines, bootstrap, group.deployment, group.health_check]
     return wanted
+
+
+def obstacle(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> in_place.Story | None:
+    """Why these objects may not be written yet: machines would be replaced that are to be upgraded in place."""
+    strategies = {
+        names.machine_deployment(design.name, group_name(group)): group.upgrade_rollout_strategy
+        for group in design.groups
+    }
+    for object_ in wanted:
+        found: in_place.Story | None = None
+        if isinstance(object_, KubeadmControlPlane):
+            strategy, live = design.control_plane.upgrade_rollout_strategy, machinery.control_plane
+            found = in_place.obstacle(object_, live, strategy, design.front_end, machinery.extension)
+        elif isinstance(object_, MachineDeployment):
+            name = object_.metadata.name
+            live_group = machinery.typed_deployments.get(name)
+            found = in_place.obstacle(object_, live_group, strategies.get(name), design.front_end, machinery.extension)
+        if found is not None:
+            return found
+    return None
 
 
 def changes(wanted: Iterable[KubeObject], machinery: Machinery) -> list[Change]:

@@ -187,6 +187,18 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
     return min(replicas, max(counted, rollouts.to_replace(deployment, scope.machinery.sets_of(name))))
 
 
+def _in_place_later(scope: Scope) -> int:
+    """Machines that are to be upgraded where they stand, as soon as their group may be written to."""
+    groups = scope.spec.worker_node_group_configurations
+    asked = {
+        names.machine_deployment(scope.key.name, group_name(group))
+        for group in groups
+        if group.upgrade_rollout_strategy is not None and group.upgrade_rollout_strategy.type == "InPlace"
+    }
+    deployments = scope.machinery.typed_deployments
+    return sum(_outdated(scope, name, deployments[name]) for name in asked & deployments.keys())
+
+
 def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
@@ -199,6 +211,9 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")
     counts = worker_counts(scope)
+    if counts.outdated and counts.outdated == _in_place_later(scope):
+        message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"
+        return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(counts, "worker")
     if trouble is not None:
         return _condition(type_, "False", *trouble)

@@ -36,6 +36,8 @@ class Machinery:
     """Objects of others under names that the cluster needs."""
     upgrades: tuple[Object, ...] = ()
     """Upgrades in place of the cluster's control plane and workers."""
+    extension: Object | None = None
+    """The ExtensionConfig by which Cluster API asks whether machines can be upgraded in place."""
 
     def of(self, resource: Resource) -> Mapping[str, Object]:
         """The objects of a kind."""

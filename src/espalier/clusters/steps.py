@@ -116,7 +116,11 @@ async def check(p: Pass) -> Outcome:
 
 async def make_control_plane(p: Pass) -> Outcome:
     """The objects of the control plane are as they should be."""
-    await p.apply(plan.control_plane(_design(p), p.scope.machinery), "ControlPlaneApplied")
+    wanted = plan.control_plane(_design(p), p.scope.machinery)
+    obstacle = plan.obstacle(wanted, _design(p), p.scope.machinery)
+    if obstacle is not None:
+        return Wait(*obstacle)
+    await p.apply(wanted, "ControlPlaneApplied")
     return Continue()
 
 
@@ -177,7 +181,11 @@ async def install_cni(p: Pass) -> Outcome:
 async def make_workers(p: Pass) -> Outcome:
     """The objects of all groups of workers are as they should be, and there are no others."""
     design = _design(p)
-    await p.apply(plan.worker_groups(design, p.scope.machinery), "WorkersApplied")
+    wanted = plan.worker_groups(design, p.scope.machinery)
+    obstacle = plan.obstacle(wanted, design, p.scope.machinery)
+    if obstacle is not None:
+        return Wait(*obstacle)
+    await p.apply(wanted, "WorkersApplied")
     await p.remove(plan.superfluous_workers(design, p.scope.machinery), "WorkersRemoved")
     return Continue()
 

@@ -11,7 +11,7 @@ import base64
 import random
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -46,11 +46,22 @@ class Lifetime(NamedTuple):
     serving: float = 365
 
 
+class Registration(Protocol):
+    """Something else than a webhook configuration by which callers find us and learn whom to trust."""
+
+    def follow(self, caches: Caches) -> Cache:
+        """The cache whose changes are a reason to look again."""
+
+    async def trust(self, bundle: bytes) -> None:
+        """Have callers trust these authorities."""
+
+
 class ServingCertificate:
     """Keeps Secret, caBundles and `served` right; a controller on its own caches, running on every replica.
 
     `names` are the DNS names and addresses under which API servers reach the webhooks. `validating` and `mutating` name
-    the webhook configurations whose caBundles are kept: no other one is watched or written. `serve` gets each new pair.
+    the webhook configurations whose caBundles are kept: no other one is watched or written; `registrations` learn the
+    same. `serve` gets each new pair.
     """
 
     def __init__(
@@ -61,6 +72,7 @@ class ServingCertificate:
         names: Sequence[str],
         validating: Sequence[str] = (),
         mutating: Sequence[str] = (),
+        registrations: Sequence[Registration] = (),
         serve: Callable[[KeyPair], None],
         clock: Clock,
         entropy: random.Random | None = None,
@@ -86,9 +98,11 @@ class ServingCertificate:
             )
             for name in names_
         ]
+        self._registrations = registrations
+        registered = [registration.follow(self._caches) for registration in registrations]
         self.caches = self._caches
         self.controller = Controller("webhook-certificate", self._reconcile, workers=1)
-        for cache in (self._secrets, *(cache for _, cache in self._configurations)):
+        for cache in (self._secrets, *(cache for _, cache in self._configurations), *registered):
             self.controller.watch(cache, lambda _: (self._key,))
 
     def begin(self) -> None:
@@ -108,6 +122,8 @@ class ServingCertificate:
         for resource, cache in self._configurations:
             for configuration in cache.list():
                 await self._trust(resource, cache, configuration, kept.trusted)
+        for registration in self._registrations:
+            await registration.trust(kept.trusted)
         if kept.serving.certificate != self._served:
             self._served = kept.serving.certificate
             self._serve(kept.serving)

@@ -1,4 +1,7 @@
-"""The admission webhook server: handlers by path, behind a certificate that may be exchanged while it serves."""
+"""The webhook server: handlers by path, behind a certificate that may be exchanged while it serves.
+
+Most are admission webhooks, answered at once; other programs than API servers are answered by endpoints.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import asyncio
 import ssl
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeAlias
 
 import structlog
 from aiohttp import web
@@ -21,6 +26,14 @@ from espalier.runtime.serving import HttpServer
 LARGEST_BODY = 8 * 1024 * 1024
 """Bytes; an AdmissionReview holds an object (at most 3 MiB) twice."""
 
+Endpoint: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+"""From the body of a POST to that of the answer, both JSON. Raises `BadBody`."""
+
+
+class BadBody(ValueError):
+    """What was sent to an endpoint is not what it takes."""
+
+
 _log = structlog.get_logger("espalier.webhooks")
 
 
@@ -34,6 +47,7 @@ class Webhooks:
         self._host = host
         self._port = port
         self._handlers: dict[str, Handler] = {}
+        self._endpoints: dict[str, Endpoint] = {}
         self._metrics: Metrics | None = None
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -48,14 +62,18 @@ class Webhooks:
 
     def handle(self, path: str, handler: Handler) -> None:
         """Answer reviews sent to `path` (`/mutate-…`, `/validate-…`) with `handler`."""
-        if path in self._handlers:
-            raise ValueError(f"{path} has a handler already")
+        self._check_free(path)
         self._handlers[path] = handler
+
+    def serve(self, path: str, endpoint: Endpoint) -> None:
+        """Answer what is sent to `path` with `endpoint`."""
+        self._check_free(path)
+        self._endpoints[path] = endpoint
 
     @property
     def paths(self) -> list[str]:
         """Every path that is answered."""
-        return list(self._handlers)
+        return [*self._handlers, *self._endpoints]
 
     @property
     def serving(self) -> bool:
@@ -76,7 +94,7 @@ class Webhooks:
         """
         handler = self._handlers.get(path)
         if handler is None:
-            raise LookupError(f"no webhook is served at {path}; there are {', '.join(self._handlers)}")
+            raise LookupError(f"no webhook is served at {path}; there are {', '.join(self.paths)}")
         started = time.perf_counter()
         code = 200
         try:
@@ -93,9 +111,21 @@ class Webhooks:
                 admission.uid_of(body), None, AdmissionResponse(False, message, code, "InternalError")
             )
         finally:
-            if self._metrics is not None:
-                self._metrics.webhook_requests.labels(path, str(code)).inc()
-                self._metrics.webhook_latency.labels(path).observe(time.perf_counter() - started)
+            self._measure(path, code, started)
+        return answer
+
+    async def call(self, path: str, body: bytes) -> bytes:
+        """Answer a call of an endpoint. Raises `BadBody`, and whatever the endpoint does."""
+        started = time.perf_counter()
+        code = 500
+        try:
+            answer = await self._endpoints[path](body)
+            code = 200
+        except BadBody:
+            code = 400
+            raise
+        finally:
+            self._measure(path, code, started)
         return answer
 
     def use(self, pair: KeyPair) -> None:
@@ -129,15 +159,26 @@ class Webhooks:
             return await self._answer_to(request)
 
     def _in_flight(self, path: str) -> AbstractContextManager[None]:
-        if self._metrics is None or path not in self._handlers:
+        if self._metrics is None or path not in self.paths:
             return nullcontext()
         return self._metrics.webhook_in_flight.labels(path).track_inprogress()
 
     async def _answer_to(self, request: web.Request) -> web.Response:
         body = await request.read()
         try:
-            return web.Response(body=self.review(request.path, body), content_type="application/json")
-        except NoReview as error:
+            known = request.path in self._endpoints
+            answer = await self.call(request.path, body) if known else self.review(request.path, body)
+            return web.Response(body=answer, content_type="application/json")
+        except (NoReview, BadBody) as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
         except LookupError as error:
             raise web.HTTPNotFound(text=f"{error.args[0]}\n") from error
+
+    def _check_free(self, path: str) -> None:
+        if path in self.paths:
+            raise ValueError(f"{path} has a handler already")
+
+    def _measure(self, path: str, code: int, started: float) -> None:
+        if self._metrics is not None:
+            self._metrics.webhook_requests.labels(path, str(code)).inc()
+            self._metrics.webhook_latency.labels(path).observe(time.perf_counter() - started)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
+from espalier.kube.client import Client
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades import front, group_upgrade, images, node_upgrade
 from espalier.upgrades.control_plane_group import ControlPlaneGroup
 from espalier.upgrades.deployment_group import DeploymentGroup
 from espalier.upgrades.following import Following
 from espalier.upgrades.front import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.group import Group
+from espalier.upgrades.hooks import clearing
+from espalier.upgrades.hooks.building import serve
 from espalier.upgrades.observe import Observer
 from espalier.upgrades.passing import Tools
 from espalier.upgrades.writing import Writer
 
 
-def build(manager: Manager, *, remotes: RemoteClients, workers: int = 10, resync: float = RESYNC) -> None:
-    """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters."""
+class Hooks(NamedTuple):
+    """Where runtime hooks are served, and the manager's own client: they write on replicas that do not lead as well."""
+
+    webhooks: Webhooks
+    client: Client
+
+
+def build(
+    manager: Manager,
+    *,
+    remotes: RemoteClients,
+    hooks: Hooks | None = None,
+    workers: int = 10,
+    resync: float = RESYNC,
+) -> None:
+    """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters.
+
+    With `hooks`, Cluster API's runtime hooks are served as well, on every replica. What is marked by annotations is
+    upgraded in any case, and what hooks began goes on.
+    """
     following = Following(manager.client, remotes, manager.entropy)
     observer = Observer(manager.caches, following)
     writer = Writer(manager.client, {**observer.own, CONFIG_MAP: observer.images})
@@ -33,3 +57,6 @@ def build(manager: Manager, *, remotes: RemoteClients, workers: int = 10, resync
         manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, entropy=manager.entropy))
     for side in (ControlPlaneSide(), DeploymentSide()):
         manager.add(front.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy))
+    manager.add(clearing.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+    if hooks is not None:
+        serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
 from espalier.clusterapi.machine_change import (
     ChangeKind,
@@ -17,6 +18,7 @@ from espalier.clusterapi.machine_change import (
     Template,
     differences,
     machine_change,
+    of_machine_template,
 )
 
 ETCD = "bootstrap.clusterConfiguration.etcd.local"
@@ -58,6 +60,25 @@ def verdict(
         found += _of_templates(current.infrastructure, desired.infrastructure, templates)
     accepted = tuple(field for field in found if field in IN_PLACE_FIELDS)
     return Verdict(accepted, tuple(field for field in found if field not in IN_PLACE_FIELDS))
+
+
+def verdict_of_sets(
+    before: MachineTemplate,
+    after: MachineTemplate,
+    templates: tuple[Tree | None, Tree | None],
+    configs: tuple[Tree | None, Tree | None],
+) -> Verdict:
+    """Classify the difference between two templates of machines, as MachineSets and MachineDeployments have them.
+
+    `configs` are the KubeadmConfigTemplates by content: another one by name is none, if its content is the same.
+    """
+    found = verdict(of_machine_template(before), of_machine_template(after), templates)
+    config = [field for field in found.refused if field.startswith("bootstrap.configRef")]
+    if not config:
+        return found
+    differing = bootstrap_differences(*configs) if None not in configs else config
+    refused = [field for field in found.refused if field not in config] + differing
+    return Verdict((*found.accepted, *([] if differing else config)), tuple(refused))
 
 
 def of_templates(kind: str, before: Tree | None, after: Tree | None) -> list[str]:

@@ -42,24 +42,14 @@ def sets_of(machinery: Machinery, deployment: Object) -> Sets:
 
 
 def verdict(machinery: Machinery, deployment: MachineDeployment, latest: Object) -> classify.Verdict:
-    """What of the difference between a MachineSet and what its deployment asks for can be made in place.
-
-    The KubeadmConfigTemplate may be another by name, if its content is the same.
-    """
+    """What of the difference between a MachineSet and what its deployment asks for can be made in place."""
     before, after = latest.decode(MachineSet).spec.template, deployment.spec.template
-    current, desired = machine_change.of_machine_template(before), machine_change.of_machine_template(after)
     templates = [
         machinery.template(one.spec.infrastructure_ref.kind, one.spec.infrastructure_ref.name)
         for one in (before, after)
     ]
-    found = classify.verdict(current, desired, (templates[0], templates[1]))
-    config = [field for field in found.refused if field.startswith("bootstrap.configRef")]
-    if not config:
-        return found
-    contents = [_config(machinery, one) for one in (before, after)]
-    differing = classify.bootstrap_differences(*contents) if None not in contents else config
-    refused = [field for field in found.refused if field not in config] + differing
-    return classify.Verdict((*found.accepted, *([] if differing else config)), tuple(refused))
+    configs = [_config(machinery, one) for one in (before, after)]
+    return classify.verdict_of_sets(before, after, (templates[0], templates[1]), (configs[0], configs[1]))
 
 
 def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> list[MachineView]:

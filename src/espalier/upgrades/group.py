@@ -145,6 +145,21 @@ class GroupPass:
     scope: GroupScope
 
     @property
+    def object(self) -> Object:
+        """The upgrade."""
+        return self.scope.object
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.scope.is_deleted
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all machines were upgraded."""
+        return self.scope.upgrade.status.ready
+
+    @property
     def writer(self) -> Writer:
         """Writes; the caches of the cluster are told as well."""
         site = self.scope.site

@@ -59,7 +59,7 @@ async def record(p: GroupPass) -> Outcome:
         if member.machine is not None:
             await p.group.record(p.writer, p.scope, member.machine)
     if members:
-        return Wait("Recording", f"Machine {', '.join(one.name for one in members)} is upgraded; its objects follow")
+        return _upgrading(p, members[0])
     return Continue()
 
 
@@ -75,7 +75,7 @@ async def begin(p: GroupPass) -> Outcome:
         await p.writer.create(_node_upgrade(p, member))
         p.tools.recorder.event(scope.object, "Normal", "NodeUpgradeCreated", f"Machine {member.name} is upgraded now")
         if p.group.at_once(scope) == 1:
-            return Wait("NodeUpgradeCreated", f"the node of Machine {member.name} is upgraded now")
+            return _upgrading(p, member)
     return Continue()
 
 
@@ -85,6 +85,8 @@ async def await_nodes(p: GroupPass) -> Outcome:
     counts = sequence.counts(scope.members)
     total = counts.upgraded + counts.left
     for member in sequence.active(scope.members):
+        if member.is_under_way:
+            return _upgrading(p, member)
         return Wait(
             member.reason, f"{counts.upgraded} of {total} nodes are upgraded; Machine {member.name}: {member.story}"
         )
@@ -134,6 +136,15 @@ DELETION = (delete_node_upgrades, let_go)
 """From an upgrade to nothing."""
 
 
+def _upgrading(p: GroupPass, member: Member) -> Wait:
+    """All goes well. The steps are told by the NodeUpgrade alone: each would be a write at every level."""
+    counts = sequence.counts(p.scope.members)
+    told = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
+    return Wait(
+        "UpgradingNodes", f"{told}; NodeUpgrade {names.node_upgrade(member.name)} tells how far the next one is"
+    )
+
+
 def _node_upgrade(p: GroupPass, member: Member) -> NodeUpgrade:
     extras = p.group.node_upgrade_extras(p.scope)
     machine = Machine.resource
@@ -143,6 +154,7 @@ def _node_upgrade(p: GroupPass, member: Member) -> NodeUpgrade:
             namespace=p.scope.object.namespace,
             labels={CLUSTER_NAME_LABEL: p.scope.cluster},
             owner_references=[owners.owner_reference(p.scope.object)],
+            finalizers=[names.NODE_FINALIZER],
         ),
         spec=NodeUpgradeSpec(
             machine=ObjectReference(

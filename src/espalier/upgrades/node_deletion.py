@@ -6,6 +6,7 @@ from espalier.api.core import NODE
 from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names
+from espalier.upgrades.node.draining import MARK
 from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, protect
 
 
@@ -28,10 +29,11 @@ async def end_on_node(p: Pass) -> Outcome:
         return Wait("WorkloadClusterUnreachable", scope.site.waiting_for)
     if scope.pod is not None and not scope.may_go:
         return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
-    if scope.node is not None and scope.node.spec.unschedulable and scope.was_cordoned:
-        uncordoned = {"spec": {"unschedulable": None}}
+    if scope.node is not None and MARK in scope.node.metadata.annotations:
+        uncordoned = {"metadata": {"annotations": {MARK: None}}, "spec": {"unschedulable": None}}
         await scope.workload.client.patch(NODE, scope.node_name, patch=uncordoned, type=PatchType.MERGE)
-    await clear_node(scope.workload, scope)
+    if scope.pod is not None or not scope.upgrade.status.completed:
+        await clear_node(scope.workload, scope)
     return Continue()
 
 

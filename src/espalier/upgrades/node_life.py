@@ -9,7 +9,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, protect
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, give_rights, protect
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
@@ -125,9 +125,10 @@ async def make_pod(p: Pass) -> Outcome:
         etcd_version=scope.upgrade.spec.etcd_version,
         done=done,
         drains=scope.drains,
+        ignored=scope.ignored_preflight_errors,
+        patches=scope.patches,
     )
-    for resource, body in pod.rights(scope.node_name):
-        await create(scope.workload, resource, body)
+    await give_rights(scope.workload, scope.node_name)
     await create(scope.workload, POD, pod.pod(wanted))
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
 
@@ -162,7 +163,7 @@ async def await_node(p: Pass) -> Outcome:
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist")
     found = scope.node.status.node_info.kubelet_version
-    if found != wanted:
+    if not versions.is_reached(found, wanted):
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")

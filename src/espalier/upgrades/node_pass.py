@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, POD, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import AlreadyExists, NotFound
-from espalier.upgrades import names
+from espalier.kube.objects import Object
+from espalier.upgrades import names, pod
 from espalier.upgrades.node_scope import NodeScope
 from espalier.upgrades.passing import Tools
 from espalier.upgrades.site import Workload
@@ -29,6 +30,21 @@ class Pass:
     scope: NodeScope
 
     @property
+    def object(self) -> Object:
+        """The NodeUpgrade."""
+        return self.scope.object
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.scope.is_deleted
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the node was upgraded."""
+        return self.scope.upgrade.status.completed
+
+    @property
     def machine(self) -> str:
         """How the Machine is called in sentences."""
         return f"Machine {SYSTEM_NAMESPACE}/{self.scope.upgrade.spec.machine.name}"
@@ -42,6 +58,16 @@ async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]
         return
     if resource == POD:
         workload.upgraders.wrote(created)
+
+
+async def give_rights(workload: Workload, node: str) -> None:
+    """Make what the upgrader pod acts with, and the namespace when it is not there yet."""
+    for resource, body in pod.rights(node):
+        try:
+            await create(workload, resource, body)
+        except NotFound:
+            await create(workload, NAMESPACE, pod.NAMESPACE_OF_PODS)
+            await create(workload, resource, body)
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:

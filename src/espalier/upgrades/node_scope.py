@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.upgrades import progress
-from espalier.upgrades.node_steps import DRAIN, SKIPPED, UNCORDON
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.site import MachineView, Site, Workload
@@ -69,17 +68,32 @@ class NodeScope:
         return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
 
     @property
+    def ignored_preflight_errors(self) -> tuple[str, ...]:
+        """Checks of kubeadm that the machine was made without, or that its provider or people say do not concern it."""
+        registrations = [section.node_registration for section in self._kubeadm]
+        found = [name for one in registrations if one for name in one.ignore_preflight_errors]
+        marked = (self.machine.object, self.machine.infrastructure) if self.machine else ()
+        texts = [one.metadata.annotations.get(IGNORED_CHECKS, "") for one in marked if one is not None]
+        found += [name.strip() for text in texts for name in text.split(",")]
+        return tuple(dict.fromkeys(name for name in found if name))
+
+    @property
+    def patches(self) -> str:
+        """Folder on the node with patches of what kubeadm writes: without them an upgrade would undo them."""
+        return next((section.patches.directory for section in self._kubeadm if section.patches), "")
+
+    @cached_property
+    def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:
+        """What kubeadm was told when the machine was made."""
+        config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
+        found = (config.init_configuration, config.join_configuration) if config else ()
+        return [section for section in found if section is not None]
+
+    @property
     def may_go(self) -> bool:
         """Whether no step would be broken off if the pod went."""
         found = self.pod
         return found is None or found.has_ended or progress.failure(found) is not None or not found.has_begun
-
-    @property
-    def was_cordoned(self) -> bool:
-        """Whether draining began here, and the node was not given back yet."""
-        drained = condition_list.get(self.conditions, DRAIN.condition)
-        is_back = condition_list.is_true(self.conditions, UNCORDON.condition)
-        return not is_back and drained is not None and drained.reason not in ("Waiting", SKIPPED)
 
     @cached_property
     def conditions(self) -> list[Condition]:

@@ -33,6 +33,12 @@ STEPS: tuple[NodeStep, ...] = (
 )
 """All of them; the last is the pod's main container. Draining and uncordoning are left out where nothing can move."""
 
+UNDER_WAY = frozenset({step.doing for step in STEPS})
+"""Reasons of a node that is being upgraded, as it should be."""
+
+BEGINNING = frozenset({"NodeUpgradePending", "Reading", "PodCreated", "Waiting", "Retrying", "Finishing"})
+"""Reasons of a NodeUpgrade before and after its steps, which pass by themselves."""
+
 POD_CREATED = "UpgraderPodCreated"
 """Condition: the pod is there."""
 

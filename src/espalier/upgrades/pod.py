@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -17,6 +17,8 @@ Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
 DRAIN_SECONDS = 300
+NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+"""In the workload cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,10 @@ class Upgrader:
     done: frozenset[str] = frozenset()
     """Conditions of the steps that need not be done again."""
     drains: bool = True
+    ignored: tuple[str, ...] = ()
+    """Checks of kubeadm that the machine was made without."""
+    patches: str = ""
+    """Folder on the node with patches of what kubeadm writes, as the machine was made with."""
 
 
 def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
@@ -51,6 +57,7 @@ def pod(upgrader: Upgrader) -> Tree:
         "spec": {
             "nodeName": upgrader.node,
             "hostPID": True,
+            "hostNetwork": True,  # also a node whose pod network is ill can be upgraded
             "restartPolicy": "Never",
             "serviceAccountName": names.upgrader(upgrader.node),
             "priorityClassName": "system-node-critical",
@@ -76,7 +83,6 @@ def rights(node: str) -> list[tuple[Resource, Tree]]:
     ]
     role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": name}
     return [
-        (NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
         (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name)),
         (CLUSTER_ROLE, _object(CLUSTER_ROLE, name) | {"rules": rules}),
         (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name) | {"roleRef": role, "subjects": [subject]}),
@@ -111,6 +117,8 @@ def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
     return [
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
         *(("--etcd-version", etcd) if etcd else ()),
+        *(("--ignore-preflight-errors", ",".join(upgrader.ignored)) if upgrader.ignored else ()),
+        *(("--patches", upgrader.patches) if upgrader.patches else ()),
     ]
 
 

@@ -22,9 +22,18 @@ _LASTING = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
 
 
 def conditions(before: Sequence[Condition], pod: Pod | None) -> list[Condition]:
-    """UpgraderPodCreated and a condition for each step."""
+    """UpgraderPodCreated and a condition for each step.
+
+    The step after the last that is done counts as the one that is being done: one change for each step, not one for
+    its container's end and another for the next one's beginning.
+    """
     states = pod.states if pod else {}
-    return [_pod_created(before, pod), *(_of_step(before, step, states) for step in STEPS)]
+    found = [_pod_created(before, pod)]
+    is_next = pod is not None
+    for step in STEPS:
+        found.append(_of_step(before, step, states, is_next=is_next))
+        is_next = is_next and found[-1].status == "True"
+    return found
 
 
 def done(found: Sequence[Condition]) -> frozenset[str]:
@@ -91,7 +100,9 @@ def _pod_created(before: Sequence[Condition], pod: Pod | None) -> Condition:
     return _condition(POD_CREATED, "False", "Waiting", "the upgrader pod is not there")
 
 
-def _of_step(before: Sequence[Condition], step: NodeStep, states: dict[str, ContainerState]) -> Condition:
+def _of_step(
+    before: Sequence[Condition], step: NodeStep, states: dict[str, ContainerState], *, is_next: bool
+) -> Condition:
     present = condition_list.get(before, step.condition)
     if present is not None and present.status == "True" and not (step is COPY and step.container in states):
         return present
@@ -102,10 +113,10 @@ def _of_step(before: Sequence[Condition], step: NodeStep, states: dict[str, Cont
         if state.terminated.exit_code == 0:
             return _condition(step.condition, "True", "Done", state.terminated.message[:LONGEST_MESSAGE])
         return _condition(step.condition, "False", f"{step.doing}Failed", _last_words(state))
-    if state.running is not None:
-        return _condition(step.condition, "False", step.doing, f"container {step.container} runs")
     if state.waiting is not None and state.waiting.message:
         return _condition(step.condition, "False", state.waiting.reason or "Waiting", state.waiting.message)
+    if is_next or state.running is not None:
+        return _condition(step.condition, "False", step.doing, f"container {step.container} is at it")
     return _condition(step.condition, "False", "Waiting", f"container {step.container} has not begun")
 
 

@@ -7,7 +7,9 @@ the kubeconfig of Cluster API.
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
+from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.kube.rights import APPLY, FOLLOW, Right
 from espalier.upgrades import names
 from espalier.upgrades.observe import OWN
@@ -24,3 +26,9 @@ SYSTEM: tuple[Right, ...] = (
     Right((CORE_EVENT,), APPLY),
 )
 """In the system's namespace."""
+
+HOOKS: tuple[Right, ...] = (
+    Right((ExtensionConfig.resource,), ("create",)),
+    Right((ExtensionConfig.resource,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
+)
+"""More, in all namespaces, with runtime hooks: the ExtensionConfig by which Cluster API finds them."""

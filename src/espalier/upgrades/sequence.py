@@ -9,6 +9,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
 from espalier.upgrades import names
+from espalier.upgrades.node_steps import BEGINNING, UNDER_WAY
 from espalier.upgrades.site import MachineView
 
 
@@ -49,6 +50,11 @@ class Member:
         """The word for that."""
         ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
         return ready.reason if ready else "NodeUpgradePending"
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether all is well with its upgrade, and nothing needs to be said but that it goes on."""
+        return self.reason in UNDER_WAY or self.reason in BEGINNING
 
     @property
     def has_failed(self) -> bool:

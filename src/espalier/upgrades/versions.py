@@ -29,6 +29,15 @@ def obstacle(current: str, wanted: str) -> str:
     return ""
 
 
+def is_reached(reported: str, wanted: str) -> bool:
+    """Whether a kubelet that reports a version is of the one wanted. One that was not built by a distributor says
+    nothing of its own after the numbers, whatever the cluster calls the version."""
+    found, asked = parsed(reported), parsed(wanted)
+    if found is None or asked is None:
+        return False
+    return found == asked or (found.prerelease is None and found == asked.finalize_version())
+
+
 def is_older(one: str, other: str) -> bool:
     """Whether a version is older than another, patches included. Of what is no version nothing is said."""
     before, after = parsed(one), parsed(other)

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
@@ -111,3 +112,19 @@ def test_the_manager_watches_the_namespaces_of_its_rights_and_no_others(capsys: 
         (container,) = printed(capsys, *given)["Deployment"]["spec"]["template"]["spec"]["containers"]
         _, bound, _ = program(container["args"]).parse_args(container["args"])
         assert flags.namespaces(bound.arguments.get("namespace", ())) == expected
+
+
+def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() -> None:
+    more = [tree for tree in manifests.installed((), FrontEnd.HOOKS) if tree not in manifests.installed()]
+    (role,) = more
+    rules = [rule for rule in role["rules"] if rule["resources"] == ["extensionconfigs"]]
+    assert [(rule["verbs"], rule.get("resourceNames")) for rule in rules] == [
+        (["create"], None),
+        (["list", "watch", "patch"], ["espalier-in-place"]),
+    ]
+
+
+def test_a_manager_in_the_cluster_is_told_by_which_way_machines_are_upgraded_in_place() -> None:
+    (deployment,) = (tree for tree in manifests.deployed("i", (), FrontEnd.HOOKS) if tree["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-2:] == ["--in-place", "hooks"]

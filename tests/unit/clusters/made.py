@@ -7,18 +7,24 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, names, plan
 from espalier.clusters.scope import Machinery, Scope
-from tests.unit.clusters.seen import applied, datacenter, example, scope
+from tests.unit.clusters.seen import ANNOTATIONS, applied, datacenter, example, scope
 
 
 def objects(
-    *, version: str = "1.35", control_plane: Tree | None = None, workers: Tree | None = None, **spec: Any
+    *,
+    version: str = "1.35",
+    control_plane: Tree | None = None,
+    workers: Tree | None = None,
+    front_end: FrontEnd = ANNOTATIONS,
+    **spec: Any,
 ) -> list[Tree]:
     """The example at this version, ready; `control_plane` and `workers` replace fields of the reported status."""
-    before = scope(*example(kubernetesVersion=version, **spec))
+    before = scope(*example(kubernetesVersion=version, **spec), front_end=front_end)
     assert before.design is not None
     wanted: list[KubeObject] = [
         *plan.control_plane(before.design, Machinery()),
@@ -69,9 +75,16 @@ def settled(**status: Any) -> Tree:
     return {"observedGeneration": 1, "childrenObservedGeneration": 1, "specValid": True, "phase": "Running"} | status
 
 
-def made(*, status: Tree | None = None, annotations: Tree | None = None, objects: list[Tree], **spec: Any) -> Scope:
+def made(
+    *,
+    status: Tree | None = None,
+    annotations: Tree | None = None,
+    objects: list[Tree],
+    front_end: FrontEnd = ANNOTATIONS,
+    **spec: Any,
+) -> Scope:
     """What a pass knows of the example, when these objects were made for it."""
     cluster = example(**spec)[0]
     cluster["metadata"]["annotations"] = annotations or {}
     cluster["status"] = status or {}
-    return scope(cluster, datacenter(), *objects)
+    return scope(cluster, datacenter(), *objects, front_end=front_end)

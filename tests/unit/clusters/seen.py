@@ -12,6 +12,7 @@ import msgspec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -27,6 +28,7 @@ from espalier.runtime.cache import Caches
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RELEASES = Releases.load()
 NAMESPACE = "team-a"
+ANNOTATIONS = FrontEnd.ANNOTATIONS
 GARDEN = Key(NAMESPACE, "garden")
 
 
@@ -75,10 +77,12 @@ def laptop() -> Tree:
     }
 
 
-def observer(*trees: Tree, with_releases: bool = True, layers: Sequence[Layer] = LAYERS) -> Observer:
+def observer(
+    *trees: Tree, with_releases: bool = True, layers: Sequence[Layer] = LAYERS, front_end: FrontEnd = ANNOTATIONS
+) -> Observer:
     """An observer that has seen the management cluster, the releases of this build, and these objects."""
     caches = Caches(Client(NoServer()))
-    made = Observer(caches, RELEASES, layers=layers)
+    made = Observer(caches, RELEASES, layers=layers, front_end=front_end)
     seen = [laptop(), *trees]
     if with_releases:
         seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]
@@ -101,9 +105,11 @@ def as_object(tree: Tree) -> Object:
     return Object(to_bytes(tree))
 
 
-def scope(*trees: Tree, key: Key = GARDEN, layers: Sequence[Layer] = LAYERS) -> Scope:
+def scope(
+    *trees: Tree, key: Key = GARDEN, layers: Sequence[Layer] = LAYERS, front_end: FrontEnd = ANNOTATIONS
+) -> Scope:
     """What a pass knows of a Cluster, among these objects."""
-    found = observer(*trees, layers=layers).scope(key)
+    found = observer(*trees, layers=layers, front_end=front_end).scope(key)
     assert found is not None
     return found
 

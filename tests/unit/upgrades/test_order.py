@@ -116,3 +116,18 @@ def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wan
     found = versions.obstacle(current, wanted)
     assert message in found
     assert bool(found) is bool(message)
+
+
+@pytest.mark.parametrize(
+    ("reported", "reached"),
+    [
+        ("v1.36.3-eks-1-36-1", True),
+        ("v1.36.3", True),
+        ("v1.36.3-eks-1-36-2", False),
+        ("v1.36.2", False),
+        ("v1.35.4-eks-1-35-1", False),
+        ("", False),
+    ],
+)
+def test_a_kubelet_that_nobody_built_anew_says_the_numbers_alone(reported: str, reached: bool) -> None:
+    assert versions.is_reached(reported, "v1.36.3-eks-1-36-1") is reached

@@ -1,13 +1,14 @@
 """ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade: machines that are upgraded where they stand."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
-from espalier.api.meta import Condition, Observed, Part
+from espalier.api.meta import Condition, ObjectMeta, Observed, Part
 from espalier.api.resource import Resource
 
 IN_PLACE_CONTROL_PLANE = "controlplane.clusters.x-k8s.io/in-place-upgrade-needed"
@@ -19,8 +20,46 @@ IN_PLACE_DEPLOYMENT = "machinedeployment.clusters.x-k8s.io/in-place-upgrade-need
 FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
 """Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
 
+IN_PLACE_HOOKS = f"{GROUP}/in-place-hooks"
+"""On a KubeadmControlPlane or MachineDeployment whose machines Cluster API upgrades in place by our runtime hooks: the
+fallback, `Fail` or `RollingUpdate`. Without it the hooks leave its machines to be replaced."""
+
+IN_PLACE_REFUSED = f"{GROUP}/in-place-refused"
+"""On the same object, by the hooks: the generation that was looked at, and what of it can't be made in place."""
+
+UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
+"""On a Machine that Cluster API has upgraded in place by hooks, as long as that lasts."""
+
+RUNTIME_EXTENSION = "espalier-in-place"
+"""The ExtensionConfig by which Cluster API finds the hooks."""
+
+
+class FrontEnd(StrEnum):
+    """How Cluster API is kept from replacing machines that are to be upgraded in place."""
+
+    ANNOTATIONS = "annotations"
+    """It is paused, and told afterwards that nothing is left to roll: any Cluster API, any number of machines."""
+    HOOKS = "hooks"
+    """It asks our runtime hooks, and sequences nodes itself: Cluster API 1.12 with its InPlaceUpdates gate."""
+
+
+def refusal(generation: int, sentence: str) -> str:
+    """What is annotated when a change can't be made in place."""
+    return f"{generation}: {sentence}"
+
+
+def refused(metadata: ObjectMeta) -> str:
+    """Why what is asked for now can't be made in place; empty when that was not said of the present generation."""
+    generation, _, sentence = metadata.annotations.get(IN_PLACE_REFUSED, "").partition(": ")
+    return sentence if generation == str(metadata.generation) else ""
+
+
 PAUSED_FOR_UPGRADE = "in-place-upgrade"
 """Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
+
+IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
+"""On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
+nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
 
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, machine_change, removal
 from espalier.clusterapi.machine_change import ChangeKind, MachineChange
@@ -196,8 +196,8 @@ def _control_plane(
 
 
 def _stay_where_they_are(metadata: ObjectMeta, mark: str, outdated: Mapping[str, tuple[str, ...]]) -> tuple[Going, ...]:
-    """The outdated machines, when their owner is marked to be upgraded in place (in-place-upgrades.md, annotations)."""
-    if mark not in metadata.annotations:
+    """The outdated machines, when their owner is marked to be upgraded in place (in-place-upgrades.md)."""
+    if mark not in metadata.annotations and IN_PLACE_HOOKS not in metadata.annotations:
         return ()
     return tuple(Going(name, why) for name, why in outdated.items())
 
@@ -258,7 +258,7 @@ def _deployment(live: MachineDeployment | None, wanted: MachineDeployment, fleet
             )
             for owned in fleet.sets_of(name)
         ]
-    if IN_PLACE_DEPLOYMENT in wanted.metadata.annotations:
+    if IN_PLACE_DEPLOYMENT in wanted.metadata.annotations or IN_PLACE_HOOKS in wanted.metadata.annotations:
         return _upgraded(name, replicas, [(_explained(change, template, config, why), ones) for change, ones in sets])
     newest = next((index for index, (change, _) in enumerate(sets) if change.kind is not ChangeKind.REPLACE), None)
     kept = sets[newest][1] if newest is not None else []

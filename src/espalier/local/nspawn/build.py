@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from espalier.api.resource import Key
 from espalier.kube.client import Client
@@ -17,7 +17,8 @@ from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.clusters import InfrastructureClusters
 from espalier.local.nspawn.machines import InfrastructureMachines
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
-from espalier.local.nspawn.registry import Registry
+from espalier.local.nspawn.offering import Offering
+from espalier.local.nspawn.registry import Making
 from espalier.local.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.local.nspawn.state import State
 from espalier.releases import Releases
@@ -40,8 +41,12 @@ def build(
     bases: NodeBases,
     releases: Releases,
     bridge: str = DEFAULT_BRIDGE,
+    makings: Mapping[str, Making] | None = None,
 ) -> list[Controller | Runnable]:
-    """The controllers of real nodes, for a manager to run. What a former run left is taken over."""
+    """The controllers of real nodes, for a manager to run. What a former run left is taken over.
+
+    `makings` are images that are offered to nodes beside those of the bases, and made when one asks.
+    """
     site = Site.of(
         client,
         caches,
@@ -50,11 +55,11 @@ def build(
         bridge=Bridge(state, addresses, bridge),
         bases=bases,
         asked_images=images.asked_for(releases),
+        makings=makings or {},
     )
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)
-    registry = Registry(site.shelf, str(addresses.bridge))
-    clusters = InfrastructureClusters(site, Balancing(state), registry)
+    clusters = InfrastructureClusters(site, Balancing(state), Offering(state))
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
@@ -82,7 +87,7 @@ def build(
     of_clusters.watch(site.infrastructure_machines, clusters_in)
     of_clusters.watch(site.machines, clusters_in)
     of_clusters.watch(site.clusters, clusters_of_cluster)
-    return [of_machines, of_clusters, _Inheritance(state, machines, registry)]
+    return [of_machines, of_clusters, _Inheritance(state, machines)]
 
 
 class _Inheritance:
@@ -91,10 +96,9 @@ class _Inheritance:
     Ends, with the controllers, what they began in this process.
     """
 
-    def __init__(self, state: State, machines: InfrastructureMachines, registry: Registry) -> None:
+    def __init__(self, state: State, machines: InfrastructureMachines) -> None:
         self._state = state
         self._machines = machines
-        self._registry = registry
 
     async def run(self) -> None:
         for record in self._state.nodes():
@@ -103,7 +107,6 @@ class _Inheritance:
             await asyncio.get_running_loop().create_future()
         finally:
             await self._machines.close()
-            await self._registry.stop()
 
 
 async def remove_everything(state: State) -> None:
@@ -112,6 +115,7 @@ async def remove_everything(state: State) -> None:
         await container.take_away(state.folder(record.id))
         state.forget_node(record.id)
     await Balancing(state).end()
+    await Offering(state).end()
     network = state.network()
     if network is not None:
         await remove_link(network.bridge)

@@ -80,9 +80,17 @@ def _delegate(folder: Path) -> None:
         return
     available = (folder / "cgroup.controllers").read_text().split()
     enabled = control.read_text().split()
-    for name in _DELEGATED:
-        if name in available and name not in enabled:
-            control.write_text(f"+{name}")
+    wanted = [name for name in _DELEGATED if name in available and name not in enabled]
+    if not wanted:
+        return
+    try:
+        control.write_text(" ".join(f"+{name}" for name in wanted))
+    except OSError as error:  # of a group with processes of its own, or of one that is not ours to change
+        message = (
+            f"groups below {folder} can't have the controllers {', '.join(wanted)}, which kubelet needs "
+            f"({error.strerror}): run real nodes outside of containers, or have this one's processes in a group below"
+        )
+        raise OSError(error.errno, message) from error
 
 
 def _inherit(above: Path, folder: Path) -> None:

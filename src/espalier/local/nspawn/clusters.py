@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+
 import msgspec
 
 from espalier.api.capi.cluster import Cluster, Endpoint
@@ -16,7 +19,7 @@ from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front
 from espalier.local.nspawn.commands import CommandFailed
 from espalier.local.nspawn.network import RangeInUse
-from espalier.local.nspawn.registry import Registry
+from espalier.local.nspawn.offering import Offering
 from espalier.local.nspawn.site import Site
 from espalier.local.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -39,10 +42,10 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, site: Site, balancing: Balancing, registry: Registry) -> None:
+    def __init__(self, site: Site, balancing: Balancing, offering: Offering) -> None:
         self._site = site
         self._balancing = balancing
-        self._registry = registry
+        self._offering = offering
 
     async def reconcile(self, key: Key) -> Outcome:
         """Give one cluster its address, keep it served, and keep its pods connected."""
@@ -63,9 +66,9 @@ class InfrastructureClusters:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
         try:
-            endpoint = self._reserve(found, owner.decode(Cluster))
+            endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
             await site.bridge.ensure()
-            await self._registry.start()
+            await self._offering.offer(await asyncio.to_thread(site.shelf), str(site.bridge.range.bridge))
             await self._balance()
             await self._connect(found)
         except (RangeFull, RangeInUse) as error:
@@ -83,10 +86,9 @@ class InfrastructureClusters:
         cluster = Key(found.namespace, found.metadata.labels.get(names.CLUSTER, found.name))
         return [record for record in self._site.state.nodes() if record.cluster_key == cluster]
 
-    def _reserve(self, found: Object, cluster: Cluster) -> EndpointRecord:
+    def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
         """The address of the control plane: written down at the first pass, or as the spec has it already."""
         state, bridge = self._site.state, self._site.bridge
-        recorded = state.network() or NetworkRecord(bridge.name, str(bridge.range.network))
         uid = found.metadata.uid
         for endpoint in recorded.endpoints:
             if endpoint.uid == uid:
@@ -107,7 +109,7 @@ class InfrastructureClusters:
         if left:
             await self._site.bridge.ensure()
         elif not state.nodes():
-            await self._registry.stop()
+            await self._offering.end()
             await self._site.bridge.remove()
             state.forget_network()
 
@@ -127,10 +129,9 @@ class InfrastructureClusters:
         """Have every node know the way to the pods of all others."""
         folders = {record: self._site.state.folder(record.id) for record in self._nodes(found)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
-        for record, folder in folders.items():
-            running = container.find(folder)
+        for record, ways in ways_between(ranges).items():
+            running = container.find(folders[record])
             if running is not None:
-                ways = ((range_, other.address) for other, range_ in ranges.items() if other != record)
                 await network.set_routes(running.init.pid, ways)
 
     async def _report(self, found: Object, reason: str, problem: str) -> None:
@@ -151,3 +152,13 @@ class InfrastructureClusters:
             conditions=conditions,
         )
         await self._site.writer.status(self._site.kinds.cluster, found, status)
+
+
+def ways_between(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:
+    """For each node with pods of its own the ways to those of others, as range and gateway.
+
+    A node that has no range yet has no network either, while it boots: no way could be told to it.
+    """
+    return {
+        record: [(range_, other.address) for other, range_ in ranges.items() if other != record] for record in ranges
+    }

@@ -50,6 +50,12 @@ def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]
     return found
 
 
+def lacking(version: str, available: Iterable[str], asked: Iterable[Asked]) -> list[str]:
+    """Programs that clusters of this version ask for and that no image of its base is."""
+    there = set(map(program_of, available))
+    return sorted({one.program for one in asked if one.version == version} - there)
+
+
 def by_name(version: str, available: Mapping[str, str], asked: Iterable[Asked]) -> dict[str, str]:
     """Digests of a base's images by each name that they have anywhere."""
     found = dict(available)

@@ -13,6 +13,7 @@ import structlog
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
+from espalier.api.eksa.upgrades import IGNORED_CHECKS
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
@@ -28,7 +29,7 @@ from espalier.local.nspawn.bases import NodeBase, plain_version
 from espalier.local.nspawn.commands import CommandFailed, run
 from espalier.local.nspawn.container import Running
 from espalier.local.nspawn.network import RangeInUse
-from espalier.local.nspawn.node_files import Identity, NodeFile, node_files
+from espalier.local.nspawn.node_files import PREFLIGHT, Identity, NodeFile, node_files
 from espalier.local.nspawn.plan import Bootstrap, Situation, Step, next_step
 from espalier.local.nspawn.site import Site
 from espalier.local.nspawn.state import NodeRecord, node_id
@@ -161,12 +162,15 @@ class InfrastructureMachines:
         metadata = found.metadata
         try:
             version = plain_version(machine.spec.version or "")
-            site.bases.find(version)
+            base = site.bases.find(version)
             address = site.bridge.range.free(site.state.taken())
         except RangeFull as error:
             return Wait("NoAddress", str(error), after=30.0)
         except Exception as error:  # what finds bases has an exception of its own
             return Wait("BaseMissing", str(error), after=30.0)
+        if missing := images.lacking(version, base.images, site.asked_images):
+            message = f"the base for nodes of Kubernetes {version} lacks images of {', '.join(missing)}"
+            return Wait("ImageMissing", f"{message}: run espalier assets build node-base-{version}", after=30.0)
         free = shutil.disk_usage(site.state.root.parent).free
         if free < FREE_BYTES:
             message = f"{site.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
@@ -221,7 +225,9 @@ class InfrastructureMachines:
 
     async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
         provider_id = self._provider_id(record)
-        found = await self._site.writer.change(self._site.kinds.machine, found, {"spec": {"providerID": provider_id}})
+        checks = {"annotations": {IGNORED_CHECKS: ",".join(PREFLIGHT)}}
+        wanted = {"metadata": checks, "spec": {"providerID": provider_id}}
+        found = await self._site.writer.change(self._site.kinds.machine, found, wanted)
         pods = inside.pod_range(self._site.state.folder(record.id))
         message = f"its pods have addresses of {pods}" if pods else ""
         await self._report(found, condition("Ready", True, "Ready", message), record)

@@ -55,14 +55,26 @@ class Bridge:
                 "leave --node-addresses away, or delete the world first (`espalier down --delete-data`)"
             )
         ours = recorded.bridge if recorded else ""
+        if not ours and await _link(self.name) is not None:
+            raise RangeInUse(
+                f"there is an interface {self.name} already: another world runs real nodes here; only one can, so "
+                "end that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
+            )
         other = clash(self.range, await occupied(), own_bridge=ours)
         if other is not None:
             raise RangeInUse(
                 f"addresses {self.range.network} for nodes: {other.device or 'a route'} has {other.network} already; "
                 "choose another range with --node-addresses"
             )
-        if not ours and await _link(self.name) is not None:
-            raise RangeInUse(f"there is an interface {self.name} already: another world runs real nodes here")
+
+    async def claim(self) -> NetworkRecord:
+        """Write the network down as this world's, if it isn't. Raises `RangeInUse`."""
+        record = self._state.network()
+        if record is None:
+            await self.check()
+            record = NetworkRecord(self.name, str(self.range.network))
+            self._state.write_network(record)
+        return record
 
     async def ensure(self) -> None:
         """Have the bridge and every address of a control plane on it. Raises `RangeInUse`."""
@@ -70,11 +82,7 @@ class Bridge:
             await self._ensure()
 
     async def _ensure(self) -> None:
-        record = self._state.network()
-        if record is None:
-            await self.check()
-            record = NetworkRecord(self.name, str(self.range.network))
-            self._state.write_network(record)
+        record = await self.claim()
         if await _link(record.bridge) is None:
             await run("ip", "link", "add", record.bridge, "type", "bridge")
         link = await _link(record.bridge) or {}

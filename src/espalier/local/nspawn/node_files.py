@@ -23,6 +23,9 @@ PROXY_CONFIGURATION = "/usr/local/share/kube-proxy.yaml"
 POD_RANGE = "/etc/cni/pod-range"
 """Where the node says which addresses its pods have."""
 
+PATCHES = "/usr/local/share/kubeadm-patches"
+STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
 PREFLIGHT = ("FileContent--proc-sys-net-bridge-bridge-nf-call-iptables", "Mem", "NumCPU", "Swap", "SystemVerification")
 """Checks of kubeadm for what belongs to the host here: its kernel, its control groups, its swap."""
 
@@ -131,8 +134,14 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
     }
     kubeadm = (
         "#!/bin/sh\n"
-        "# kubeadm, told which of its checks are about the host that nodes share, and what kube-proxy leaves alone.\n"
+        "# kubeadm, told which of its checks are about the host that nodes share, what kube-proxy leaves alone, and\n"
+        "# unless the manifest has patches of its own to look at static pods every second.\n"
         f"checks={checks}\n"
+        'case "$1 $2" in "init --config" | "join --config")\n'
+        "  grep -q '^patches:' \"$3\" ||\n"
+        rf"    sed -i -E 's,^kind: (Init|Join)Configuration$,&\npatches:\n  directory: {PATCHES},' "
+        '"$3" ;;\n'
+        "esac\n"
         'case "$1 $2" in\n'
         '"init --config")\n'
         f'  grep -q KubeProxyConfiguration "$3" || cat {PROXY_CONFIGURATION} >> "$3"\n'
@@ -145,8 +154,15 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
         f"{KUBELET_DROPINS}/10-node.conf": _text(json.dumps(kubelet, indent=1) + "\n"),
         "/etc/default/kubelet": _text(f"KUBELET_EXTRA_ARGS=--config-dir={KUBELET_DROPINS}\n"),
         "/usr/local/sbin/kubeadm": _text(kubeadm, 0o755),
+        **{f"{PATCHES}/{name}0+strategic.json": _text(_watched_closely(name)) for name in STATIC_PODS},
         PROXY_CONFIGURATION: _text(f"---\n{json.dumps(proxy, indent=1)}\n"),
     }
+
+
+def _watched_closely(name: str) -> str:
+    """A patch of a static pod. kubeadm has it looked at after ten seconds, and every ten: it is there after three."""
+    probe = {"initialDelaySeconds": 1, "periodSeconds": 1, "failureThreshold": 240}
+    return json.dumps({"spec": {"containers": [{"name": name, "startupProbe": probe}]}}) + "\n"
 
 
 def _control_groups() -> dict[str, NodeFile]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from espalier.api.capi.cluster import Cluster
@@ -21,7 +21,7 @@ from espalier.local.nspawn import images
 from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.images import Asked
 from espalier.local.nspawn.network import Bridge
-from espalier.local.nspawn.registry import Shelf
+from espalier.local.nspawn.registry import Making, Shelf
 from espalier.local.nspawn.state import State
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
@@ -49,6 +49,7 @@ class Site:
     bridge: Bridge
     bases: NodeBases
     asked_images: Sequence[Asked]
+    makings: Mapping[str, Making]
 
     @classmethod
     def of(
@@ -61,6 +62,7 @@ class Site:
         bridge: Bridge,
         bases: NodeBases,
         asked_images: Sequence[Asked],
+        makings: Mapping[str, Making],
         kinds: InfrastructureKinds = DOCKER,
     ) -> Site:
         """With the caches of one management cluster."""
@@ -82,6 +84,7 @@ class Site:
             bridge=bridge,
             bases=bases,
             asked_images=asked_images,
+            makings=makings,
         )
 
     def owner_of(self, found: Object, kind: str, cache: Cache) -> Object | None:
@@ -105,12 +108,12 @@ class Site:
         return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
 
     def shelf(self) -> Shelf:
-        """The images of all bases."""
+        """The images of all bases, and those that are made."""
         names: dict[str, str] = {}
         bases = self.bases.all()
         for base in bases:
             names |= images.by_name(base.version, base.images, self.asked_images)
-        return Shelf(names, [base.store for base in bases])
+        return Shelf(names, [base.store for base in bases], self.makings)
 
 
 def _by_cluster(object_: Object) -> list[str]:

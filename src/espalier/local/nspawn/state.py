@@ -141,7 +141,7 @@ class State:
 
     def forget_network(self) -> None:
         """Delete all that is written about the network, once it is gone."""
-        for path in (*self.root.glob("balancer.*"), self.root / _NETWORK):
+        for path in (*self.root.glob("balancer.*"), *self.root.glob("registry.*"), self.root / _NETWORK):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.root.rmdir()

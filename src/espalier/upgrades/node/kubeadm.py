@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from espalier.upgrades.node import checks, layout
 from espalier.upgrades.node.cluster_configuration import for_version, has_external_etcd
+from espalier.upgrades.node.commands import Result
 from espalier.upgrades.node.failures import StepFailed
 from espalier.upgrades.node.node import Node, on_disk
 from espalier.upgrades.node.replacing import replace
@@ -17,15 +18,20 @@ IGNORED = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
 """Preflight errors on CoreDNS, which Cluster API upgrades by itself."""
 DISTRIBUTED = ("--allow-experimental-upgrades", "--force")
 """To kubeadm, what a distributor appends to a version (`-eks-1-36-2`) makes it a preview, to be allowed."""
+LEFT_OUT = "--skip-phases=addon/coredns"
+"""CoreDNS is Cluster API's; and kubeadm fails at the version of one that a distributor has built."""
 ADMIN = "/etc/kubernetes/admin.conf"
 CONFIG = ("configmap", "kubeadm-config", "--namespace=kube-system")
 LONGEST = 30 * 60
 """Seconds: kubeadm gives each of four static pods five minutes, and pulls images before."""
 
 
-def kubeadm(node: Node, role: str, version: str, *, etcd_version: str = "", ignored: Sequence[str] = ()) -> str:
+def kubeadm(
+    node: Node, role: str, version: str, *, etcd_version: str = "", ignored: Sequence[str] = (), patches: str = ""
+) -> str:
     """Replace kubeadm, then upgrade the control plane (its first node) or the node's share of it (all others).
 
+    `ignored` checks and `patches` (a folder of the host) are those that the node was made with.
     kubeadm's upgrade may be broken off and run again; a run that ended well is noted and not repeated.
     """
     checks.right_image(node, version)
@@ -48,13 +54,14 @@ def kubeadm(node: Node, role: str, version: str, *, etcd_version: str = "", igno
     else:
         arguments = ["upgrade", "node"]
     preflight = ",".join(dict.fromkeys((*IGNORED, *ignored)))
-    result = node.commands.follow(
-        program, *arguments, f"--ignore-preflight-errors={preflight}", timeout=LONGEST, say=node.say
-    )
+    options = [f"--ignore-preflight-errors={preflight}"]
+    options += [LEFT_OUT] if node.control_plane else []
+    options += [f"--patches={patches}"] if patches else []
+    result = node.commands.follow(program, *arguments, *options, timeout=LONGEST, say=node.say)
     if result.code:
         raise StepFailed(
-            f"kubeadm {' '.join(arguments[:2])} ended with {result.code}: {result.last_lines(3)}; "
-            "kubeadm put back what it had begun; remove the cause, then delete the pod to try again"
+            f"kubeadm {' '.join(arguments[:2])} ended with {result.code}: {_cause(result)}; "
+            "kubeadm may be run again: remove the cause, then delete the pod"
         )
     try:
         node.files.make_folder(node.contents.work)
@@ -62,6 +69,12 @@ def kubeadm(node: Node, role: str, version: str, *, etcd_version: str = "", igno
     except OSError as error:
         raise on_disk(error, "kubeadm has upgraded the node, but that can't be noted") from error
     return f"kubeadm has upgraded the node to {version} as {role}"
+
+
+def _cause(result: Result) -> str:
+    """What kubeadm says is wrong: the checks that failed, else its last lines."""
+    checks_ = [line.strip() for line in result.output.splitlines() if line.strip().startswith("[ERROR ")]
+    return "; ".join(checks_) or result.last_lines(3)
 
 
 def _configure(node: Node, etcd_version: str) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from espalier.upgrades.node import contents, draining, kubeadm, lock, steps
-from espalier.upgrades.node.api import SECRETS, Api
+from espalier.upgrades.node.api import SECRETS
 from espalier.upgrades.node.commands import Commands
 from espalier.upgrades.node.failures import DONE, FAILED, StepFailed
 from espalier.upgrades.node.files import Files
 from espalier.upgrades.node.node import Clock, Node
+from espalier.upgrades.node.patience import PatientApi
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
 """Environment variable: the folder that stands for `/` where there is no container. Simulated nodes set it."""
@@ -47,7 +48,7 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
     if not name:
         raise StepFailed("NODE_NAME does not say on which node this runs: the pod was not made by a NodeUpgrade")
     clock = Clock()
-    api = Api(environment, root / SECRETS)
+    api = PatientApi(environment, root / SECRETS, clock)
     if options.step in ("drain", "uncordon"):
         cordon = draining.Cordon(name, api, clock)
         if options.step == "uncordon":
@@ -73,6 +74,7 @@ def _on_host(options: argparse.Namespace, node: Node, version: str) -> str:
             options.kubernetes_version,
             etcd_version=options.etcd_version,
             ignored=[name for name in options.ignore_preflight_errors.split(",") if name],
+            patches=options.patches,
         )
     return {
         "containerd": steps.containerd,
@@ -99,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     upgrade.add_argument("--kubernetes-version", required=True, metavar="VERSION")
     upgrade.add_argument("--etcd-version", default="", metavar="TAG", help="tag of etcd's image; first node only")
     upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="further ones, by commas")
+    upgrade.add_argument("--patches", default="", metavar="FOLDER", help="of the host, with patches for kubeadm")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
     drain.add_argument("--timeout", type=float, default=300, metavar="SECONDS")
     commands.add_parser("kubelet", help="upgrade kubelet and kubectl, and restart the kubelet")

@@ -9,6 +9,7 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigSpec
 from espalier.api.capi.machine import Machine, MachineSet
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
 from espalier.clusters.preview.duration import UNKNOWN, duration
@@ -118,7 +119,7 @@ def test_an_upgrade_replaces_all_machines_and_says_because_of_what() -> None:
 
 def test_machines_that_are_upgraded_in_place_stay() -> None:
     in_place = {"upgradeRolloutStrategy": {"type": "InPlace"}}
-    before = {
+    before: Tree = {
         "controlPlaneConfiguration": {"count": 3} | in_place,
         "workerNodeGroupConfigurations": [GROUPS[0] | in_place],
     }
@@ -128,6 +129,12 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         assert [len(group.upgraded) for group in found.values()] == [3, 2]
         assert found[""].upgraded[0].why[0] == "version"
     assert {one.name for one in told(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
+    live = objects(front_end=FrontEnd.HOOKS, **before)
+    scope = made(objects=live, front_end=FrontEnd.HOOKS, **before, kubernetesVersion="1.36")
+    assert [(len(group.upgraded), group.going, group.coming) for group in told(scope).values()] == [
+        (3, (), 0),
+        (2, (), 0),
+    ]
 
 
 def test_a_machine_that_somebody_marked_goes_first() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,11 +30,27 @@ class NoBases:
         return []
 
 
+@dataclass(frozen=True)
+class Base:
+    """One of which only the names of its images are looked at."""
+
+    version: str
+    images: Mapping[str, str]
+    lower = ""
+    store = Path("/nonexistent")
+
+    def clone_store(self, target: Path) -> None:
+        raise AssertionError(f"nothing should be made of it in {target}")
+
+
 class AnyBase(NoBases):
-    """One that is never looked into."""
+    """One for each version, with images of these programs."""
+
+    def __init__(self, *programs: str) -> None:
+        self._images = {f"registry.k8s.io/{program}:1": "sha256:0" for program in programs}
 
     def find(self, version: str) -> NodeBase:
-        return object()  # type: ignore[return-value]
+        return Base(version, self._images)
 
 
 async def waits(world: Provider, reason: str) -> str:
@@ -54,6 +72,18 @@ async def test_a_version_that_is_none_waits_and_says_what_is_allowed(tmp_path: P
     async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
         await world.make_machine("garden-a", DATA, version="newest")
         assert await waits(world, "BaseMissing") == "Kubernetes version 'newest': allowed is one like v1.35.4"
+
+
+async def test_a_base_without_an_image_that_clusters_ask_for_is_named_before_a_node_is_made_of_it(
+    tmp_path: Path,
+) -> None:
+    programs = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "pause")
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase(*programs)) as world:
+        await world.make_machine("garden-a", DATA, version="v1.35.4-eks-1-35-1")
+        assert await waits(world, "ImageMissing") == (
+            "the base for nodes of Kubernetes 1.35.4 lacks images of coredns, etcd: "
+            "run espalier assets build node-base-1.35.4"
+        )
 
 
 async def test_a_full_disk_is_said_before_anything_is_written_to_it(

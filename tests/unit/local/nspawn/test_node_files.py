@@ -1,11 +1,12 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from espalier.local.nspawn.node_files import Identity, NodeFile, node_files
+from espalier.local.nspawn.node_files import PATCHES, PROXY_CONFIGURATION, Identity, NodeFile, node_files
 
 GARDEN = Identity(
     name="garden-abcde",
@@ -39,6 +40,48 @@ def test_kubelet_is_told_of_its_container_beside_what_the_cluster_asks_for() -> 
     assert kubelet["providerID"] == "docker:////garden-abcde"
     assert (kubelet["failCgroupV1"], kubelet["failSwapOn"], kubelet["cgroupDriver"]) == (False, False, "cgroupfs")
     assert b"--config-dir=/etc/kubernetes/kubelet.conf.d" in FILES["/etc/default/kubelet"].content
+
+
+INIT = "kind: ClusterConfiguration\n---\nkind: InitConfiguration\nnodeRegistration: {}\n"
+JOIN = "kind: JoinConfiguration\ndiscovery: {}\n"
+
+
+def kubeadm(tmp_path: Path, command: str, configuration: str) -> list[dict[str, Any]]:
+    """The documents that kubeadm itself gets to see when somebody on the node runs it."""
+    (tmp_path / "kubeadm").write_text('#!/bin/sh\ncat "$3"\n')
+    (tmp_path / "kubeadm").chmod(0o755)
+    (tmp_path / "proxy").write_bytes(FILES[PROXY_CONFIGURATION].content)
+    script = FILES["/usr/local/sbin/kubeadm"].content.decode()
+    script = script.replace("/usr/local/bin/kubeadm", str(tmp_path / "kubeadm"))
+    script = script.replace(PROXY_CONFIGURATION, str(tmp_path / "proxy"))
+    file = tmp_path / "kubeadm.yaml"
+    file.write_text(configuration)
+    said = subprocess.run(
+        ["sh", "-c", script, "sh", command, "--config", file], check=True, capture_output=True, text=True
+    ).stdout
+    return list(yaml.safe_load_all(said))
+
+
+def test_kubeadm_is_told_of_the_container_and_of_patches(tmp_path: Path) -> None:
+    cluster, init, proxy = kubeadm(tmp_path, "init", INIT)
+    assert cluster == {"kind": "ClusterConfiguration"}
+    assert init == {"kind": "InitConfiguration", "patches": {"directory": PATCHES}, "nodeRegistration": {}}
+    assert proxy["kind"] == "KubeProxyConfiguration"
+    assert kubeadm(tmp_path, "join", JOIN) == [
+        {"kind": "JoinConfiguration", "patches": {"directory": PATCHES}, "discovery": {}}
+    ]
+
+
+def test_patches_of_the_manifest_stay(tmp_path: Path) -> None:
+    own = JOIN + "patches:\n  directory: /etc/own\n"
+    assert kubeadm(tmp_path, "join", own)[0]["patches"] == {"directory": "/etc/own"}
+
+
+def test_static_pods_are_looked_at_as_soon_as_they_can_be_there() -> None:
+    patch = json.loads(FILES[f"{PATCHES}/kube-apiserver0+strategic.json"].content)
+    (container,) = patch["spec"]["containers"]
+    assert container["name"] == "kube-apiserver"
+    assert container["startupProbe"]["periodSeconds"] == 1
 
 
 @pytest.mark.parametrize("name", [name for name, file in FILES.items() if file.content.startswith(b"#!/bin/sh")])

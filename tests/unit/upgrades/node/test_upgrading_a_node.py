@@ -92,6 +92,27 @@ def test_a_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> No
     assert worker.installed() == new_programs()
 
 
+def test_coredns_is_left_to_cluster_api(node: Simulated) -> None:
+    node.step("copy")
+    node.step("kubeadm")
+
+    assert [said for said in node.commands.ran if "kubeadm upgrade" in said] == [
+        f"/usr/bin/kubeadm upgrade apply {NEW} --yes "
+        "--ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration --skip-phases=addon/coredns"
+    ]
+
+
+def test_kubeadm_gets_the_patches_and_leaves_out_the_checks_that_the_node_was_made_with(worker: Simulated) -> None:
+    worker.step("copy")
+
+    kubeadm.kubeadm(worker.node, kubeadm.WORKER, NEW, ignored=["Swap"], patches="/etc/kubernetes/patches")
+
+    assert [said for said in worker.commands.ran if "kubeadm" in said] == [
+        "/usr/bin/kubeadm upgrade node --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration,Swap "
+        "--patches=/etc/kubernetes/patches"
+    ]
+
+
 def test_containers_are_left_alone_when_containerd_is_upgraded(node: Simulated) -> None:
     node.step("copy")
     node.step("containerd")

@@ -1,0 +1,129 @@
+"""Upgrades in place: what Espalier adds between the steps of nodes, what it asks API servers for, and its image's size.
+
+Simulated nodes, whose upgrader pods run the real program as processes; everything is in one process beside them, so the
+times are upper bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import structlog
+
+from benchmarks.measure import report, spread
+from espalier.api.core import POD
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.cli import image
+from espalier.kube.objects import Object
+from espalier.local.assets.base import find_bases
+from espalier.local.build import Timing
+from espalier.runtime.clock import SystemClock
+from tests.journeys.in_place import reach, spec
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+
+CONTROL_PLANES, WORKERS = 3, 3
+AGENTS = ("espalier", "espalier-upgrader")
+MIB = 2**20
+
+
+class Moments:
+    """When each NodeUpgrade was made, its pod was made, the pod had ended, and the NodeUpgrade was completed."""
+
+    def __init__(self, world: ManagedLaptop) -> None:
+        self.by_node: dict[str, dict[str, float]] = {}
+        world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE).subscribe(self._upgrade)
+        world.workloads.subscribe(self._pod)
+
+    def handovers(self) -> Iterator[tuple[str, float]]:
+        """What Espalier took at each node until the next could go on, by what it did."""
+        for seen in self.by_node.values():
+            yield "NodeUpgrade made to pod made", seen["pod"] - seen["made"]
+            yield "pod ended to NodeUpgrade completed", seen["completed"] - seen["ended"]
+        for one, other in pairwise(self.by_node.values()):
+            yield "completed to next NodeUpgrade made", other["made"] - one["completed"]
+
+    def _upgrade(self, _old: Object | None, new: Object | None, _first: bool) -> None:
+        if new is not None:
+            self._see(new.name, "made")
+            if (new.tree.get("status") or {}).get("completed"):
+                self._see(new.name, "completed")
+
+    def _pod(self, _cluster: Key, found: Object) -> None:
+        if found.kind == POD.kind and found.metadata.labels.get("eks-d-upgrader"):
+            self._see(found.name, "pod")
+            if (found.tree.get("status") or {}).get("phase") == "Succeeded":
+                self._see(found.name, "ended")
+
+    def _see(self, name: str, what: str) -> None:
+        self.by_node.setdefault(name, {}).setdefault(what, time.monotonic())
+
+
+def asked(*servers: Server) -> Counter[tuple[str, str, str]]:
+    """Requests so far, by agent, verb and resource."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for server in servers:
+        for (verb, plural, subresource, agent), count in server.requests.items():
+            if agent in AGENTS:
+                found[agent, verb, f"{plural}/{subresource}" if subresource else plural] += count
+    return found
+
+
+async def upgrade(folder: Path) -> tuple[float, Moments, Counter[tuple[str, str, str]]]:
+    """Upgrade a cluster: seconds, moments, requests."""
+    async with managed_laptop(SystemClock(), disks=folder, timing=Timing(boot=0.05)) as world:
+        await world.apply(**spec(CONTROL_PLANES, WORKERS))
+        await world.until_ready()
+        moments = Moments(world)
+        before = asked(world.server, reach(world).server)
+        began = time.monotonic()
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        seconds = time.monotonic() - began
+        return seconds, moments, asked(world.server, reach(world).server) - before
+
+
+def size() -> str:
+    """What the upgrader image has beside the components of Kubernetes and its runtime."""
+    bases = find_bases()
+    if not bases:
+        return "not measured: no base for nodes is built; run make real-assets"
+    with tempfile.TemporaryDirectory() as folder:
+        _, sizes = image.write(bases[-1], f"v{bases[-1].version}", "bench:1", Path(folder) / "image.tar")
+    parts = {what: size for what, size in sizes.items() if what != "components"}
+    whole = sum(parts.values()) / MIB
+    return f"{whole:.1f} MiB (" + ", ".join(f"{what} {size / MIB:.1f}" for what, size in parts.items()) + ")"
+
+
+async def main() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with tempfile.TemporaryDirectory() as folder:
+        seconds, moments, requests = await upgrade(Path(folder))
+    nodes = CONTROL_PLANES + WORKERS
+    took: dict[str, list[float]] = {}
+    for what, one in moments.handovers():
+        took.setdefault(what, []).append(one)
+    report(
+        f"{nodes} nodes ({CONTROL_PLANES} of the control plane), in place, to Ready: {seconds:.1f} s",
+        *(f"{what}: {spread([1000 * one for one in found], 'ms')}" for what, found in took.items()),
+        "aim: <= 500 ms between two steps",
+    )
+    for agent, whose in zip(AGENTS, ("the manager", "the program on the node"), strict=True):
+        own = {(verb, what): count for (by, verb, what), count in requests.items() if by == agent}
+        lines = [f"{verb} {what}: {count}" for (verb, what), count in sorted(own.items(), key=lambda one: -one[1])]
+        report(f"requests of {whose}: {sum(own.values()) / nodes:.1f} for each node", *lines, "aim: <= 25")
+    report("the upgrader image without what it brings to nodes", size(), "aim: <= 60 MB")
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,114 @@
+"""A real control plane node upgraded in place beside one upgraded by kubeadm and systemctl by hand, on one machine.
+
+Two clusters of one real node each in the world of `espalier up --nodes real`, one after the other: first by hand, then
+by Espalier. Both get the images of the new version from the same registry, and evict nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.measure import report
+from espalier.local.assets.base import find_base
+from espalier.local.nspawn.node_files import PREFLIGHT
+from tests.nodes.manifests import manifest
+from tests.support.kubectl import Kubectl
+from tests.support.real_world import RealLaptop, real_laptop, why_not
+
+OLD, NEW = "1.35.4", "v1.36.3-eks-1-36-1"
+ETCD = ("v3.6.6-eks-1-35-1", "v3.6.8-eks-1-36-1")
+FOLDER = "/root/by-hand"
+CONFIG = ("configmap", "kubeadm-config", "--namespace", "kube-system")
+
+
+async def cluster(laptop: RealLaptop, name: str) -> tuple[Kubectl, str]:
+    """A cluster of one control plane node and one worker; its kubectl, and the node of its control plane."""
+    text = manifest(1, in_place=True).replace("name: garden", f"name: {name}")
+    await laptop.management("apply", "-f", "-", stdin=text)
+    await laptop.ready(name)
+    found = [one["name"] for one in await laptop.nodes() if one["cluster"] == name and one["role"] == "control-plane"]
+    return await laptop.workload(name), found[0]
+
+
+async def by_hand(laptop: RealLaptop, workload: Kubectl, node: str) -> dict[str, float]:
+    """What somebody does who has read the manual: kubeadm, then the kubelet. Seconds of each part."""
+
+    async def inside(*command: str) -> None:
+        code, out, complaint = await laptop.espalier("nodes", "shell", node, "--", *command)
+        if code:
+            raise RuntimeError(f"{' '.join(command)}: {out[-2000:]} {complaint}")
+
+    folder = next(Path(one["folder"]) for one in await laptop.nodes() if one["name"] == node)
+    began = time.monotonic()
+    program = find_base(NEW.partition("-")[0]).kubeadm.resolve()
+    place = folder / "root" / FOLDER.lstrip("/")
+    place.mkdir()
+    shutil.copy2(program, place / "kubelet")
+    (place / "kubeadm").symlink_to("kubelet")
+    configuration = await workload("get", *CONFIG, "-o", "yaml")
+    gate = "    featureGates:\n      ControlPlaneKubeletLocalMode: true\n"
+    await workload("replace", "-f", "-", stdin=configuration.replace(*ETCD).replace(gate, ""))
+    checks = ",".join((*PREFLIGHT, "CoreDNSUnsupportedPlugins", "CoreDNSMigration"))
+    flags = ("--yes", "--allow-experimental-upgrades", "--force", f"--ignore-preflight-errors={checks}")
+    await inside(f"{FOLDER}/kubeadm", "upgrade", "apply", NEW, *flags, "--skip-phases=addon/coredns")
+    applied = time.monotonic()
+    await inside("mv", f"{FOLDER}/kubelet", "/usr/local/bin/kubelet")
+    await inside("systemctl", "restart", "kubelet")
+    version = NEW.partition("-")[0]
+    told = f"--for=jsonpath={{.status.nodeInfo.kubeletVersion}}={version}"
+    await workload("wait", told, f"node/{node}", "--timeout=180s")
+    await workload("wait", "--for=condition=Ready", f"node/{node}", "--timeout=180s")
+    return {"kubeadm": applied - began, "kubelet": time.monotonic() - applied, "whole": time.monotonic() - began}
+
+
+async def in_place(laptop: RealLaptop, name: str, node: str) -> dict[str, float]:
+    """What Espalier does of the same kind: from the change of the Cluster until the node is given back."""
+    kubectl = laptop.management
+    upgrade = f"nodeupgrades/{node}-node-upgrader"
+    began = time.monotonic()
+    resource = f"clusters.anywhere.eks.amazonaws.com/{name}"
+    await kubectl("patch", resource, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+    marks = {}
+    await kubectl("wait", "-n", "eksa-system", "--for=create", upgrade, "--timeout=60s")
+    for what, condition in (("kubeadm", "KubeadmUpgraded"), ("kubelet", "KubeletUpgraded"), ("whole", "Ready")):
+        waited = ("wait", "-n", "eksa-system", f"--for=condition={condition}", upgrade, "--timeout=600s")
+        code, _, complaint = await kubectl.finish(*waited)
+        if code and "not found" not in complaint:  # it goes as soon as it is done
+            raise RuntimeError(complaint)
+        marks[what] = time.monotonic()
+    return {
+        "kubeadm": marks["kubeadm"] - began,
+        "kubelet": marks["kubelet"] - marks["kubeadm"],
+        "whole": marks["whole"] - began,
+    }
+
+
+async def main() -> None:
+    missing = why_not(OLD, NEW.partition("-")[0])
+    if missing or "ESPALIER_REAL_NODES" not in os.environ:
+        report("a real node in place, beside kubeadm by hand", f"not measured: {missing or 'set ESPALIER_REAL_NODES'}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        async with real_laptop(Path(folder)) as laptop:
+            workload, node = await cluster(laptop, "hand")
+            hand = await by_hand(laptop, workload, node)
+            await laptop.management("delete", "clusters.anywhere.eks.amazonaws.com/hand", "--wait")
+            _, node = await cluster(laptop, "garden")
+            ours = await in_place(laptop, "garden", node)
+            await laptop.ready("garden")
+    report(
+        "a real control plane node from 1.35.4 to 1.36.3",
+        f"by hand: {hand['whole']:.0f} s (kubeadm {hand['kubeadm']:.0f} s, kubelet {hand['kubelet']:.0f} s)",
+        f"in place: {ours['whole']:.0f} s (to kubeadm's end {ours['kubeadm']:.0f} s, drain and kubelet "
+        f"{ours['kubelet']:.0f} s)",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,171 @@
+"""Time, memory and our own cost of real clusters: 1+1 and 3+3, a worker more, a rolling upgrade, all of it gone again.
+
+    python -m benchmarks.bench_real_nodes [--runs 1]
+
+As root, with what `make real-assets REAL=nodes` builds; elsewhere it says what is missing and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from benchmarks.measure import cpu_seconds, peak_memory, report, spread
+from espalier.cli import lock
+from espalier.local.nspawn import cgroups, container
+from espalier.local.nspawn.balancing import Balancing
+from espalier.local.nspawn.commands import run
+from espalier.local.nspawn.limits import allowed_watchers
+from espalier.local.nspawn.offering import Offering
+from espalier.local.nspawn.state import NodeRecord, State
+from espalier.local.real.processes import read_states
+from tests.nodes.manifests import CLUSTER, manifest
+from tests.support.real_world import RealLaptop, real_laptop, why_not
+
+MIB = 1024 * 1024
+OURS = 'apiserver_flowcontrol_dispatched_requests_total{flow_schema="exempt"'
+"""Requests of administrators: our process, and some of kubectl. Other programs have names of their own."""
+MANY_WATCHERS = 256
+"""Inotify instances that six nodes take, with some to spare."""
+
+
+class Costs:
+    """What things took, by what they are, over all runs."""
+
+    def __init__(self, laptop: RealLaptop, found: dict[str, list[float]]) -> None:
+        self._laptop = laptop
+        self.found = found
+
+    @asynccontextmanager
+    async def of(self, what: str) -> AsyncIterator[None]:
+        """Seconds of a block, CPU seconds and API calls of our process in it."""
+        calls, cpu, began = await self._calls(), cpu_seconds(self.pid), time.monotonic()
+        yield
+        self.say(f"{what}: s", time.monotonic() - began)
+        self.say(f"{what}: CPU of our process, s", cpu_seconds(self.pid) - cpu)
+        self.say(f"{what}: API calls of our process", await self._calls() - calls)
+
+    def say(self, what: str, value: float) -> None:
+        """Keep a figure, and print it: a run takes minutes."""
+        self.found.setdefault(what, []).append(value)
+        print(f"  ... {what}: {value:.1f}", flush=True)
+
+    @property
+    def pid(self) -> int:
+        """Our process."""
+        running = lock.holder(self._laptop.home.lock)
+        assert running is not None
+        return running.pid
+
+    async def _calls(self) -> float:
+        metrics = await self._laptop.management("get", "--raw", "/metrics")
+        return sum(float(line.rsplit(" ", 1)[1]) for line in metrics.splitlines() if line.startswith(OURS))
+
+
+async def measure(found: dict[str, list[float]]) -> None:
+    """One run of everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        async with real_laptop(Path(folder)) as laptop:
+            costs = Costs(laptop, found)
+            costs.say("until the management cluster serves: s", time.monotonic() - began)
+            async with costs.of("1+1, apply to Ready"):
+                await become(laptop, manifest(1))
+            await of_nodes(laptop, costs)
+            async with costs.of("one worker more"):
+                await become(laptop, manifest(2))
+            async with costs.of("one worker less"):
+                await become(laptop, manifest(1))
+            if not why_not("1.36.3"):
+                async with costs.of("rolling upgrade of 1+1"):
+                    await become(laptop, manifest(1, kubernetes="1.36"))
+            async with costs.of("deletion of 1+1"):
+                await laptop.management("delete", CLUSTER, "--wait")
+            if allowed_watchers() >= MANY_WATCHERS:
+                async with costs.of("3+3, apply to Ready"):
+                    await become(laptop, manifest(3, 3))
+                costs.say("balancer and registry of 3+3: MiB", companions(laptop))
+                async with costs.of("deletion of 3+3"):
+                    await laptop.management("delete", CLUSTER, "--wait")
+            costs.say("our process, at most: MiB", peak_memory(costs.pid))
+            programs = [one.pid for one in read_states(laptop.home.management) if one.pid]
+            costs.say("etcd, API server, controllers, Cluster API: MiB", memory(programs) / MIB)
+
+
+async def become(laptop: RealLaptop, text: str) -> None:
+    await laptop.apply(text)
+    await laptop.ready("garden")
+
+
+async def of_nodes(laptop: RealLaptop, costs: Costs) -> None:
+    """Memory of each node, how long it took to boot, and how long its bootstrap data ran."""
+    state = State(laptop.home.nodes)
+    for node in state.nodes():
+        role = "control plane" if node.control_plane else "worker"
+        costs.say(f"memory of a {role} node: MiB", memory(cgroups.members(node.id)) / MIB)
+        booted, bootstrapped = await times(state, node)
+        costs.say("a node, first process to bootstrap data: s", booted)
+        costs.say(f"bootstrap data of a {role} node: s", bootstrapped)
+
+
+async def times(state: State, node: NodeRecord) -> tuple[float, float]:
+    """Seconds until the bootstrap data began, and which they took, as the node's systemd tells."""
+    running = container.find(state.folder(node.id))
+    assert running is not None
+    show = container.inside(running, "systemctl", "show", "--value", "--timestamp=us+utc")
+    began = await run(*show, "-p", "UserspaceTimestampMonotonic")
+    final = await run(*show, "-p", "InactiveExitTimestampMonotonic", "-p", "ActiveEnterTimestampMonotonic", FINAL)
+    first, second = sorted(int(value) for value in final.split())
+    return (first - int(began)) / 1e6, (second - first) / 1e6
+
+
+FINAL = "cloud-final.service"
+"""Runs the commands of the bootstrap data."""
+
+
+def companions(laptop: RealLaptop) -> float:
+    """Memory of our processes beside the one that is measured as such."""
+    state = State(laptop.home.nodes)
+    found = (Balancing(state).process, Offering(state).process)
+    return memory([process.pid for process in found if process]) / MIB
+
+
+def memory(pids: Iterable[int]) -> int:
+    """Bytes that belong to these processes alone, and their parts of what they share (PSS)."""
+    found = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        found += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1)
+    chosen = parser.parse_args()
+    if missing := why_not("1.35.4"):
+        report("real nodes", f"not measured here: {missing}")
+        return
+    found: dict[str, list[float]] = {}
+    for _ in range(chosen.runs):
+        asyncio.run(measure(found))
+    report("real nodes", *(f"{what} {spread(values, '')}" for what, values in found.items()))
+    ready = statistics.median(found["1+1, apply to Ready: s"])
+    report(
+        "aims",
+        f"1+1 Ready {ready:.0f} s of 45",
+        f"a worker {statistics.median(found['one worker more: s']):.0f} s of 12",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The hooks: each takes the body of a call and gives that of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, refusal
+from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
+from espalier.kube.errors import KubeError
+from espalier.runtime.webhooks import BadBody, Endpoint
+from espalier.upgrades.hooks import judging, wire
+from espalier.upgrades.hooks.asking import Owner, Questions, Unanswerable
+from espalier.upgrades.hooks.judging import Judgement
+from espalier.upgrades.hooks.machines import Updates
+
+ANSWER_WITHIN = wire.CALL_SECONDS - 2.0
+"""Seconds; Cluster API waits for `CALL_SECONDS`, and would not know why there is no answer."""
+
+T = TypeVar("T")
+
+_log = structlog.get_logger("espalier.hooks")
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Answers Cluster API. What can't be answered fails, so that no machine is replaced for it."""
+
+    questions: Questions
+    updates: Updates
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """The hooks by path."""
+        return {
+            wire.DISCOVERY_PATH: self._discover,
+            wire.path_of(wire.CAN_UPDATE_MACHINE): self._guarded(wire.CAN_UPDATE_MACHINE, self.can_update_machine),
+            wire.path_of(wire.CAN_UPDATE_MACHINE_SET): self._guarded(wire.CAN_UPDATE_MACHINE_SET, self.can_update_set),
+            wire.path_of(wire.UPDATE_MACHINE): self._guarded(wire.UPDATE_MACHINE, self.update_machine),
+        }
+
+    async def can_update_machine(self, body: bytes) -> bytes:
+        """Of a machine of a control plane: patches for what can be made where it stands; none where nobody asked."""
+        asked = _decoded(body, wire.CanUpdateMachineRequest)
+        name, labels = _identity(asked.current.machine)
+        owner = await self.questions.control_plane(labels) if name else None
+        if owner is None or not owner.fallback:
+            return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
+        judgement = judging.of_machine(asked.current, asked.desired)
+        return await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
+
+    async def can_update_set(self, body: bytes) -> bytes:
+        """Of the machines of a MachineSet."""
+        asked = _decoded(body, wire.CanUpdateMachineSetRequest)
+        name, labels = _identity(asked.current.machine_set)
+        owner = await self.questions.deployment(labels) if name else None
+        if owner is None or not owner.fallback:
+            return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
+        judgement = judging.of_set(asked.current, asked.desired)
+        return await self._judged(
+            wire.CAN_UPDATE_MACHINE_SET, owner, judgement, f"MachineDeployment {owner.object.key}"
+        )
+
+    async def update_machine(self, body: bytes) -> bytes:
+        """Have a machine upgraded, or say how far that is."""
+        asked = _decoded(body, wire.UpdateMachineRequest)
+        name, _ = _identity(asked.desired.machine)
+        if not name:
+            return wire.failure(wire.UPDATE_MACHINE, f"only machines in namespace {SYSTEM_NAMESPACE} are upgraded")
+        return wire.progress(await self.updates.bring(asked.desired))
+
+    async def _judged(self, hook: str, owner: Owner, judgement: Judgement, what: str) -> bytes:
+        """Patches; or a failure where the machines may not be replaced, and the sentence on who has them."""
+        sentence = judgement.sentence(what)
+        await self._tell(owner, sentence)
+        if sentence and owner.fallback != "RollingUpdate":
+            return wire.failure(hook, sentence)
+        return wire.accepted(hook, judgement.patches)
+
+    async def _tell(self, owner: Owner, sentence: str) -> None:
+        """Write on the owner what can't be made in place, for the status of its Cluster."""
+        metadata = owner.object.metadata
+        wanted = refusal(metadata.generation, sentence) if sentence else None
+        if metadata.annotations.get(IN_PLACE_REFUSED) == wanted:
+            return
+        patch: Tree = {"metadata": {"uid": metadata.uid, "annotations": {IN_PLACE_REFUSED: wanted}}}
+        client = self.questions.client
+        try:
+            await client.patch(owner.resource, metadata.name, metadata.namespace, patch=patch, type=PatchType.MERGE)
+        except KubeError as error:  # what matters is the answer
+            _log.warning("a refusal could not be written down", owner=str(owner.object.key), error=str(error))
+
+    async def _discover(self, body: bytes) -> bytes:
+        return wire.discovery()
+
+    def _guarded(self, hook: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Endpoint:
+        async def guarded(body: bytes) -> bytes:
+            try:
+                async with asyncio.timeout(ANSWER_WITHIN):
+                    return await answer(body)
+            except (Unanswerable, KubeError) as error:
+                return wire.failure(hook, str(error))
+            except TimeoutError:
+                return wire.failure(hook, f"the management cluster did not answer within {ANSWER_WITHIN:g} s")
+
+        return guarded
+
+
+def _decoded(body: bytes, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except msgspec.MsgspecError as error:
+        raise BadBody(f"not a {type_.__name__} of {wire.API_VERSION}: {error}") from error
+
+
+def _identity(object_: Tree) -> tuple[str, Mapping[str, str]]:
+    """Name and labels of an object in our namespace; of others the name is empty."""
+    metadata = object_.get("metadata") or {}
+    name = metadata.get("name", "") if metadata.get("namespace") == SYSTEM_NAMESPACE else ""
+    return name, metadata.get("labels") or {}

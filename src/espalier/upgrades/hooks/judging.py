@@ -1,0 +1,175 @@
+"""What of a request can be made in place: the one classification, and JSON patches for exactly that. Pure.
+
+Cluster API applies the patches and compares: a machine stays only when nothing is left. So whatever it compares and the
+classification does not accept is refused here as well, by name, and nothing is left that nobody speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from espalier.api import paths
+from espalier.api.capi.machine import MachineTemplate
+from espalier.api.meta import Tree
+from espalier.clusterapi.machine_change import MachineParts, Template
+from espalier.upgrades import classify, versions
+from espalier.upgrades.classify import Verdict
+from espalier.upgrades.hooks.wire import MachineObjects, Operation, SetObjects
+
+UNCOMPARED = frozenset(
+    {
+        "bootstrap",
+        "clusterName",
+        "deletion",
+        "infrastructureRef",
+        "minReadySeconds",
+        "providerID",
+        "readinessGates",
+        "taints",
+    }
+)
+"""Fields of a machine's spec that never ask for another machine: Cluster API leaves them out of its comparison."""
+
+_TEMPLATE = ("template", "spec")
+
+
+class Judgement(NamedTuple):
+    """What can be made in place as patches by object, and what not: fields, or a sentence about versions."""
+
+    patches: dict[str, list[Operation]]
+    refused: tuple[str, ...] = ()
+    obstacle: str = ""
+
+    def sentence(self, what: str) -> str:
+        """Why `what` can't be brought there where it stands; empty when it can."""
+        found = [classify.sentence(self.refused, what)] if self.refused else []
+        return "; ".join(found + ([f"{what}: {self.obstacle}"] if self.obstacle else []))
+
+
+class _Part(NamedTuple):
+    """One object of a request: its spec before and after, how its fields are called in sentences, and where it is."""
+
+    name: str
+    before: Tree
+    after: Tree
+    field: tuple[str, ...]
+    place: tuple[str, ...]
+
+
+def of_machine(current: MachineObjects, desired: MachineObjects) -> Judgement:
+    """Of one machine of a control plane. Raises `msgspec.ValidationError` when a machine is none."""
+    before, after = _spec(current.machine), _spec(desired.machine)
+    configs = _spec(current.bootstrap_config), _spec(desired.bootstrap_config)
+    infrastructure = _spec(current.infrastructure_machine), _spec(desired.infrastructure_machine)
+    kind = f"{(desired.infrastructure_machine or {}).get('kind', '')}Template"
+    is_same = infrastructure[0] == infrastructure[1]
+    verdict = classify.verdict(
+        _machine(before, configs[0], Template(kind, "before")),
+        _machine(after, configs[1], Template(kind, "before" if is_same else "after")),
+        ({"template": {"spec": infrastructure[0]}}, {"template": {"spec": infrastructure[1]}}),
+    )
+    parts = (
+        _Part("machine", _compared(before), _compared(after), (), ("spec",)),
+        _Part("infrastructureMachine", *infrastructure, ("infrastructure", *_TEMPLATE), ("spec",)),
+        _Part("bootstrapConfig", *configs, ("bootstrap",), ("spec",)),
+    )
+    return _judge(verdict, kind, parts)
+
+
+def of_set(current: SetObjects, desired: SetObjects) -> Judgement:
+    """Of all machines of a MachineSet. Raises `msgspec.ValidationError` when a MachineSet is none."""
+    before, after = (_spec(one.machine_set).get("template") or {} for one in (current, desired))
+    configs = _spec(current.bootstrap_config_template), _spec(desired.bootstrap_config_template)
+    infrastructure = _spec(current.infrastructure_machine_template), _spec(desired.infrastructure_machine_template)
+    kind = (desired.infrastructure_machine_template or {}).get("kind", "")
+    verdict = classify.verdict_of_sets(
+        msgspec.convert(before, MachineTemplate), msgspec.convert(after, MachineTemplate), infrastructure, configs
+    )
+    place = ("spec", *_TEMPLATE)
+    parts = (
+        _Part("machineSet", _compared(before.get("spec") or {}), _compared(after.get("spec") or {}), (), place),
+        _Part(
+            "infrastructureMachineTemplate",
+            _inner(infrastructure[0]),
+            _inner(infrastructure[1]),
+            ("infrastructure", *_TEMPLATE),
+            place,
+        ),
+        _Part("bootstrapConfigTemplate", _inner(configs[0]), _inner(configs[1]), ("bootstrap", *_TEMPLATE), place),
+    )
+    return _judge(verdict, kind, parts)
+
+
+def _judge(verdict: Verdict, kind: str, parts: tuple[_Part, ...]) -> Judgement:
+    old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
+    obstacle = versions.obstacle(old, new) if old != new else ""
+    accepted = {*verdict.accepted, *(f"infrastructure.{field}" for field in classify.IMAGE_FIELDS.get(kind, ()))}
+    accepted -= {"infrastructure"}  # the template by name; what differs in it is said field by field
+    if obstacle:
+        accepted -= {"version"}
+    patches: dict[str, list[Operation]] = {}
+    refused = list(verdict.refused)
+    for part in parts:
+        for path, before, after in _differences(part.before, part.after):
+            field = paths.render((*part.field, *path))
+            if _means_the_same(before, after) or any(_is_within(field, one) for one in accepted):
+                patches.setdefault(part.name, []).append(_operation((*part.place, *path), after))
+            elif field != "version" and not any(_is_within(field, one) or _is_within(one, field) for one in refused):
+                refused.append(field)
+    return Judgement(patches, tuple(refused), obstacle)
+
+
+def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
+    return MachineParts(
+        version=spec.get("version", ""),
+        bootstrap=config,
+        infrastructure=template,
+        failure_domain=spec.get("failureDomain", ""),
+    )
+
+
+def _differences(
+    before: Tree, after: Tree, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object, object]]:
+    """Where two trees differ, in order, with what was there and what shall be: UNSET for nothing."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, msgspec.UNSET), after.get(name, msgspec.UNSET)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, (*path, name))
+        elif old != new:
+            yield (*path, name), old, new
+
+
+def _means_the_same(old: object, new: object) -> bool:
+    """Absent and empty do, to who reads these objects; Cluster API compares them as they are written."""
+    return _is_empty(old) and _is_empty(new)
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_empty(inner) for inner in value.values())
+    return value in (msgspec.UNSET, None, "", [])
+
+
+def _operation(path: tuple[str, ...], value: object) -> Operation:
+    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+    return Operation("remove", pointer) if value is msgspec.UNSET else Operation("add", pointer, value)
+
+
+def _is_within(field: str, whole: str) -> bool:
+    return field == whole or field.startswith((f"{whole}.", f"{whole}["))
+
+
+def _compared(spec: Tree) -> Tree:
+    return {name: value for name, value in spec.items() if name not in UNCOMPARED}
+
+
+def _spec(object_: Tree | None) -> Tree:
+    return (object_ or {}).get("spec") or {}
+
+
+def _inner(spec: Tree) -> Tree:
+    return (spec.get("template") or {}).get("spec") or {}

@@ -1,0 +1,131 @@
+"""UpdateMachine: a NodeUpgrade is made, and what it says is told. It outlives the hook, the manager and Cluster API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.resource import Key
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.kube.errors import KubeError
+from espalier.kube.objects import Object
+from espalier.runtime import conditions, owners
+from espalier.runtime.cache import Cache
+from espalier.upgrades import names
+from espalier.upgrades.hooks.asking import Questions, Unanswerable, Wish
+from espalier.upgrades.hooks.wire import MachineObjects, Progress
+from espalier.upgrades.writing import Writer
+
+SOON, LATER = 1, 5
+"""Seconds until Cluster API asks again: while an answer is near, and while a step is being done on the node."""
+
+HOPELESS = frozenset({"VersionRefused", "WrongNodeType"})
+"""Reasons of a NodeUpgrade that neither time nor a repair of the node heals: only another wish does."""
+
+NEAR = frozenset(
+    {"Reading", "Retrying", "UncordoningNode", "CleaningUp", "Finishing", "NodeOutdated", "NodeNotReady", "Deleting"}
+)
+"""Reasons of a NodeUpgrade that pass soon."""
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Has machines upgraded. `node_upgrades` is a cache that `writer` tells what was written."""
+
+    questions: Questions
+    writer: Writer
+    node_upgrades: Cache
+
+    async def bring(self, desired: MachineObjects) -> Progress:
+        """How far a machine is; its NodeUpgrade is made where there is none. Raises `Unanswerable`, `KubeError`.
+
+        Of what is sent is believed which machine is meant. The rest only spares reading it again and again.
+        """
+        name = desired.machine["metadata"]["name"]
+        found = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
+        made = found.decode(NodeUpgrade) if found else None
+        if made is not None and _goal(made) == _sent(desired):
+            return _told(made)
+        wish = await self.questions.wish(name)
+        if not wish.version:
+            return Progress(f"Machine {name} asks for no Kubernetes version", failed=True)
+        if found is None or made is None:
+            return await self._begin(wish)
+        if _goal(made) == (wish.version, wish.etcd):
+            return _told(made)
+        if not is_ours(found):
+            message = f"NodeUpgrade {found.name} is there and brings the node to {made.spec.kubernetes_version}"
+            return Progress(f"{message}: delete it, the machine is to be {wish.version}", LATER)
+        await self.writer.remove(NodeUpgrade.resource, found)
+        return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be gone", SOON)
+
+    async def _begin(self, wish: Wish) -> Progress:
+        try:
+            made = await self._node_upgrade(wish)
+        except (Unanswerable, KubeError) as error:
+            return Progress(f"the node is not touched yet: {error}", LATER)
+        await self.writer.create(made)
+        return Progress(f"NodeUpgrade {made.metadata.name} was created", SOON)
+
+    async def _node_upgrade(self, wish: Wish) -> NodeUpgrade:
+        machine, labels = wish.machine, wish.machine.metadata.labels
+        cluster = labels.get(CLUSTER_NAME_LABEL, "")
+        is_control_plane = CONTROL_PLANE_LABEL in labels
+        group = {DEPLOYMENT_NAME_LABEL: labels[DEPLOYMENT_NAME_LABEL]} if DEPLOYMENT_NAME_LABEL in labels else {}
+        is_first = is_control_plane and await self.questions.is_first(cluster, wish.version)
+        return NodeUpgrade(
+            metadata=ObjectMeta(
+                name=names.node_upgrade(machine.name),
+                namespace=machine.namespace,
+                labels={CLUSTER_NAME_LABEL: cluster, **group},
+                owner_references=[owners.owner_reference(machine)],
+            ),
+            spec=NodeUpgradeSpec(
+                machine=ObjectReference(
+                    name=machine.name,
+                    namespace=machine.namespace,
+                    kind=Machine.resource.kind,
+                    api_version=Machine.resource.api_version,
+                    uid=machine.metadata.uid,
+                ),
+                kubernetes_version=wish.version,
+                etcd_version=wish.etcd,
+                node_type="ControlPlane" if is_control_plane else "Worker",
+                first_node_to_be_upgraded=is_first,
+            ),
+        )
+
+
+def is_ours(node_upgrade: Object) -> bool:
+    """Whether a NodeUpgrade was made by the hook: it goes with its Machine."""
+    return any(
+        owner.controller and owner.kind == Machine.resource.kind for owner in node_upgrade.metadata.owner_references
+    )
+
+
+def _goal(made: NodeUpgrade) -> tuple[str, str | None]:
+    return made.spec.kubernetes_version, made.spec.etcd_version
+
+
+def _sent(desired: MachineObjects) -> tuple[str, str | None]:
+    """What a call says that a machine is to become."""
+    version = (desired.machine.get("spec") or {}).get("version", "")
+    is_control_plane = CONTROL_PLANE_LABEL in (desired.machine["metadata"].get("labels") or {})
+    tree: Tree | None = desired.bootstrap_config if is_control_plane else None
+    for step in ("spec", "clusterConfiguration", "etcd", "local"):
+        tree = (tree or {}).get(step)
+    return version, (tree or {}).get("imageTag") or None
+
+
+def _told(made: NodeUpgrade) -> Progress:
+    if made.metadata.deletion_timestamp is not None:
+        return Progress(f"waiting for an earlier NodeUpgrade {made.metadata.name} to be gone", SOON)
+    ready = conditions.get(made.status.conditions, names.READY)
+    message = ready.message if ready else "the upgrade of the node is about to begin"
+    if made.status.completed:
+        return Progress(message)
+    reason = ready.reason if ready else "Reading"
+    return Progress(message, SOON if reason in NEAR else LATER, failed=reason in HOPELESS)

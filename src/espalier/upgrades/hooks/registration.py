@@ -1,0 +1,55 @@
+"""How Cluster API learns of the hooks: an ExtensionConfig, made and kept right by the manager itself."""
+
+from __future__ import annotations
+
+import base64
+
+from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.merging import difference
+from espalier.runtime.cache import Cache, Caches
+from espalier.upgrades import names
+
+SYSTEM_ALONE = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
+"""Only machines of our clusters are asked about: those of others are nothing of ours, whatever becomes of us."""
+
+
+class Extension:
+    """Keeps the ExtensionConfig. `where` is `{"url": …}` or `{"service": …}`, as its `clientConfig` has it.
+
+    The certificate's controller runs it, on every replica: two that write the same write it once.
+    """
+
+    def __init__(self, client: Client, where: Tree) -> None:
+        self._client = client
+        self._where = where
+        self._cache: Cache | None = None
+
+    def follow(self, caches: Caches) -> Cache:
+        """The cache of the one ExtensionConfig."""
+        self._cache = caches.of(ExtensionConfig.resource, fields=f"metadata.name={RUNTIME_EXTENSION}")
+        return self._cache
+
+    async def trust(self, bundle: bytes) -> None:
+        """Have Cluster API call us, and trust these authorities when it does."""
+        found = self._cache.get(Key("", RUNTIME_EXTENSION)) if self._cache else None
+        body = extension_config(self._where, bundle)
+        if found is None or difference(found.tree["spec"], body["spec"]):
+            written = await self._client.apply(ExtensionConfig.resource, body, field_manager=names.FIELD_MANAGER)
+            if self._cache is not None:
+                self._cache.wrote(written)
+
+
+def extension_config(where: Tree, bundle: bytes) -> Tree:
+    """The ExtensionConfig of hooks that are served at `where`."""
+    trusted = {"caBundle": base64.b64encode(bundle).decode()}
+    return {
+        "apiVersion": ExtensionConfig.resource.api_version,
+        "kind": ExtensionConfig.resource.kind,
+        "metadata": {"name": RUNTIME_EXTENSION},
+        "spec": {"clientConfig": where | trusted, "namespaceSelector": SYSTEM_ALONE},
+    }

@@ -1,0 +1,123 @@
+"""What Cluster API sends to runtime hooks and reads from them (`hooks.runtime.cluster.x-k8s.io/v1alpha1`).
+
+A hook that refuses or fails answers 200 with `status: Failure`; anything but 200 is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.meta import Part, Tree
+
+API_VERSION = "hooks.runtime.cluster.x-k8s.io/v1alpha1"
+
+CAN_UPDATE_MACHINE, CAN_UPDATE_MACHINE_SET, UPDATE_MACHINE = "CanUpdateMachine", "CanUpdateMachineSet", "UpdateMachine"
+HANDLERS: Mapping[str, str] = {
+    CAN_UPDATE_MACHINE: "can-update-machine",
+    CAN_UPDATE_MACHINE_SET: "can-update-machine-set",
+    UPDATE_MACHINE: "update-machine",
+}
+"""Names of the handlers, by hook."""
+
+DISCOVERY_PATH = f"/{API_VERSION}/discovery"
+CALL_SECONDS = 10
+
+
+class MachineObjects(Part):
+    """A machine with what belongs to it; metadata has name, namespace, labels and annotations alone."""
+
+    machine: Tree
+    infrastructure_machine: Tree | None = None
+    bootstrap_config: Tree | None = None
+
+
+class SetObjects(Part):
+    """A MachineSet with the templates that it refers to."""
+
+    machine_set: Tree
+    infrastructure_machine_template: Tree | None = None
+    bootstrap_config_template: Tree | None = None
+
+
+class CanUpdateMachineRequest(Part):
+    """May `current` become `desired` where it stands?"""
+
+    current: MachineObjects
+    desired: MachineObjects
+
+
+class CanUpdateMachineSetRequest(Part):
+    """The same of all machines of a MachineSet."""
+
+    current: SetObjects
+    desired: SetObjects
+
+
+class UpdateMachineRequest(Part):
+    """Bring the machine to `desired`, or say how far that is."""
+
+    desired: MachineObjects
+
+
+class Operation(Part):
+    """One operation of a JSON patch (RFC 6902)."""
+
+    op: str
+    path: str
+    value: object = msgspec.UNSET
+
+
+class Progress(NamedTuple):
+    """How far a machine is; `again` is after how many seconds Cluster API shall ask again, 0 when all is done."""
+
+    message: str
+    again: int = 0
+    failed: bool = False
+
+
+def path_of(hook: str) -> str:
+    """Where a hook is served."""
+    return f"/{API_VERSION}/{hook.lower()}/{HANDLERS[hook]}"
+
+
+def discovery() -> bytes:
+    """The hooks that there are. A call that fails stops what Cluster API wanted to do: nothing is replaced then."""
+    handlers = [
+        {
+            "name": name,
+            "requestHook": {"apiVersion": API_VERSION, "hook": hook},
+            "timeoutSeconds": CALL_SECONDS,
+            "failurePolicy": "Fail",
+        }
+        for hook, name in HANDLERS.items()
+    ]
+    return _answer("Discovery", "Success", {"handlers": handlers})
+
+
+def accepted(hook: str, patches: Mapping[str, Sequence[Operation]]) -> bytes:
+    """What can be made in place, by the name that the request has for the object; the rest cannot."""
+    given: dict[str, object] = {
+        f"{name}Patch": {"patchType": "JSONPatch", "patch": msgspec.json.encode(operations)}
+        for name, operations in patches.items()
+        if operations
+    }
+    return _answer(hook, "Success", given)
+
+
+def progress(found: Progress) -> bytes:
+    """The answer of UpdateMachine."""
+    if found.failed:
+        return failure(UPDATE_MACHINE, found.message)
+    return _answer(UPDATE_MACHINE, "Success", {"message": found.message, "retryAfterSeconds": found.again})
+
+
+def failure(hook: str, message: str) -> bytes:
+    """The call fails, and Cluster API does nothing; it asks again, later and later. The message goes to its log."""
+    return _answer(hook, "Failure", {"message": message})
+
+
+def _answer(hook: str, status: str, fields: Mapping[str, object]) -> bytes:
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": f"{hook}Response", "status": status, **fields})

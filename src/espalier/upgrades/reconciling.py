@@ -1,0 +1,112 @@
+"""The frame of every pass over an upgrade, of one node or of several: observe, act in steps, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime import conditions as condition_list
+from espalier.runtime import steps
+from espalier.runtime.outcome import Done, Outcome, fault_of
+from espalier.runtime.steps import Step
+from espalier.upgrades import names
+from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.passing import Tools
+
+
+class Pass(Protocol):
+    """One pass over one upgrade."""
+
+    @property
+    def object(self) -> Object:
+        """The upgrade."""
+        ...
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether deletion was asked for."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was completed, by an earlier pass."""
+        ...
+
+
+P = TypeVar("P", bound=Pass)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a pass says of an upgrade."""
+
+    before: Sequence[Condition]
+    """Its conditions as they were."""
+    now: Sequence[Condition]
+    """Those that the pass knows; others stay."""
+    status: Callable[[list[Condition]], tuple[Observed, Tree]]
+    """The status with its conditions, and fields that are written also where they have their defaults."""
+    quiet: frozenset[str] = frozenset()
+    """Reasons of Ready that are no event."""
+
+
+@dataclass(frozen=True)
+class Kind(Generic[P]):
+    """What differs between the kinds of upgrades."""
+
+    resource: Resource
+    observe: Callable[[Tools, Object], P]
+    life: Sequence[Step[P]]
+    deletion: Sequence[Step[P]]
+    report: Callable[[P, Outcome], Report]
+
+
+class Reconciler(Generic[P]):
+    """Brings one upgrade a step further at a time, and says where it is."""
+
+    def __init__(self, tools: Tools, kind: Kind[P]) -> None:
+        self._tools = tools
+        self._kind = kind
+        self._clusters: dict[Key, str] = {}
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass: whatever can be done now is done, and the status is true afterwards."""
+        kind, observer = self._kind, self._tools.observer
+        found = observer.upgrade(kind.resource, key.name)
+        if found is None:
+            observer.leave_if_idle(self._clusters.pop(key, ""))
+            return Done()
+        self._clusters[key] = cluster_of(found)
+        p = kind.observe(self._tools, found)
+        if p.is_done and not p.is_deleted:
+            return Done()
+        try:
+            outcome = await steps.run(kind.deletion if p.is_deleted else kind.life, p)
+        except KubeError as error:
+            outcome = fault_of(error)
+        if not (p.is_deleted and isinstance(outcome, Done)):
+            await self._report(p.object, kind.report(p, outcome))
+        return outcome
+
+    async def _report(self, found: Object, report: Report) -> None:
+        """Write the status where it differs, and tell of what is new."""
+        conditions = list(report.before)
+        for condition in report.now:
+            condition.observed_generation = found.metadata.generation
+            conditions = condition_list.set(conditions, condition, self._tools.clock.now())
+        status, always = report.status(conditions)
+        try:
+            written = await self._tools.writer.report(self._kind.resource, found, status, always=always)
+        except NotFound:
+            return
+        before = condition_list.get(report.before, names.READY)
+        now = condition_list.get(conditions, names.READY)
+        if not written or now is None or now.reason in report.quiet or (before and before.reason == now.reason):
+            return
+        is_bad = now.reason.endswith("Failed")
+        self._tools.recorder.event(found, "Warning" if is_bad else "Normal", now.reason, now.message)

@@ -1,0 +1,149 @@
+"""T2: machines upgraded where they stand by the real Cluster API, which asks our runtime hooks over TLS.
+
+The tests change one cluster after the other: a control plane of three takes long to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import NODE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.in_place import STOPPED, UPGRADING
+from espalier.kube.objects import Object
+from tests.journeys.asking import NAMESPACE
+from tests.journeys.machine_stories import KUBERNETES
+from tests.support.cluster_api import RealClusterApi
+from tests.support.upgraders import Upgraders
+
+pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
+
+IN_PLACE = {"type": "InPlace"}
+PROTECTED = "cluster.x-k8s.io/skip-remediation"
+
+
+def control_plane(**more: object) -> Tree:
+    return {"count": 3, "upgradeRolloutStrategy": IN_PLACE, **more}
+
+
+def group(strategy: Tree | None = None, **more: object) -> list[Tree]:
+    return [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy or IN_PLACE, **more}]
+
+
+async def made(world: RealClusterApi, name: str, control_planes: Tree, workers: list[Tree]) -> Key:
+    """A cluster of 1.35 that is ready."""
+    await world.provide_etcd(name)
+    await world.head_start(name, KUBERNETES["1.35"])
+    await world.apply(
+        name=name,
+        kubernetesVersion="1.35",
+        controlPlaneConfiguration=control_planes,
+        workerNodeGroupConfigurations=workers,
+    )
+    key = Key(NAMESPACE, name)
+    await world.until_ready(key)
+    await world.without_pods_to_drain(name)
+    return key
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def upgraders(real: RealClusterApi) -> Upgraders:
+    """What runs the upgrader pods of all clusters."""
+    return Upgraders(real.workloads)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def hedge(real: RealClusterApi, upgraders: Upgraders) -> Key:
+    """Three control plane machines and two workers, all of them to be upgraded in place."""
+    return await made(real, "hedge", control_plane(), group())
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def seen(real: RealClusterApi) -> AsyncIterator[list[Object]]:
+    """Every NodeUpgrade as it was while the test ran, and every Machine, each as often as it changed."""
+    caches = [real.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE), real.machinery.of(Machine.resource)]
+    found: list[Object] = []
+    stops = [cache.subscribe(lambda old, new, first: found.append(new) if new else None) for cache in caches]
+    yield found
+    for stop in stops:
+        stop()
+
+
+async def identities(world: RealClusterApi, key: Key) -> dict[str, str]:
+    """Uids of machines and nodes, by name."""
+    labels = f"cluster.x-k8s.io/cluster-name={key.name}"
+    machines = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=labels)).items
+    nodes = (await (await world.workload(key)).list(NODE)).items
+    return {f"{one.kind} {one.name}": one.metadata.uid for one in [*machines, *nodes]}
+
+
+def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
+    """Reason and message."""
+    return next(((one.reason, one.message) for one in cluster.status.conditions if one.type == type_), ("", ""))
+
+
+async def test_what_can_not_be_made_in_place_is_refused_by_name_and_nothing_is_replaced(
+    real: RealClusterApi, hedge: Key, upgraders: Upgraders
+) -> None:
+    before = await identities(real, hedge)
+    changed = control_plane(apiServerExtraArgs={"v": "4"})
+    await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration=changed)
+    cluster = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == STOPPED, hedge)
+    _, message = condition(cluster, "ControlPlaneReady")
+    assert message.startswith("bootstrap.clusterConfiguration.apiServer.extraArgs of Machine hedge-")
+    assert message.endswith("set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced")
+    assert condition(cluster, "Ready") == (STOPPED, message)
+    assert await identities(real, hedge) == before
+    assert upgraders.ran == []
+
+
+async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_where_they_stand(
+    real: RealClusterApi, hedge: Key, upgraders: Upgraders, seen: list[Object]
+) -> None:
+    before = await identities(real, hedge)
+    await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration={"apiServerExtraArgs": None})
+    told = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == UPGRADING, hedge)
+    assert "of KubeadmControlPlane hedge are upgraded in place: " in condition(told, "ControlPlaneReady")[1]
+    await real.until_ready(hedge)
+    assert await identities(real, hedge) == before
+    assert await real.versions(hedge) == [KUBERNETES["1.36"]] * 5
+
+    made = {one.name: one.decode(NodeUpgrade) for one in seen if one.kind == "NodeUpgrade"}
+    of_control_plane = [one for one in made.values() if one.spec.node_type == "ControlPlane"]
+    assert (len(made), len(of_control_plane)) == (5, 3)
+    assert sum(one.spec.first_node_to_be_upgraded for one in made.values()) == 1
+    order = list(dict.fromkeys(node for node, _ in upgraders.ran))
+    assert [("md-0" in node) for node in order] == [False] * 3 + [True] * 2, "the control plane comes first"
+    assert upgraders.at_once == 1
+    machines = [one for one in seen if one.kind == "Machine" and one.name in {name.split()[1] for name in before}]
+    protected = {one.name for one in machines if PROTECTED in one.metadata.annotations}
+    assert len(protected) == 5, "health checks leave a machine alone while its node is upgraded"
+    await real.until_all(NodeUpgrade.resource, hedge.name, lambda tree: "left over")
+    await real.until_all(Machine.resource, hedge.name, lambda tree: PROTECTED in str(tree["metadata"]))
+
+
+async def test_with_the_fallback_workers_are_replaced_where_a_change_can_not_be_made_in_place(
+    real: RealClusterApi, hedge: Key
+) -> None:
+    before = await identities(real, hedge)
+    await real.change(hedge, workerNodeGroupConfigurations=group(labels={"tier": "front"}))
+    cluster = await real.until(lambda one: condition(one, "WorkersReady")[0] == STOPPED, hedge)
+    assert "nodeRegistration.kubeletExtraArgs of MachineDeployment eksa-system/hedge-md-0" in str(
+        condition(cluster, "WorkersReady")
+    )
+    assert await identities(real, hedge) == before
+    falls_back = {"type": "InPlace", "fallback": "RollingUpdate"}
+    await real.change(hedge, workerNodeGroupConfigurations=group(falls_back, labels={"tier": "front"}))
+    await real.until_ready(hedge)
+    await real.until_machines_rest(hedge.name)
+    after = await identities(real, hedge)
+    assert {name for name in before if name not in after} == {name for name in before if "md-0" in name}
+    assert len(after) == len(before)

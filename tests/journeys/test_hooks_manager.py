@@ -1,0 +1,48 @@
+"""The manager's runtime hooks on a real management cluster: registered by itself, and answered to who trusts it."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
+from espalier.api.resource import Key
+from espalier.upgrades.hooks import wire
+from tests.support.audit import told
+from tests.support.control_plane import ControlPlane
+from tests.support.control_plane_fixture import control_plane
+from tests.support.management import SERVICE_ACCOUNT, production, until
+
+__all__ = ["control_plane"]
+
+pytestmark = pytest.mark.envtest
+
+FORBIDDEN = 403
+
+
+async def test_a_manager_registers_its_hooks_with_the_rights_that_it_was_given_and_answers(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    since = control_plane.audit_log.stat().st_size
+    async with production(control_plane, tmp_path, in_place=FrontEnd.HOOKS) as management:
+        extensions = management.caches.of(ExtensionConfig.resource)
+        key = Key("", RUNTIME_EXTENSION)
+        await until(extensions, key, lambda found: found is not None)
+        found = extensions.get(key)
+        assert found is not None
+        client = found.tree["spec"]["clientConfig"]
+        trust = ssl.create_default_context(cadata=base64.b64decode(client["caBundle"]).decode())
+        async with (
+            aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session,
+            session.post(client["url"] + wire.DISCOVERY_PATH, data=b"{}", ssl=trust) as response,
+        ):
+            assert (await response.json())["status"] == "Success"
+        await management.client.delete(ExtensionConfig.resource, RUNTIME_EXTENSION)
+        await until(extensions, key, lambda again: again is not None and again.metadata.uid != found.metadata.uid)
+    asked = told(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
+    assert [str(one) for one in asked if one.code == FORBIDDEN] == []

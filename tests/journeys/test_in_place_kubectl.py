@@ -1,0 +1,87 @@
+"""An upgrade in place as kubectl shows it, and whoever runs the controllers is killed in the middle of it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.journeys import kubectl_story as story
+from tests.support.control_plane_fixture import control_plane
+from tests.support.kubectl import Kubectl
+from tests.support.management import Laptop, Management, laptop, production
+
+__all__ = ["control_plane"]
+
+UPGRADES = "controlplaneupgrades,machinedeploymentupgrades,nodeupgrades"
+IN_PLACE = {"type": "InPlace"}
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.embedded),
+        pytest.param("envtest", marks=pytest.mark.envtest),
+    ]
+)
+def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[Management]:
+    """The way to a management cluster; entered in the test itself, for its tasks belong to the test."""
+    if request.param == "envtest":
+        return production(request.getfixturevalue("control_plane"), tmp_path)
+    return laptop(tmp_path)
+
+
+def manifest() -> str:
+    documents = list(yaml.safe_load_all(story.EXAMPLE.read_text()))
+    spec = documents[0]["spec"]
+    spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"] = IN_PLACE
+    spec["workerNodeGroupConfigurations"][0] |= {"count": 1, "upgradeRolloutStrategy": IN_PLACE}
+    return str(yaml.safe_dump_all(documents))
+
+
+async def machines(management: Management) -> dict[str, str]:
+    """Uid by name."""
+    found = (await management.kubectl.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+
+
+async def identities(workload: Kubectl) -> str:
+    """Uids of nodes."""
+    return await workload("get", "nodes", "-o", "jsonpath={.items[*].metadata.uid}")
+
+
+async def test_an_upgrade_in_place_goes_on_when_its_manager_was_killed(
+    starting: AbstractAsyncContextManager[Management],
+) -> None:
+    async with starting as management:
+        kubectl = management.kubectl
+        await kubectl("apply", "-f", "-", stdin=manifest())
+        await story.ready(management)
+        before = await machines(management)
+        [plane] = [name for name in before if "-md-" not in name]
+        workload = await story.workload_kubectl(management)
+        nodes = await identities(workload)
+
+        await story.begin_upgrade(management)
+        upgrade = f"nodeupgrades/{plane}-node-upgrader"
+        await kubectl("wait", "-n", "eksa-system", "--for=create", upgrade, "--timeout=60s")
+        await kubectl("wait", "-n", "eksa-system", "--for=condition=ContainerdUpgraded", upgrade, "--timeout=60s")
+        told = await kubectl("get", "cpu,nu", "-A")
+        assert plane in told
+        assert "Upgrading" in told
+        await management.crash()
+        await management.restart()
+        if isinstance(management, Laptop):  # the nodes died with it, and the step that was being done
+            pod = f"pods/{plane}-node-upgrader"
+            failed = "--for=jsonpath={.status.phase}=Failed"
+            restarted = await story.workload_kubectl(management)
+            await restarted("wait", "-n", "eksa-system", failed, pod, "--timeout=60s")
+            await restarted("delete", "-n", "eksa-system", pod)
+        await story.ready(management)
+
+        assert await story.nodes(management) == [story.VERSIONS["1.36"]] * 2
+        assert await machines(management) == before
+        assert await identities(await story.workload_kubectl(management)) == nodes
+        assert await kubectl("get", UPGRADES, "-A", "--no-headers") == ""
+        await story.delete(management)

@@ -1,0 +1,181 @@
+"""Clusters upgraded in place by the program that runs on real nodes: processes, real time, simulated Cluster API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP, NODE, POD
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
+from espalier.kube.wire import ADMIN, Request
+from espalier.local.build import Timing
+from espalier.runtime.clock import SystemClock
+from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, until_so
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.simulated_pods import processes
+
+pytestmark = pytest.mark.embedded
+
+ETCD = "v3.6.8"
+
+
+@asynccontextmanager
+async def garden(home: Path) -> AsyncIterator[ManagedLaptop]:
+    """A cluster of one control plane node and one worker, all of it to be upgraded in place."""
+    async with managed_laptop(SystemClock(), disks=home, timing=Timing(boot=0.05)) as world:
+        await world.apply(**spec(1, 1))
+        await world.until_ready()
+        yield world
+
+
+async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp_path: Path) -> None:
+    async with garden(tmp_path) as world:
+        before = await identities(world)
+        plane = (await machines(world, control_plane=True))[0].name
+        await world.change(kubernetesVersion="1.36")
+
+        pod = await until_pod(world, plane, lambda tree: "kubeadm-upgrader" in running(tree))
+        await kill(pod)
+        name = f"{plane}-node-upgrader"
+        failed = await until_so(
+            world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadmFailed"
+        )
+        assert "exit code 137" in ready(failed)["message"]
+        await reach(world).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
+        await world.until_ready()
+
+        assert await identities(world) == before
+        assert await world.versions() == [NEW] * 2
+        assert await marks(world) == []
+        for node in (await reach(world).client.list(NODE)).items:
+            assert not node.tree["spec"].get("unschedulable")
+            assert node.tree["status"]["nodeInfo"]["containerRuntimeVersion"] == "containerd://2.3.7"
+        images = await system_images(world)
+        assert images["etcd"].partition("-")[0] == ETCD
+        assert {images[name] for name in ("kube-apiserver", "kube-scheduler", "kube-proxy")} == {NEW}
+        assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
+
+
+async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_when_the_cause_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with garden(tmp_path) as world:
+        worker = (await machines(world, control_plane=False))[0].name
+        await world.change(kubernetesVersion="1.36")
+        await until_pod(world, worker, lambda tree: bool(running(tree)))
+        faults = next(tmp_path.glob(f"nodes/*/{worker}-*/var/lib/simulated-node")) / "faults.json"
+        faults.write_text(json.dumps({"kubeadm": "etcd cluster is not healthy"}))
+
+        pod = await until_pod(world, worker, lambda tree: exit_code(tree, "kubeadm-upgrader") == 1)
+        ended = time.monotonic()
+        cluster = await world.until(lambda one: "etcd cluster is not healthy" in told(one, "WorkersReady"))
+        assert time.monotonic() - ended < 2
+        assert "step kubeadm-upgrader failed" in told(cluster, "WorkersReady")
+        levels: dict[str, Resource] = {
+            "garden-md-0-md-upgrade": MachineDeploymentUpgrade.resource,
+            f"{worker}-node-upgrader": NodeUpgrade.resource,
+        }
+        for name, resource in levels.items():
+            found = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+            assert "etcd cluster is not healthy" in ready(found.tree)["message"]
+        assert "simulated fault" in await log(world, pod, "kubeadm-upgrader")
+
+        faults.unlink()
+        await reach(world).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
+        await world.until_ready()
+        assert await world.versions() == [NEW] * 2
+        assert await marks(world) == []
+
+
+async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: Path) -> None:
+    async with garden(tmp_path) as world:
+        worker = (await machines(world, control_plane=False))[0].name
+        images = (await world.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
+        data: Tree = {"data": {"v1.35.9-eks-1-35-9": images[NEW]}}
+        name = "in-place-upgrade"
+        await world.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=data, type=PatchType.MERGE)
+        spec_ = {"machine": {"name": worker}, "kubernetesVersion": "v1.35.9-eks-1-35-9", "nodeType": "Worker"}
+        body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": spec_}
+        await world.client.create(NodeUpgrade.resource, body)
+
+        failed = await until_so(
+            world, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "CopyingComponentsFailed"
+        )
+        assert f"the upgrader image carries Kubernetes {NEW}" in ready(failed)["message"]
+        assert "correct the image of v1.35.9-eks-1-35-9" in ready(failed)["message"]
+        assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
+
+
+def told(cluster: Cluster, type_: str) -> str:
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
+
+
+def states(pod: Tree) -> dict[str, Tree]:
+    """State by container of a pod."""
+    status = pod.get("status") or {}
+    found = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    return {one["name"]: one["state"] for one in found}
+
+
+def running(pod: Tree) -> list[str]:
+    """The containers that run now."""
+    return [name for name, state in states(pod).items() if "running" in state]
+
+
+def exit_code(pod: Tree, container: str) -> int | None:
+    """How a container has ended, None as long as it has not."""
+    code: int | None = states(pod).get(container, {}).get("terminated", {}).get("exitCode")
+    return code
+
+
+async def until_pod(world: ManagedLaptop, node: str, is_so: Callable[[Tree], bool]) -> Object:
+    """The upgrader pod of a node, once it is as described."""
+    workload = reach(world)
+    changed = asyncio.Event()
+    world.workloads.subscribe(lambda _cluster, _object: changed.set())
+    async with asyncio.timeout(20):
+        while True:
+            changed.clear()
+            found = workload.object(POD, Key(SYSTEM_NAMESPACE, f"{node}-node-upgrader"))
+            if found is not None and is_so(found.tree):
+                return found
+            await changed.wait()
+
+
+async def kill(pod: Object) -> None:
+    """Kill what runs of a pod, as soon as something does."""
+    found: list[int] = []
+    while not found:
+        await asyncio.sleep(0.01)
+        found = processes(pod.metadata.uid)
+    for process in found:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+async def system_images(world: ManagedLaptop) -> dict[str, str]:
+    """Tags of the images of the system's containers."""
+    pods = (await reach(world).client.list(POD, "kube-system")).items
+    containers = [pod.tree["spec"]["containers"][0] for pod in pods]
+    return {one["name"]: one["image"].rpartition(":")[2] for one in containers}
+
+
+async def log(world: ManagedLaptop, pod: Object, container: str) -> str:
+    """What `kubectl logs` shows."""
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
+    answer = await reach(world).server.serve(Request("GET", path, {"container": container}), ADMIN)
+    return answer.body.decode()

@@ -1,0 +1,210 @@
+"""Every step of versions that the releases have is made in place; and what is no such step is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import espalier.releases
+from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.meta import Condition
+from espalier.kube.errors import ApiError
+from espalier.releases import Releases
+from espalier.releases.adding import add
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.in_place import EPOCH, IN_PLACE, identities, marks, spec
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+RELEASES = Releases.load()
+NEWEST = RELEASES.newest()
+OWN = "v0.26.1"
+DATA = Path(espalier.releases.__file__).parent / "data"
+
+
+def channels(eksa_version: str) -> list[str]:
+    """Minors of Kubernetes that a release has, oldest first."""
+    return sorted(bundle.kube_version for bundle in RELEASES.release(eksa_version).bundles.spec.versions_bundles)
+
+
+def version(eksa_version: str, channel: str) -> str:
+    """What machines of a release have: v1.35.4-eks-1-35-1."""
+    bundles = RELEASES.release(eksa_version).bundles.spec.versions_bundles
+    return next(RELEASES.distro(bundle).version for bundle in bundles if bundle.kube_version == channel)
+
+
+MINORS = [
+    (release, before, after)
+    for release in RELEASES.versions
+    for before, after in zip(channels(release), channels(release)[1:], strict=False)
+]
+
+
+def journey(
+    story: Callable[[ManagedLaptop, Upgraders], Awaitable[None]], releases: Releases = RELEASES, **asked: object
+) -> None:
+    """A cluster of one control plane node and one worker, asked for with these fields."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, releases=releases) as world:
+            await world.apply(**(spec(1, 1) | asked))
+            await world.until_ready()
+            await story(world, Upgraders(world.workloads))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(("release", "before", "after"), MINORS)
+def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        assert await world.versions() == [version(release, before)] * 2
+        found = await identities(world)
+        await world.change(kubernetesVersion=after)
+        await world.until_ready()
+        assert await world.versions() == [version(release, after)] * 2
+        assert await identities(world) == found
+        assert await marks(world) == []
+
+    journey(story, eksaVersion=release, kubernetesVersion=before)
+
+
+@pytest.mark.parametrize("channel", channels(NEWEST.version))
+def test_each_patch_becomes_the_next_in_place(channel: str, tmp_path: Path) -> None:
+    releases, wanted = with_next_patch(channel, tmp_path)
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        present = version(NEWEST.version, channel)
+        found = await identities(world)
+        await world.change(eksaVersion=OWN)
+        await world.until_ready()
+        assert await world.versions() == [wanted] * 2
+        assert await identities(world) == found
+        assert await marks(world) == []
+        images = (await world.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
+        assert {present, wanted} <= images.keys()
+
+    journey(story, releases, eksaVersion=NEWEST.version, kubernetesVersion=channel)
+
+
+def with_next_patch(channel: str, folder: Path) -> tuple[Releases, str]:
+    """Releases with one more, whose EKS Distro of a minor is one number further; and the version machines get by it."""
+    data = Path(shutil.copytree(DATA, folder / "data"))
+    dashed = channel.replace(".", "-")
+    present = version(NEWEST.version, channel)
+    numbers = present.partition("-")[0]
+    following = f"{numbers.rpartition('.')[0]}.{int(numbers.rpartition('.')[2]) + 1}"
+    renewals = {
+        numbers: following,
+        f"eks-{dashed}-1": f"eks-{dashed}-2",
+        f"{dashed}-eks-1": f"{dashed}-eks-2",
+        f"v{dashed}-1-eks-a": f"v{dashed}-2-eks-a",
+        "name: bundles-1": "name: bundles-4",
+    }
+
+    def renewed(text: str) -> str:
+        for old, new in renewals.items():
+            text = text.replace(old, new)
+        return text
+
+    distro = data / "eks-distro" / f"kubernetes-{dashed}-eks-1.yaml"
+    distro.with_name(renewed(distro.name)).write_text(
+        renewed(distro.read_text()).replace("  number: 1\n", "  number: 2\n")
+    )
+    (data / "bundles-4.yaml").write_text(renewed((data / "bundles-1.yaml").read_text()))
+    add(data, OWN, date=EPOCH, commit="c0ffee", bundles="bundles-4.yaml")
+    return Releases.load(data), f"{following}-eks-{dashed}-2"
+
+
+def test_a_release_that_changes_no_machine_touches_no_node() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        found = await identities(world)
+        await world.change(eksaVersion="v0.25.1")
+        await world.until_ready()
+        assert upgraders.ran == []
+        assert await identities(world) == found
+        assert await world.versions() == [version("v0.25.1", "1.35")] * 2
+
+    journey(story, eksaVersion="v0.25.0")
+
+
+def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> None:
+    releases, _ = with_next_patch("1.34", tmp_path)
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        found = await identities(world)
+        await world.change(eksaVersion=OWN, kubernetesVersion="1.36")
+        await world.until_ready()
+        assert await world.versions() == [version(NEWEST.version, "1.36")] * 2
+        assert await identities(world) == found
+        assert await marks(world) == []
+
+    journey(story, releases, eksaVersion=NEWEST.version)
+
+
+def test_a_release_that_changes_more_than_kubeadm_brings_is_refused_and_named() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36")
+        cluster = await world.until(lambda one: told(one, "ControlPlaneReady").reason == "InPlaceUpgradeRefused")
+        assert "bootstrap.clusterConfiguration.apiServer.extraArgs" in told(cluster, "ControlPlaneReady").message
+        assert upgraders.ran == []
+        assert await world.versions() == [version("v0.25.1", "1.35")] * 2
+
+    journey(story, eksaVersion="v0.25.1")
+
+
+def told(cluster: Cluster, type_: str) -> Condition:
+    return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
+
+
+@pytest.mark.parametrize(
+    ("at_first", "then", "said"),
+    [
+        ("1.34", "1.36", "go to 1.35 first"),
+        ("1.36", "1.35", "can't be downgraded"),
+    ],
+)
+def test_other_steps_are_refused_before_anything_is_touched(at_first: str, then: str, said: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        with pytest.raises(ApiError, match=said) as refused:
+            await world.change(kubernetesVersion=then)
+        assert "spec.kubernetesVersion" in str(refused.value)
+        assert upgraders.ran == []
+        assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+
+    journey(story, kubernetesVersion=at_first)
+
+
+def test_etcd_on_machines_of_its_own_is_refused() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        with pytest.raises(ApiError) as refused:
+            await world.apply(**spec(1, 1), name="orchard", externalEtcdConfiguration={"count": 3})
+        assert "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type" in str(refused.value)
+        assert "etcd on machines of its own is not upgraded in place" in str(refused.value)
+
+    journey(story)
+
+
+def test_groups_may_be_upgraded_in_other_ways_than_the_control_plane() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        after = await identities(world)
+        kept = {name for name in before if after.get(name) == before[name]}
+        assert kept == {name for name in before if "md-rolled" not in name}
+        assert {node.rpartition("-")[0].rpartition("-")[0] for node, _ in upgraders.ran} >= {"garden-md-0"}
+        assert await marks(world) == []
+
+    groups = [
+        {"name": "md-0", "count": 1, "upgradeRolloutStrategy": IN_PLACE},
+        {"name": "md-rolled", "count": 1},
+    ]
+    journey(story, workerNodeGroupConfigurations=groups)

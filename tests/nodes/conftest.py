@@ -1,0 +1,22 @@
+"""A folder for a world of real nodes, and what was on the machine before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.footprint import Footprint, footprint
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def clean(home: Path) -> Footprint:
+    """The machine before the world; a world that is gone leaves it so."""
+    return footprint(home)

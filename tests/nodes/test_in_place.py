@@ -1,0 +1,188 @@
+"""A real cluster without spare hardware is upgraded where it stands, by stock Cluster API and our annotations."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.nodes import workload as use
+from tests.nodes.manifests import CLUSTER, manifest
+from tests.support.kubectl import Kubectl, columns
+from tests.support.real_world import READY_SECONDS, RealLaptop, Tree, real_laptop, why_not
+
+WHY_NOT = why_not("1.35.4", "1.36.3")
+
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
+
+OLD, NEW = "v1.35.4", "v1.36.3"
+KUBELET_ACCESS = "/etc/kubernetes/kubelet.conf"
+OURS = "/etc/sysctl.d/99-ours.conf"
+UNTOUCHED = ("web", "kindnet")
+"""Beginnings of the names of pods that an upgrade does not concern."""
+STEPS = (
+    "CopyingComponents",
+    "UpgradingContainerd",
+    "UpgradingCNIPlugins",
+    "UpgradingKubeadm",
+    "UpgradingKubeadmFailed",
+    "DrainingNode",
+    "UpgradingKubelet",
+    "UncordoningNode",
+    "CleaningUp",
+    "Upgraded",
+)
+"""What `kubectl get nu` may show in its column STEP, in order."""
+
+
+async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_path: Path) -> None:
+    async with real_laptop(tmp_path) as laptop:
+        await laptop.management("apply", "-f", "-", stdin=manifest(1, in_place=True))
+        await laptop.ready("garden")
+        workload = await laptop.workload("garden")
+        await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
+        await use.carries_pods(workload)
+        await workload("create", "deployment", "web", f"--image={use.PROBE}", "--replicas=2", "--", "/probe", "serve")
+        await workload("rollout", "status", "deployment/web", "--timeout=120s")
+        plane, worker = sorted([node["name"] for node in await laptop.nodes()], key=lambda name: "-md-" in name)
+        for name in (plane, worker):
+            await inside(laptop, name, "sh", "-c", f"echo vm.swappiness=1 > {OURS}")
+        before = await seen(laptop, workload)
+
+        await inside(laptop, worker, "mv", KUBELET_ACCESS, f"{KUBELET_ACCESS}.away")  # kubeadm can't do without
+
+        async with followed(laptop.management) as story:
+            await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            await fails_at_kubeadm(laptop.management, workload, worker)
+            await inside(laptop, worker, "mv", f"{KUBELET_ACCESS}.away", KUBELET_ACCESS)
+            await workload("delete", "pod", "-n", "eksa-system", f"{worker}-node-upgrader")
+            await laptop.ready("garden")
+
+        assert await seen(laptop, workload) == before
+        await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
+        await use.carries_pods(workload)
+        for name in (plane, worker):
+            assert await inside(laptop, name, "/usr/local/bin/kubeadm", "version", "--output=short") == f"{NEW}\n"
+            assert NEW in await inside(laptop, name, "/usr/local/bin/kubectl", "version", "--client")
+            assert "2.3.7" in await inside(laptop, name, "/usr/local/bin/containerd", "--version")
+            assert await inside(laptop, name, "cat", OURS) == "vm.swappiness=1\n"
+            assert "espalier-upgrade" not in await inside(laptop, name, "ls", "/var/lib", "/run")
+        assert await tags(workload) == {
+            "kube-apiserver": {f"{NEW}-eks-1-36-1"},
+            "kube-controller-manager": {f"{NEW}-eks-1-36-1"},
+            "kube-scheduler": {f"{NEW}-eks-1-36-1"},
+            "kube-proxy": {f"{NEW}-eks-1-36-1"},
+            "etcd": {"v3.6.8-eks-1-36-1"},
+            "coredns": {"v1.14.2-eks-1-36-1"},
+        }
+        for name in (plane, worker):
+            told = story.steps(name)
+            assert told == [step for step in STEPS if step in told]
+            assert ("UpgradingKubeadmFailed" in told) == (name == worker)
+            assert {"UpgradingKubeadm", "UpgradingKubelet", "Upgraded"} <= set(told)
+        order = [name for name, _ in story.told]
+        assert order == sorted(order, key=[plane, worker].index), "the worker begins when the control plane is done"
+        assert await laptop.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
+
+
+async def fails_at_kubeadm(management: Kubectl, workload: Kubectl, node: str) -> None:
+    """The node's upgrade stops at kubeadm, and whoever looks at any level is told so at once."""
+    upgrade, group = f"nodeupgrades/{node}-node-upgrader", "machinedeploymentupgrades/garden-md-0-md-upgrade"
+    await management("wait", "-n", "eksa-system", "--for=create", upgrade, f"--timeout={READY_SECONDS}s")
+    pod = f"pods/{node}-node-upgrader"
+    await workload("wait", "-n", "eksa-system", "--for=create", pod, "--timeout=60s")
+
+    async def told(kubectl: Kubectl, what: str, path: str, value: str, *namespace: str) -> float:
+        await kubectl("wait", what, *namespace, f"--for=jsonpath={path}={value}", f"--timeout={READY_SECONDS}s")
+        return time.monotonic()
+
+    system = ("-n", "eksa-system")
+    reason, failed = '{.status.conditions[?(@.type=="Ready")].reason}', "UpgradingKubeadmFailed"
+    ended, *moments = await asyncio.gather(
+        told(workload, pod, "{.status.phase}", "Failed", *system),
+        told(management, upgrade, reason, failed, *system),
+        told(management, group, reason, failed, *system),
+    )
+    assert max(moments) - ended < 2
+    path = '{.status.conditions[?(@.type=="WorkersReady")].message}'
+    message = await management("get", CLUSTER, "-o", f"jsonpath={path}")
+    assert f"step kubeadm-upgrader failed on node {node}" in message
+    assert KUBELET_ACCESS in message
+    assert KUBELET_ACCESS in await workload("logs", *system, pod, "-c", "kubeadm-upgrader")
+
+
+async def inside(laptop: RealLaptop, node: str, *command: str) -> str:
+    """What a command on a node says."""
+    code, out, complaint = await laptop.espalier("nodes", "shell", node, "--", *command)
+    assert code == 0, complaint
+    return out
+
+
+async def seen(laptop: RealLaptop, workload: Kubectl) -> Tree:
+    """All that an upgrade in place leaves as it is."""
+    machines = (await laptop.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
+    nodes = (await workload.tree("nodes"))["items"]
+    pods = (await workload.tree("pods", "-A"))["items"]
+    return {
+        "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
+        "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
+        "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
+        "first processes": {one["name"]: one["pid"] for one in await laptop.nodes()},
+        "containers": {
+            one["metadata"]["name"]: one["status"]["containerStatuses"][0]["containerID"]
+            for one in pods
+            if one["metadata"]["name"].startswith(UNTOUCHED)
+        },
+    }
+
+
+async def tags(workload: Kubectl) -> dict[str, set[str]]:
+    """Tags of the images that the system's containers run, by container."""
+    found: dict[str, set[str]] = {}
+    for pod in (await workload.tree("pods", "-n", "kube-system"))["items"]:
+        for container in pod["spec"]["containers"]:
+            if not pod["metadata"]["name"].startswith(UNTOUCHED):
+                found.setdefault(container["name"], set()).add(container["image"].rpartition(":")[2])
+    return found
+
+
+@dataclass
+class Story:
+    """What `kubectl get nu --watch` has shown: machine and step, each once."""
+
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def hear(self, line: str) -> None:
+        """One line of the table."""
+        cells = columns(line)[0]
+        step = next((cell for cell in cells if cell in STEPS), None)
+        if step is not None and (cells[2], step) not in self.told:
+            self.told.append((cells[2], step))
+
+    def steps(self, machine: str) -> list[str]:
+        """The steps of a machine, in the order in which they were shown."""
+        return [step for name, step in self.told if name == machine]
+
+
+@asynccontextmanager
+async def followed(management: Kubectl) -> AsyncIterator[Story]:
+    """Somebody who watches NodeUpgrades while the block runs."""
+    story = Story()
+    async with management.running("get", "nu", "-A", "--watch", "--no-headers") as process:
+
+        async def listen() -> None:
+            assert process.stdout is not None
+            while line := await process.stdout.readline():
+                story.hear(line.decode())
+
+        listening = asyncio.create_task(listen())
+        try:
+            yield story
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])

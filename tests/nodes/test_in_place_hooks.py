@@ -1,0 +1,124 @@
+"""Three control plane nodes and two workers are upgraded where they stand, and Cluster API asks our hooks for each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import pytest
+import yaml
+
+from espalier.api.core import DEPLOYMENT
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.retry import NO_RETRY
+from espalier.kube.wire import Request
+from tests.nodes import workload as use
+from tests.nodes.manifests import CLUSTER, manifest
+from tests.support.kubectl import Kubectl
+from tests.support.real_world import READY_SECONDS, RealLaptop, Tree, real_laptop, why_not
+
+WHY_NOT = why_not("1.35.4", "1.36.3", watchers=256)
+
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
+
+OLD, NEW = "v1.35.4", "v1.36.3"
+FAILOVER = 10.0
+"""Seconds within which the load balancer of the control plane goes on to another API server."""
+
+
+async def test_three_control_plane_nodes_and_two_workers_are_upgraded_where_they_stand(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async with real_laptop(tmp_path_factory.mktemp("hooks"), "--in-place", "hooks") as laptop:
+        await laptop.management("apply", "-f", "-", stdin=in_place(manifest(2, 3)))
+        await laptop.ready("garden")
+        workload = await laptop.workload("garden")
+        await use.has_nodes(workload, control_planes=3, workers=2, version=OLD)
+        await use.carries_pods(workload)
+        await use.answers_by_name_across_nodes(workload)
+        before = await identities(laptop, workload)
+        async with watched(workload) as seen:
+            await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            has_it = "--for=jsonpath={.status.version}=v1.36.3-eks-1-36-1"
+            control_plane = ("kubeadmcontrolplane/garden", "-n", "eksa-system")
+            await laptop.management("wait", has_it, *control_plane, f"--timeout={READY_SECONDS}s")
+            await laptop.ready("garden")
+        assert await identities(laptop, workload) == before
+        await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
+        await use.carries_pods(workload)
+        assert await use.etcd_members(workload) == 3
+        assert await laptop.management("get", "nu", "-A", "--no-headers") == ""
+        print(f"the API was away for {seen.gap:.1f} s at most, pods available: {seen.fewest} at least")
+        assert seen.gap < FAILOVER
+        assert seen.fewest >= 1, "the budget of the pods holds"
+
+
+def in_place(manifests: str) -> str:
+    """The same, with machines upgraded in place."""
+    documents = list(yaml.safe_load_all(manifests))
+    spec = documents[0]["spec"]
+    for group in (spec["controlPlaneConfiguration"], *spec["workerNodeGroupConfigurations"]):
+        group["upgradeRolloutStrategy"] = {"type": "InPlace"}
+    text: str = yaml.safe_dump_all(documents)
+    return text
+
+
+async def identities(laptop: RealLaptop, workload: Kubectl) -> Tree:
+    """Which machines and nodes there are, since when they run, and their first processes."""
+    machines = (await laptop.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
+    nodes = (await workload.tree("nodes"))["items"]
+    return {
+        "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
+        "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
+        "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
+        "first processes": {one["name"]: one["pid"] for one in await laptop.nodes()},
+    }
+
+
+@dataclass
+class Seen:
+    """What somebody noticed who asked five times a second."""
+
+    gap: float = 0.0
+    """Seconds without an answer of the API, at most."""
+    fewest: int = 99
+    """Pods of the Deployment that were available, at least."""
+    answered: float = field(default_factory=time.monotonic)
+
+    async def look(self, client: Client) -> None:
+        """Ask once."""
+        with suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(2):
+                answer = await client.raw(Request("GET", "/readyz"))
+                if answer.status == HTTPStatus.OK:
+                    self.gap = max(self.gap, time.monotonic() - self.answered)
+                    self.answered = time.monotonic()
+                found = await client.get(DEPLOYMENT, "web", "default")
+                self.fewest = min(self.fewest, found.tree["status"].get("availableReplicas", 0))
+
+
+@asynccontextmanager
+async def watched(workload: Kubectl) -> AsyncIterator[Seen]:
+    """Somebody who asks the API server of a workload cluster at its endpoint, while the block runs."""
+    seen = Seen()
+    client = Client(HttpTransport(Kubeconfig.load([workload.kubeconfig]).context()), retry=NO_RETRY)
+
+    async def look() -> None:
+        while True:
+            await seen.look(client)
+            await asyncio.sleep(0.2)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+        await client.close()

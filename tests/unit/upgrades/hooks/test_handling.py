@@ -1,0 +1,372 @@
+"""The hooks over TLS, asked as Cluster API asks: a POST without a content type, with its patience in the query."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from espalier.api import capi, eksa
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import NAMESPACE, NODE, SECRET
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.clusters import plan
+from espalier.clusters.scope import Machinery
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority
+from espalier.local.management import install_definitions
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.hooks import wire
+from espalier.upgrades.hooks.asking import Questions
+from espalier.upgrades.hooks.handling import Hooks
+from espalier.upgrades.hooks.machines import LATER, SOON, Updates
+from espalier.upgrades.writing import Writer
+from tests.unit.clusters.seen import example, scope
+from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
+
+pytestmark = pytest.mark.embedded
+
+OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+NODE_UPGRADE = "garden-abcde-node-upgrader"
+
+
+@dataclass
+class World:
+    """A management cluster and a workload cluster, each an API server and nothing else, and the hooks between them."""
+
+    client: Client
+    workload: Client
+    webhooks: Webhooks
+    trust: ssl.SSLContext
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        url = f"https://127.0.0.1:{self.webhooks.port}{path}?timeout=10s"
+        async with (
+            aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session,
+            session.post(url, data=body, ssl=self.trust) as response,
+        ):
+            return response.status, await response.read()
+
+    async def ask(self, hook: str, **request: Any) -> dict[str, Any]:
+        body = {"apiVersion": wire.API_VERSION, "kind": f"{hook}Request", "settings": {}, **request}
+        status, answer = await self.post(wire.path_of(hook), msgspec.json.encode(body))
+        assert status == 200, answer
+        found: dict[str, Any] = msgspec.json.decode(answer)
+        assert (found["apiVersion"], found["kind"]) == (wire.API_VERSION, f"{hook}Response")
+        return found
+
+    async def owner(self, type_: type[KubeObject], fallback: str | None) -> Object:
+        """The control plane or group of workers of the example cluster, marked for the hooks or not."""
+        design = scope(*example(kubernetesVersion="1.35")).design
+        assert design is not None
+        made = [*plan.control_plane(design, Machinery()), *plan.worker_groups(design, Machinery())]
+        (wanted,) = (one for one in made if isinstance(one, type_))
+        wanted.metadata.annotations = {IN_PLACE_HOOKS: fallback} if fallback else {}
+        return await self.client.apply(type_.resource, wanted)
+
+    async def refusal(self, type_: type[KubeObject], name: str) -> str:
+        found = await self.client.get(type_.resource, name, SYSTEM_NAMESPACE)
+        return found.metadata.annotations.get(IN_PLACE_REFUSED, "")
+
+    async def node_upgrade(self) -> NodeUpgrade:
+        return (await self.client.get(NodeUpgrade.resource, NODE_UPGRADE, SYSTEM_NAMESPACE)).decode(NodeUpgrade)
+
+    async def report(self, reason: str, message: str, *, completed: bool = False) -> None:
+        """What the controller of NodeUpgrades would say."""
+        ready = {"type": "Ready", "status": "True" if completed else "False", "reason": reason, "message": message}
+        ready |= {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+        patch = {"status": {"conditions": [ready], "completed": completed}}
+        await self.client.patch(
+            NodeUpgrade.resource,
+            NODE_UPGRADE,
+            SYSTEM_NAMESPACE,
+            patch=patch,
+            type=PatchType.MERGE,
+            subresource="status",
+        )
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    clock, now = SystemClock(), SystemClock().now()
+    servers = [Server(MemoryStore(), now=clock.now, random=random.Random(number)) for number in range(2)]
+    for server in servers:
+        await server.start()
+    client, workload = (Client(InProcessTransport(server)) for server in servers)
+    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
+    await client.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+    caches = Caches(client, entropy=random.Random(1))
+    node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+    remotes = RemoteClients(lambda kubeconfig: workload)
+    questions = Questions(client, remotes)
+    updates = Updates(questions, Writer(client, {NodeUpgrade.resource: node_upgrades}), node_upgrades)
+    webhooks = Webhooks(host="127.0.0.1", port=0)
+    for path, endpoint in Hooks(questions, updates).endpoints.items():
+        webhooks.serve(path, endpoint)
+    authority = Authority.create("hooks", now=now)
+    webhooks.use(authority.issue_server("hooks", names=["127.0.0.1"], now=now))
+    await webhooks.start()
+    running = asyncio.create_task(caches.run())
+    await caches.wait_synced()
+    try:
+        yield World(client, workload, webhooks, ssl.create_default_context(cadata=authority.certificate.decode()))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await webhooks.stop()
+        for server in servers:
+            await server.close()
+
+
+def versions(make: Any, *names: str) -> dict[str, Tree]:
+    """A request from 1.35 to 1.36."""
+    found = zip((*names, "x", "x"), ("1.35", "1.36"), strict=False)
+    objects = [make(*((name,) if names else ()), kubernetesVersion=version) for name, version in found]
+    return {"current": objects[0], "desired": objects[1]}
+
+
+async def test_discovery_tells_three_hooks_that_stop_cluster_api_when_they_fail() -> None:
+    async with world() as here:
+        status, body = await here.post(wire.DISCOVERY_PATH, b'{"kind":"DiscoveryRequest"}')
+        found = msgspec.json.decode(body)
+        assert (status, found["kind"], found["status"]) == (200, "DiscoveryResponse", "Success")
+        assert [one["requestHook"]["hook"] for one in found["handlers"]] == [
+            "CanUpdateMachine",
+            "CanUpdateMachineSet",
+            "UpdateMachine",
+        ]
+        assert {one["failurePolicy"] for one in found["handlers"]} == {"Fail"}
+        for one in found["handlers"]:
+            path = f"/{wire.API_VERSION}/{one['requestHook']['hook'].lower()}/{one['name']}"
+            assert (await here.post(path, b"not JSON"))[0] == 400
+
+
+async def test_another_version_is_accepted_whole() -> None:
+    async with world() as here:
+        await here.owner(KubeadmControlPlane, "Fail")
+        await here.owner(MachineDeployment, "Fail")
+        asked = versions(machine_objects)
+        answer = await here.ask(wire.CAN_UPDATE_MACHINE, **asked)
+        assert answer["status"] == "Success"
+        assert compared(patched(asked["current"], answer)) == compared(asked["desired"])
+        asked = versions(set_objects, "old", "new")
+        answer = await here.ask(wire.CAN_UPDATE_MACHINE_SET, **asked)
+        assert compared(patched(asked["current"], answer)) == compared(asked["desired"])
+
+
+async def test_what_can_not_be_made_fails_the_call_and_the_sentence_stands_at_its_owner_until_it_is_accepted() -> None:
+    async with world() as here:
+        await here.owner(KubeadmControlPlane, "Fail")
+        changed = {"count": 1, "apiServerExtraArgs": {"v": "4"}}
+        current = machine_objects(kubernetesVersion="1.35")
+        desired = machine_objects(kubernetesVersion="1.36", controlPlaneConfiguration=changed)
+        answer = await here.ask(wire.CAN_UPDATE_MACHINE, current=current, desired=desired)
+        field = "bootstrap.clusterConfiguration.apiServer.extraArgs"
+        assert answer["status"] == "Failure"
+        assert answer["message"].startswith(f"{field} of Machine garden-abcde can't be changed in place")
+        assert await here.refusal(KubeadmControlPlane, "garden") == f"1: {answer['message']}"
+        await here.ask(wire.CAN_UPDATE_MACHINE, **versions(machine_objects))
+        assert await here.refusal(KubeadmControlPlane, "garden") == ""
+
+
+async def test_with_the_fallback_the_answer_is_partial_and_the_sentence_stands_there_as_well() -> None:
+    async with world() as here:
+        await here.owner(MachineDeployment, "RollingUpdate")
+        current = set_objects("old", kubernetesVersion="1.35")
+        group = [{"name": "md-0", "count": 2, "labels": {"tier": "front"}}]
+        desired = set_objects("new", kubernetesVersion="1.36", workerNodeGroupConfigurations=group)
+        answer = await here.ask(wire.CAN_UPDATE_MACHINE_SET, current=current, desired=desired)
+        assert answer["status"] == "Success"
+        assert "machineSetPatch" in answer
+        assert compared(patched(current, answer)) != compared(desired)
+        assert "kubeletExtraArgs of MachineDeployment" in await here.refusal(MachineDeployment, "garden-md-0")
+
+
+@pytest.mark.parametrize("namespace", [SYSTEM_NAMESPACE, "elsewhere"])
+async def test_machines_that_nobody_asked_to_upgrade_in_place_are_left_to_cluster_api(namespace: str) -> None:
+    async with world() as here:
+        await here.owner(KubeadmControlPlane, None if namespace == SYSTEM_NAMESPACE else "Fail")
+        asked = versions(machine_objects)
+        for objects in asked.values():
+            objects["machine"]["metadata"]["namespace"] = namespace
+        answer = await here.ask(wire.CAN_UPDATE_MACHINE, **asked)
+        assert answer == {"apiVersion": wire.API_VERSION, "kind": "CanUpdateMachineResponse", "status": "Success"}
+
+
+async def test_who_does_not_know_the_owner_replaces_nothing() -> None:
+    async with world() as here:
+        answer = await here.ask(wire.CAN_UPDATE_MACHINE_SET, **versions(set_objects, "old", "new"))
+        assert (answer["status"], answer["message"]) == (
+            "Failure",
+            "cluster garden has no MachineDeployment garden-md-0",
+        )
+
+
+async def machine(here: World, *, node_versions: Mapping[str, str] | None = None, worker: bool = False) -> Tree:
+    """A Machine that is to be updated, as Cluster API has written it, and what is asked about it."""
+    desired = machine_objects(kubernetesVersion="1.36")
+    labels = desired["machine"]["metadata"]["labels"]
+    if worker:
+        del labels["cluster.x-k8s.io/control-plane"]
+        labels["cluster.x-k8s.io/deployment-name"] = "garden-md-0"
+    desired["machine"]["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: ""}
+    await here.client.create(Machine.resource, desired["machine"])
+    await here.client.create(KubeadmConfig.resource, desired["bootstrapConfig"])
+    for name, version in (node_versions or {"garden-abcde": OLD}).items():
+        node = {"metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": ""}}}
+        await here.workload.create(NODE, node)
+        status = {"status": {"nodeInfo": {"kubeletVersion": version}}}
+        await here.workload.patch(NODE, name, patch=status, type=PatchType.MERGE, subresource="status")
+    secret = {"metadata": {"name": "garden-kubeconfig", "namespace": SYSTEM_NAMESPACE}, "stringData": {"value": "k"}}
+    await here.client.apply(SECRET, secret)
+    return desired
+
+
+async def wish(here: World, desired: Tree, version: str | None) -> None:
+    """Cluster API writes another version, and asks for it."""
+    patch = {"spec": {"version": version}}
+    await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    desired["machine"]["spec"]["version"] = version or ""
+
+
+async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_it_is_complete() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", SOON)
+        made = await here.node_upgrade()
+        assert (made.spec.kubernetes_version, made.spec.node_type) == (NEW, "ControlPlane")
+        assert (
+            made.spec.etcd_version
+            == desired["bootstrapConfig"]["spec"]["clusterConfiguration"]["etcd"]["local"]["imageTag"]
+        )
+        assert [(one.kind, one.name, one.controller) for one in made.metadata.owner_references] == [
+            ("Machine", "garden-abcde", True)
+        ]
+        for reason, again in (("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
+            await here.report(reason, f"it is {reason}")
+            answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+            assert (answer["message"], answer["retryAfterSeconds"]) == (f"it is {reason}", again)
+        await here.report("UpgradingKubeadmFailed", "step kubeadm-upgrader failed")
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", LATER), "people can repair it"
+        await here.report("Upgraded", "node has it", completed=True)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["message"], answer["retryAfterSeconds"]) == ("Success", "node has it", 0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_first"),
+    [
+        ({"a": OLD, "b": OLD}, True),
+        ({"a": OLD, "b": NEW}, False),
+        ({"a": OLD, "b": "v1.36.4-eks-1-36-2"}, False),
+        ({"a": "v1.34.4-eks-1-34-1"}, True),
+    ],
+)
+async def test_the_first_of_a_control_plane_is_known_by_the_versions_of_its_nodes(
+    nodes: dict[str, str], is_first: bool
+) -> None:
+    async with world() as here:
+        await here.ask(wire.UPDATE_MACHINE, desired=await machine(here, node_versions=nodes))
+        assert (await here.node_upgrade()).spec.first_node_to_be_upgraded is is_first
+
+
+async def test_of_workers_none_is_the_first_and_nothing_is_asked_of_their_cluster() -> None:
+    async with world() as here:
+        desired = await machine(here, worker=True)
+        await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        made = await here.node_upgrade()
+        assert (made.spec.node_type, made.spec.first_node_to_be_upgraded, made.spec.etcd_version) == (
+            "Worker",
+            False,
+            None,
+        )
+        assert made.metadata.labels["cluster.x-k8s.io/deployment-name"] == "garden-md-0"
+
+
+async def test_while_the_cluster_can_not_be_reached_no_node_upgrade_is_made_and_the_answer_says_why() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", LATER)
+        assert "waiting for Secret eksa-system/garden-kubeconfig" in answer["message"]
+        with pytest.raises(NotFound):
+            await here.node_upgrade()
+
+
+async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_else_is_named() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        await wish(here, desired, "v1.36.4")
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert "waiting for an earlier NodeUpgrade" in answer["message"]
+        with pytest.raises(NotFound):
+            await here.node_upgrade()
+        spec = {"machine": {"name": "garden-abcde"}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"}
+        theirs = {"metadata": {"name": NODE_UPGRADE, "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+        await here.client.create(NodeUpgrade.resource, theirs)
+        await asyncio.sleep(0.05)  # its event
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert "is there and brings the node to v1.36.3: delete it" in answer["message"]
+
+
+async def test_what_can_never_go_on_fails() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        await here.report("VersionRefused", "kubeadm does not downgrade")
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["message"]) == ("Failure", "kubeadm does not downgrade")
+        await wish(here, desired, None)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["message"]) == (
+            "Failure",
+            "Machine garden-abcde asks for no Kubernetes version",
+        )
+
+
+async def test_who_can_call_hooks_but_not_change_machines_has_nothing_done() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        patch = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}}
+        await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert answer["status"] == "Failure"
+        assert "Machine garden-abcde is not being updated" in answer["message"]
+        with pytest.raises(NotFound):
+            await here.node_upgrade()
+
+
+async def test_another_version_than_the_stored_one_is_not_believed() -> None:
+    async with world() as here:
+        desired = await machine(here)
+        desired["machine"]["spec"]["version"] = "v1.36.9"
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (await here.node_upgrade()).spec.kubernetes_version == NEW
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (await here.node_upgrade()).metadata.deletion_timestamp is None
