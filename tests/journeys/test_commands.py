@@ -112,9 +112,9 @@ def test_completion_knows_the_commands(shell: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manager", "said"),
     [
-        ("laptop", 'spec.managementCluster.name: cluster "laptop" manages itself'),
-        (None, 'spec.managementCluster.name: cluster "laptop" manages itself'),
-        ("shed", "cluster default/laptop manages itself"),
+        ("laptop", 'spec.managementCluster.name: cluster "laptop" is self-managed'),
+        (None, 'spec.managementCluster.name: cluster "laptop" is self-managed'),
+        ("shed", "cluster default/laptop is self-managed"),
     ],
 )
 def test_what_can_not_be_done_for_a_self_managed_cluster_is_said_and_nothing_is_written(

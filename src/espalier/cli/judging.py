@@ -57,7 +57,7 @@ def check_managed(cluster: Document) -> None:
     """A manifest is of a cluster that another one manages. Raises `ManifestError` that says what to do instead."""
     name = str(((cluster.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or "")
     if name in ("", cluster.name):
-        message = f'cluster "{cluster.name}" manages itself, and {_SELF_MANAGED}'
+        message = f'cluster "{cluster.name}" is self-managed, and {_SELF_MANAGED}'
         allowed = "the name of another cluster, which is to manage this one"
         raise ManifestError(
             [cluster.problem(Violation("spec.managementCluster.name", name or "nothing", allowed, message))]
@@ -67,7 +67,7 @@ def check_managed(cluster: Document) -> None:
 def check_is_managed(existing: Object) -> None:
     """A cluster that is there is managed by another one. Raises `Failure` that says what to do instead."""
     if is_self_managed(read(existing)):
-        raise Failure(f"cluster {existing.key} manages itself, whatever the manifest says, and {_SELF_MANAGED}")
+        raise Failure(f"cluster {existing.key} is self-managed, whatever the manifest says, and {_SELF_MANAGED}")
 
 
 async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]], releases: Path | None = None) -> None:
