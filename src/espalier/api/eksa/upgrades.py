@@ -61,6 +61,9 @@ IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
 """On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
 nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
 
+UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
+"""On a Machine: how long its last upgrade in place took, for plans of the next one."""
+
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
 
