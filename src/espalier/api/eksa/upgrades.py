@@ -61,6 +61,10 @@ IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
 """On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
 nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
 
+KUBEADM_PATCHES = f"{GROUP}/kubeadm-patches"
+"""On an infrastructure machine, by the provider: the folder on the host with the patches that kubeadm was given there.
+Those of the KubeadmConfig come first."""
+
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
 
