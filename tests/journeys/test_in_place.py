@@ -11,7 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from tests.journeys.in_place import NEW, identities, journey, machines, marks, reach, ready, until_so
 from tests.journeys.managed import ManagedLaptop
 from tests.support.upgraders import Upgraders
@@ -62,6 +62,8 @@ def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
             assert config["initConfiguration"] == wanted["initConfiguration"]
             assert "joinConfiguration" not in config
             assert config["clusterConfiguration"] == wanted["clusterConfiguration"]
+        for machine in await machines(world):
+            assert int(machine.metadata.annotations[UPGRADE_SECONDS]) >= 0, "for plans of the next one"
         template = control_plane["machineTemplate"]["spec"]["infrastructureRef"]["name"]
         group = (await world.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree["spec"]
         worker_template = group["template"]["spec"]["infrastructureRef"]["name"]

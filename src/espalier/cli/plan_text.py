@@ -92,8 +92,8 @@ class _Paper:
                 yield from self._group(group)
         if preview.duration is not None and preview.duration.seconds:
             yield from self._sentence(_estimate(preview.duration))
-        if any(group.upgraded for group in preview.groups):
-            yield from self._sentence(IN_PLACE)
+        if preview.in_place is not None:
+            yield from self._sentence(_out_of_service(preview.in_place))
         for what in preview.drift:
             yield from self._marked("!", f"drifted, and left as it is: {what}")
         for layer in preview.offered:
@@ -221,10 +221,17 @@ def _estimate(duration: Duration) -> str:
     return f"Takes about {_time(duration.seconds)}: {each} for each machine ({source}), and what draining takes."
 
 
-IN_PLACE = (
-    "Upgrades in place take a node out of service at a time, while kubeadm and the new kubelet come up; "
-    "of a single control plane node, the API server does not answer meanwhile. No estimate: it depends on the node."
-)
+def _out_of_service(duration: Duration) -> str:
+    source = (
+        f"as the upgrade before took, in the median of {duration.measured} machines"
+        if duration.measured
+        else "assumed, for no machine of the cluster was upgraded in place before"
+    )
+    return (
+        f"Upgrades in place take about {_time(duration.seconds)}: {_time(duration.machine_seconds)} for each node "
+        f"({source}), which is out of service for most of it; of a single control plane node, the API server does not "
+        "answer while kubeadm has it started anew."
+    )
 
 
 def _time(seconds: float) -> str:
@@ -266,13 +273,18 @@ def _facts(preview: Preview) -> Tree:
         ],
         "machines": [_machines(group) for group in preview.groups],
         "workersWaitForControlPlane": preview.workers_wait,
-        "estimate": None
-        if preview.duration is None
-        else {
-            "seconds": round(preview.duration.seconds, 1),
-            "secondsPerMachine": round(preview.duration.machine_seconds, 1),
-            "measuredMachines": preview.duration.measured,
-        },
+        "estimate": _seconds(preview.duration),
+        "inPlaceEstimate": _seconds(preview.in_place),
+    }
+
+
+def _seconds(duration: Duration | None) -> Tree | None:
+    if duration is None:
+        return None
+    return {
+        "seconds": round(duration.seconds, 1),
+        "secondsPerMachine": round(duration.machine_seconds, 1),
+        "measuredMachines": duration.measured,
     }
 
 

@@ -7,7 +7,7 @@ from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names
 from espalier.upgrades.node.draining import MARK
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, protect
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, give_back
 
 
 async def end_on_node(p: Pass) -> Outcome:
@@ -39,7 +39,7 @@ async def end_on_node(p: Pass) -> Outcome:
 
 async def let_go(p: Pass) -> Outcome:
     """Nothing holds the NodeUpgrade, and health checks look after the machine again."""
-    await protect(p, on=False)
+    await give_back(p)
     await p.tools.writer.let_go(RESOURCE, p.scope.object, names.NODE_FINALIZER)
     return Continue()
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from espalier.api.capi.machine import Machine
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, give_rights, protect
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, give_back, give_rights, protect
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
@@ -94,7 +97,7 @@ async def find_image(p: Pass) -> Outcome:
 
 async def protect_machine(p: Pass) -> Outcome:
     """No health check has the machine replaced while its node is upgraded."""
-    await protect(p, on=True)
+    await protect(p)
     return Continue()
 
 
@@ -171,10 +174,15 @@ async def await_node(p: Pass) -> Outcome:
 
 
 async def clear_up(p: Pass) -> Outcome:
-    """Neither the pod nor its rights stay, and health checks look after the machine again."""
+    """Neither the pod nor its rights stay, and health checks look after the machine again.
+
+    It says how long it took, as the NodeUpgrade goes soon.
+    """
     if p.scope.workload is not None:
         await clear_node(p.scope.workload, p.scope)
-    await protect(p, on=False)
+    began = p.scope.object.metadata.creation_timestamp
+    took = (p.tools.clock.now() - datetime.fromisoformat(began)).total_seconds() if began else 0.0
+    await give_back(p, **{UPGRADE_SECONDS: f"{took:.0f}"})
     return Done()
 
 

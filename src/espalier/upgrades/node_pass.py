@@ -92,13 +92,24 @@ async def clear_node(workload: Workload, scope: NodeScope) -> None:
             continue
 
 
-async def protect(p: Pass, *, on: bool) -> None:
-    """Have health checks leave the machine alone, or look after it again. A mark of somebody else stays."""
-    machine = p.scope.machine.object if p.scope.machine else None
-    if machine is None:
-        return
-    present = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION)
+async def protect(p: Pass) -> None:
+    """Have health checks leave the machine alone. A mark of somebody else stays."""
+    machine = _machine(p)
+    if machine is not None and SKIP_REMEDIATION_ANNOTATION not in machine.metadata.annotations:
+        await _mark(p, machine, {SKIP_REMEDIATION_ANNOTATION: names.protection(p.scope.object.name)})
+
+
+async def give_back(p: Pass, **marks: str) -> None:
+    """Have health checks look after the machine again, and leave these annotations on it."""
+    machine = _machine(p)
     ours = names.protection(p.scope.object.name)
-    if (on and present is None) or (not on and present == ours):
-        mark = {SKIP_REMEDIATION_ANNOTATION: ours if on else None}
-        await p.tools.writer.bring(Machine.resource, machine, {"metadata": {"annotations": mark}})
+    if machine is not None and machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == ours:
+        await _mark(p, machine, {SKIP_REMEDIATION_ANNOTATION: None, **marks})
+
+
+def _machine(p: Pass) -> Object | None:
+    return p.scope.machine.object if p.scope.machine else None
+
+
+async def _mark(p: Pass, machine: Object, annotations: Mapping[str, str | None]) -> None:
+    await p.tools.writer.bring(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})

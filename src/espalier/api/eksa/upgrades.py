@@ -65,6 +65,9 @@ KUBEADM_PATCHES = f"{GROUP}/kubeadm-patches"
 """On an infrastructure machine, by the provider: the folder on the host with the patches that kubeadm was given there.
 Those of the KubeadmConfig come first."""
 
+UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
+"""On a Machine: how long its last upgrade in place took, for plans of the next one."""
+
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
 

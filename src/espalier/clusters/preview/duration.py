@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.clusterapi import contract
 from espalier.clusters.preview.machines import Fleet, Group, SeenMachine
 
 UNKNOWN = 300.0
 """Seconds that a machine is taken to need when none of the cluster has told."""
+
+
+UNKNOWN_IN_PLACE = 200.0
+"""Seconds that a node is taken to need for an upgrade in place when no machine of the cluster has told: on small real
+nodes kubeadm needs about so long (docs/figures.md)."""
 
 
 class Duration(NamedTuple):
@@ -32,6 +38,27 @@ def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Du
     workers = max((group.rounds for group in groups if group.name), default=0)
     rounds = control_plane + workers if workers_wait else max(control_plane, workers)
     return Duration(rounds * each, each, len(took))
+
+
+def in_place(groups: Sequence[Group], fleet: Fleet) -> Duration | None:
+    """The time until all nodes are upgraded where they stand: node by node, groups of workers side by side.
+
+    None when no node is. The machines of the cluster say how long the upgrade before took.
+    """
+    if not any(group.upgraded for group in groups):
+        return None
+    took = [seconds for one in fleet.machines if (seconds := _seconds_in_place(one)) is not None]
+    each = statistics.median(took) if took else UNKNOWN_IN_PLACE
+    control_plane = sum(len(group.upgraded) for group in groups if not group.name)
+    workers = max((len(group.upgraded) for group in groups if group.name), default=0)
+    return Duration((control_plane + workers) * each, each, len(took))
+
+
+def _seconds_in_place(seen: SeenMachine) -> float | None:
+    try:
+        return float(seen.machine.metadata.annotations.get(UPGRADE_SECONDS, ""))
+    except ValueError:
+        return None
 
 
 def seconds_to_ready(seen: SeenMachine) -> float | None:

@@ -19,7 +19,7 @@ from espalier.clusters.layers import Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import asking, machines
 from espalier.clusters.preview.differing import ObjectChange, field_changes
-from espalier.clusters.preview.duration import Duration, duration
+from espalier.clusters.preview.duration import Duration, duration, in_place
 from espalier.clusters.preview.foresight import CNIChange, foresee
 from espalier.clusters.preview.machines import Fleet, Group
 from espalier.clusters.scope import Scope
@@ -50,6 +50,8 @@ class Preview:
     workers_wait: bool = False
     """Whether groups of workers stay as they are until all of the control plane has its version."""
     duration: Duration | None = None
+    in_place: Duration | None = None
+    """How long nodes are out of service, one after the other, where machines are upgraded where they stand."""
     offered: tuple[Layer, ...] = ()
     """Patches that the cluster could have and does not consent to."""
 
@@ -132,6 +134,7 @@ class Previews:
             groups=groups,
             workers_wait=foreseen.workers_wait,
             duration=duration(groups, fleet, workers_wait=foreseen.workers_wait) if groups else None,
+            in_place=in_place(groups, fleet),
             offered=scope.offered,
         )
 

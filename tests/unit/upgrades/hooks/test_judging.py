@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
@@ -134,7 +134,6 @@ SPECS = st.recursive(
 TREES = st.dictionaries(st.sampled_from(["customImage", "clusterConfiguration", "format", "x"]), SPECS, max_size=4)
 
 
-@settings(deadline=None)
 @given(TREES, TREES, TREES, TREES)
 def test_whatever_differs_is_patched_or_named(before: Tree, after: Tree, old: Tree, new: Tree) -> None:
     current, desired = copy.deepcopy(BEFORE), copy.deepcopy(AFTER)

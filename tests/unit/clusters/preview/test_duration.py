@@ -1,0 +1,36 @@
+"""How long a plan says that things take."""
+
+from __future__ import annotations
+
+from espalier.api.capi.cluster import ContractReference
+from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
+from espalier.api.eksa.upgrades import UPGRADE_SECONDS
+from espalier.api.meta import ObjectMeta
+from espalier.clusters.preview.duration import UNKNOWN_IN_PLACE, Duration, in_place
+from espalier.clusters.preview.machines import Fleet, Going, Group, SeenMachine
+
+STAY = Going("", ("version",))
+GROUPS = (Group("", 3, upgraded=(STAY,) * 3), Group("a", 2, upgraded=(STAY,) * 2), Group("b", 1, upgraded=(STAY,)))
+
+
+def fleet(*seconds: str) -> Fleet:
+    """Machines that say how long their last upgrade took."""
+    return Fleet([SeenMachine(machine(one)) for one in seconds], {})
+
+
+def machine(seconds: str) -> Machine:
+    reference = ContractReference(api_group="infrastructure.cluster.x-k8s.io", kind="DockerMachine", name="a")
+    spec = MachineSpec(cluster_name="garden", bootstrap=Bootstrap(), infrastructure_ref=reference)
+    return Machine(metadata=ObjectMeta(annotations={UPGRADE_SECONDS: seconds}), spec=spec)
+
+
+def test_nodes_go_one_after_the_other_and_groups_of_workers_side_by_side() -> None:
+    assert in_place(GROUPS, fleet("180", "60", "70")) == Duration((3 + 2) * 70.0, 70.0, 3)
+
+
+def test_what_no_machine_tells_is_assumed() -> None:
+    assert in_place(GROUPS, fleet("soon")) == Duration(5 * UNKNOWN_IN_PLACE, UNKNOWN_IN_PLACE, 0)
+
+
+def test_machines_that_are_replaced_have_no_part_in_it() -> None:
+    assert in_place((Group("", 1, going=(Going("garden-a", ("version",)),), coming=1),), fleet("60")) is None
