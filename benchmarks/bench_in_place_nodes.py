@@ -23,7 +23,7 @@ from tests.support.real_world import RealLaptop, real_laptop, why_not
 
 OLD, NEW = "1.35.4", "v1.36.3-eks-1-36-1"
 ETCD = ("v3.6.6-eks-1-35-1", "v3.6.8-eks-1-36-1")
-FOLDER = "/root/by-hand"
+FOLDER = "/opt/by-hand"
 CONFIG = ("configmap", "kubeadm-config", "--namespace", "kube-system")
 
 

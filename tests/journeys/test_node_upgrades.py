@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.capi.docker import DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade, ObjectReference
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade, ObjectReference
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -161,6 +162,11 @@ def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
         change: Tree = {"spec": {"joinConfiguration": told}}
         resource = KubeadmConfig.resource
         await world.client.patch(resource, worker.name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        first, second = await machines(world, control_plane=False)
+        host: Tree = {"metadata": {"annotations": {KUBEADM_PATCHES: "/opt/patches"}}}
+        for name in (first.name, second.name):
+            resource = DockerMachine.resource
+            await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=host, type=PatchType.MERGE)
         mark: Tree = {"metadata": {"annotations": {IGNORED_CHECKS: "SystemVerification, Swap"}}}
         machine = Machine.resource
         await world.client.patch(machine, worker.name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
@@ -169,6 +175,8 @@ def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
             *("--ignore-preflight-errors", "Swap,Mem,SystemVerification"),
             *("--patches", "/etc/patches"),
         ]
+        await until_so(world, await begin(world, second.name), lambda upgrade: upgrade.status.completed)
+        assert upgraders.commands[second.name, "kubeadm-upgrader"][-2:] == ["--patches", "/opt/patches"]
 
     journey(story)
 

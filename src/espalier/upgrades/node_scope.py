@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, NodeUpgrade
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
 from espalier.upgrades import progress
@@ -80,7 +80,9 @@ class NodeScope:
     @property
     def patches(self) -> str:
         """Folder on the node with patches of what kubeadm writes: without them an upgrade would undo them."""
-        return next((section.patches.directory for section in self._kubeadm if section.patches), "")
+        own = next((section.patches.directory for section in self._kubeadm if section.patches), "")
+        provider = self.machine.infrastructure if self.machine else None
+        return own or (provider.metadata.annotations.get(KUBEADM_PATCHES, "") if provider else "")
 
     @cached_property
     def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:

@@ -61,6 +61,10 @@ IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
 """On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
 nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
 
+KUBEADM_PATCHES = f"{GROUP}/kubeadm-patches"
+"""On an infrastructure machine, by the provider: the folder on the host with the patches that kubeadm was given there.
+Those of the KubeadmConfig come first."""
+
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
 

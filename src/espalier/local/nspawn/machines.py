@@ -13,7 +13,7 @@ import structlog
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
-from espalier.api.eksa.upgrades import IGNORED_CHECKS
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
@@ -29,7 +29,7 @@ from espalier.local.nspawn.bases import NodeBase, plain_version
 from espalier.local.nspawn.commands import CommandFailed, run
 from espalier.local.nspawn.container import Running
 from espalier.local.nspawn.network import RangeInUse
-from espalier.local.nspawn.node_files import PREFLIGHT, Identity, NodeFile, node_files
+from espalier.local.nspawn.node_files import PATCHES, PREFLIGHT, Identity, NodeFile, node_files
 from espalier.local.nspawn.plan import Bootstrap, Situation, Step, next_step
 from espalier.local.nspawn.site import Site
 from espalier.local.nspawn.state import NodeRecord, node_id
@@ -225,8 +225,10 @@ class InfrastructureMachines:
 
     async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
         provider_id = self._provider_id(record)
-        checks = {"annotations": {IGNORED_CHECKS: ",".join(PREFLIGHT)}}
-        wanted = {"metadata": checks, "spec": {"providerID": provider_id}}
+        told = {IGNORED_CHECKS: ",".join(PREFLIGHT)}
+        if (self._site.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
+            told[KUBEADM_PATCHES] = PATCHES
+        wanted = {"metadata": {"annotations": told}, "spec": {"providerID": provider_id}}
         found = await self._site.writer.change(self._site.kinds.machine, found, wanted)
         pods = inside.pod_range(self._site.state.folder(record.id))
         message = f"its pods have addresses of {pods}" if pods else ""
