@@ -77,9 +77,10 @@ async def has_nodes(workload: Kubectl, *, control_planes: int, workers: int, ver
 
 
 async def carries_pods(workload: Kubectl) -> None:
-    """The pods of the system are ready, those of CoreDNS and kube-proxy among them."""
-    for app in ("k8s-app=kube-dns", "k8s-app=kube-proxy", "k8s-app=kindnet"):
-        await workload("wait", "-n", "kube-system", "--for=condition=Ready", "pods", "-l", app, "--timeout=180s")
+    """The pods of the system are ready on every node that there is."""
+    # Of the sets, not of pods: one on a node that is gone already would be waited for in vain.
+    for name in ("deployment/coredns", "daemonset/kube-proxy", "daemonset/kindnet"):
+        await workload("rollout", "status", name, "-n", "kube-system", "--timeout=180s")
 
 
 async def answers_by_name_across_nodes(workload: Kubectl) -> None:
