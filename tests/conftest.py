@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import AsyncIterator
 
+import pytest
+import pytest_asyncio
 import structlog
 from hypothesis import settings
+
+from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
 STORY = "ESPALIER_TELL_PASSES"
 """Set, tests log every pass and step of every controller: for a test that failed. It is a tenth of their time."""
@@ -18,3 +23,16 @@ def pytest_configure() -> None:
     settings.load_profile("house")
     level = logging.DEBUG if os.environ.get(STORY) else logging.INFO
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    """A real control plane for the tests of a module; without the programs, they are skipped.
+
+    It goes with the module: a dozen that idle to the end of the run would take half a core.
+    """
+    assets = find_assets()
+    if assets is None:
+        pytest.skip(why_no_assets())
+    async with real_control_plane(tmp_path_factory.mktemp("control-plane"), assets) as running:
+        yield running

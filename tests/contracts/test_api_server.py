@@ -43,9 +43,6 @@ from espalier.kube.objects import Object
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Response, Transport
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
-
-__all__ = ["control_plane"]
 
 PATIENCE = 30.0
 """Seconds that anything may take; only a real control plane needs more than a moment."""

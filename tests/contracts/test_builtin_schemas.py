@@ -11,9 +11,6 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.builtin_schemas import FILE, read, text_of
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
-
-__all__ = ["control_plane"]
 
 
 @pytest.mark.envtest

@@ -31,9 +31,6 @@ from espalier.kube.pki import Authority
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Transport
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
-
-__all__ = ["control_plane"]
 
 
 @pytest.fixture

@@ -18,10 +18,7 @@ from espalier.apiserver.store import MemoryStore
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.kubectl import Kubectl, find_kubectl
-
-__all__ = ["control_plane"]
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1

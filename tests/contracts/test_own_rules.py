@@ -22,11 +22,10 @@ from espalier.kube.errors import Invalid
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
-from tests.support.control_plane_fixture import control_plane
 from tests.unit.clusters.seen import RELEASES, as_object, observer
 from tests.unit.clusters.test_admission import edited
 
-__all__ = ["client", "control_plane", "in_memory", "namespace", "on_disk", "transport"]
+__all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
 
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
 GROUPS = "spec.workerNodeGroupConfigurations"

@@ -23,9 +23,6 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import ListMeta
 from espalier.kube.wire import Request
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
-
-__all__ = ["control_plane"]
 
 pytestmark = pytest.mark.envtest
 

@@ -12,9 +12,8 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
-from tests.support.control_plane_fixture import control_plane
 
-__all__ = ["client", "control_plane", "in_memory", "namespace", "on_disk", "transport"]
+__all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
 
 Fields = dict[str, Any]
 

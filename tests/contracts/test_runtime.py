@@ -37,9 +37,6 @@ from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.webhooks import Webhooks
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
-
-__all__ = ["control_plane"]
 
 PATIENCE = 30.0
 

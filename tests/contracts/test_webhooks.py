@@ -32,9 +32,6 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
-
-__all__ = ["control_plane"]
 
 NOW = datetime.now(UTC)
 AUTHORITY = Authority.create("webhooks", now=NOW)

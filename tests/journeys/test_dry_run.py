@@ -9,33 +9,17 @@ import re
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-import pytest
 import yaml
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from tests.journeys import kubectl_story as story
-from tests.support.control_plane_fixture import control_plane
-from tests.support.management import Management, laptop, production
+from tests.support.management import Management
 from tests.support.world import PROGRAM
-
-__all__ = ["control_plane"]
 
 EXAMPLE = story.EXAMPLE.read_text()
 UPGRADED = EXAMPLE.replace('"1.35"', '"1.36"').replace("count: 2", "count: 3")
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("embedded", marks=pytest.mark.embedded),
-        pytest.param("envtest", marks=pytest.mark.envtest),
-    ]
-)
-def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[Management]:
-    if request.param == "envtest":
-        return production(request.getfixturevalue("control_plane"), tmp_path)
-    return laptop(tmp_path)
 
 
 async def dry_run(management: Management, manifest: str, *flags: str) -> list[str]:

@@ -15,10 +15,7 @@ from espalier.api.resource import Key
 from espalier.upgrades.hooks import wire
 from tests.support.audit import told
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.management import SERVICE_ACCOUNT, production, until
-
-__all__ = ["control_plane"]
 
 pytestmark = pytest.mark.envtest
 

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.journeys import kubectl_story as story
-from tests.support.control_plane_fixture import control_plane
 from tests.support.kubectl import Kubectl
-from tests.support.management import Laptop, Management, laptop, production
-
-__all__ = ["control_plane"]
+from tests.support.management import Laptop, Management
 
 UPGRADES = "controlplaneupgrades,machinedeploymentupgrades,nodeupgrades"
 IN_PLACE = {"type": "InPlace"}
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("embedded", marks=pytest.mark.embedded),
-        pytest.param("envtest", marks=pytest.mark.envtest),
-    ]
-)
-def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[Management]:
-    """The way to a management cluster; entered in the test itself, for its tasks belong to the test."""
-    if request.param == "envtest":
-        return production(request.getfixturevalue("control_plane"), tmp_path)
-    return laptop(tmp_path)
 
 
 def manifest() -> str:

@@ -27,10 +27,7 @@ from tests.journeys.isolation_stories import (
 )
 from tests.journeys.test_quiet import all_ready
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.real_api_server import CALM, delete_all, managed_on, stop
-
-__all__ = ["control_plane"]
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-
-import pytest
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
 from tests.journeys import kubectl_story as story
-from tests.support.control_plane_fixture import control_plane
-from tests.support.management import Management, laptop, production
-
-__all__ = ["control_plane"]
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("embedded", marks=pytest.mark.embedded),
-        pytest.param("envtest", marks=pytest.mark.envtest),
-    ]
-)
-def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncContextManager[Management]:
-    """The way to a management cluster; entered in the test itself, for its tasks belong to the test."""
-    if request.param == "envtest":
-        return production(request.getfixturevalue("control_plane"), tmp_path)
-    return laptop(tmp_path)
+from tests.support.management import Management
 
 
 class Machines:

@@ -22,10 +22,7 @@ from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.journeys.test_quiet import CALM_SECONDS, all_ready
 from tests.support.audit import following, told
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.management import SERVICE_ACCOUNT, Production, production, until
-
-__all__ = ["control_plane"]
 
 pytestmark = pytest.mark.envtest
 

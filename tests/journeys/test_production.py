@@ -17,10 +17,7 @@ from espalier.upgrades import rights as upgrade_rights
 from tests.journeys import kubectl_story as story
 from tests.support.audit import Asked, Grant, following, grants, told, uses
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.management import SERVICE_ACCOUNT, Production, production
-
-__all__ = ["control_plane"]
 
 pytestmark = pytest.mark.envtest
 

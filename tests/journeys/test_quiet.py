@@ -27,10 +27,7 @@ from tests.journeys.asking import NAMESPACE, manifests
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.audit import following
 from tests.support.control_plane import READING_VERBS, ControlPlane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.management import production
-
-__all__ = ["control_plane"]
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SIMULATED_SECONDS, SECONDS = 600.0, 60.0

@@ -18,13 +18,10 @@ from espalier.api.meta import Tree
 from espalier.local.stores import MemoryStores
 from tests.journeys.asking import NAMESPACE, AccountedClusters
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane
 from tests.support.kubectl import Kubectl
 from tests.support.real_api_server import delete_all, managed_on
 from tests.unit.clusters.test_admission import CHANGED, WRONG, edited
 from tests.unit.clusters.test_versions import STEPS, VERSION, VERSIONS
-
-__all__ = ["control_plane"]
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

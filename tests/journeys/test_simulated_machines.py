@@ -43,7 +43,6 @@ from tests.journeys.laptop import (
     pod_network,
 )
 from tests.support.control_plane import ControlPlane
-from tests.support.control_plane_fixture import control_plane  # noqa: F401 - a fixture
 
 T = TypeVar("T")
 
@@ -441,7 +440,7 @@ def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
 
 
 @pytest.mark.envtest
-async def test_the_same_controllers_do_the_same_on_a_real_api_server(control_plane: ControlPlane) -> None:  # noqa: F811
+async def test_the_same_controllers_do_the_same_on_a_real_api_server(control_plane: ControlPlane) -> None:
     access = Kubeconfig.load([control_plane.kubeconfig]).context()
     users, own = HttpTransport(access), HttpTransport(access)
     async with controlled(SystemClock(), users, own, random.Random(1), boot_seconds=0.1) as world:
