@@ -35,7 +35,7 @@ real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nod
 	@PYTHONPATH=src $(PYTHON) -m espalier.local.assets $(REAL)
 
 test-real: .venv/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
-	@$(BIN)/python -m pytest -q -m nodes $(STORIES)
+	@$(BIN)/python -m pytest -q -rs -m nodes $(STORIES)
 
 look: .venv/.installed ## Sizes that stick out
 	@$(BIN)/python tests/house/look.py

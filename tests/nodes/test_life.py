@@ -16,7 +16,7 @@ from tests.nodes.manifests import manifest
 from tests.support.footprint import Footprint, footprint
 from tests.support.real_world import RealLaptop, made, real_laptop, why_not
 
-MISSING = why_not("1.35.4", "1.36.3")
+MISSING = why_not("1.35.4", "1.36.3", watchers=256)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
