@@ -15,11 +15,13 @@ from tests.support.control_plane import ControlPlane, find_assets, real_control_
 
 STORY = "ESPALIER_TELL_PASSES"
 """Set, tests log every pass and step of every controller: for a test that failed. It is a tenth of their time."""
+EXPLORE = "ESPALIER_EXPLORE"
+"""Set, properties are tried with examples that nobody has seen before; else with the same ones each time."""
 
 
 def pytest_configure() -> None:
     """Leave the debug logs out, unless they are asked for; and no property is late: machines are busy at times."""
-    settings.register_profile("house", deadline=None)
+    settings.register_profile("house", deadline=None, derandomize=EXPLORE not in os.environ)
     settings.load_profile("house")
     level = logging.DEBUG if os.environ.get(STORY) else logging.INFO
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))

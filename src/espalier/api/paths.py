@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 Step = str | int
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|\Z)|\.?(?P<name>[^.\[\]]+)", re.DOTALL)
+_NAME = re.compile(r"\.?([^.\[\]]+)")
+_END = re.compile(r"\](?=[.\[]|\Z)")
 
 
 def render(path: Sequence[Step]) -> str:
@@ -27,13 +28,35 @@ def parse(text: str) -> tuple[Step, ...]:
 
     What `render` wrote is always a path; its steps are the same unless a key has `].` or `][` in it.
     """
+    ways: dict[int, tuple[int, Step]] = {}
+    for position in reversed(range(len(text))):  # a key may hold what looks like its end: what follows decides
+        for end, step in _steps(text, position):
+            if end == len(text) or end in ways:
+                ways[position] = end, step
+                break
     steps: list[Step] = []
     position = 0
     while position < len(text):
-        match = _STEP.match(text, position)
-        if match is None:
-            raise ValueError(f"{text!r} is not a field path: see character {position + 1}")
-        key, name = match["key"], match["name"]
-        steps.append(name if key is None else int(key) if key.isdecimal() else key)
-        position = match.end()
+        if position not in ways:
+            raise ValueError(f"{text!r} is not a field path: see character {_readable(text) + 1}")
+        position, step = ways[position]
+        steps.append(step)
     return tuple(steps)
+
+
+def _steps(text: str, position: int) -> Iterator[tuple[int, Step]]:
+    """The steps that may stand at a position, each with where it ends: the shortest first."""
+    if text[position] == "[":
+        for bracket in _END.finditer(text, position + 1):
+            key = text[position + 1 : bracket.start()]
+            yield bracket.end(), int(key) if key.isdecimal() else key
+    elif name := _NAME.match(text, position):
+        yield name.end(), name[1]
+
+
+def _readable(text: str) -> int:
+    """How many characters of what is no path can be read as one."""
+    position = 0
+    while position < len(text) and (found := next(_steps(text, position), None)) is not None:
+        position = found[0]
+    return position

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from espalier.api import paths
@@ -24,6 +24,8 @@ def test_a_written_path_reads_back_as_itself(path: list[paths.Step]) -> None:
     assert list(paths.parse(paths.render(path))) == path
 
 
+@example(["]."])
+@example(["].a", "b]["])
 @given(st.lists(st.text(max_size=8) | st.integers(min_value=0, max_value=9), max_size=4))
 def test_whatever_the_keys_the_path_can_be_read(path: list[paths.Step]) -> None:
     text = paths.render(path)
