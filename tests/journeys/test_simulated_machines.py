@@ -108,6 +108,25 @@ def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
 
 
 @pytest.mark.embedded
+@pytest.mark.parametrize("first", range(len(list(manifest("garden", 1, 2)))))
+def test_whatever_object_is_seen_last_the_cluster_comes_up(first: int) -> None:
+    """Each kind has a watch of its own, so nobody knows in which order objects are seen."""
+
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            objects = list(manifest("garden", 1, 2))
+            for resource, body in reversed(objects[first + 1 :] + objects[: first + 1]):
+                await world.client.create(resource, body)
+                await settled(world)
+            workload = await world.connect("garden")
+            await workload.create(DAEMON_SET, pod_network())
+            await world.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
+            assert len(machines(world, "garden")) == 3
+
+    simulate(story)
+
+
+@pytest.mark.embedded
 def test_workers_are_scaled_out_and_in() -> None:
     async def story(simulation: Simulation) -> None:
         async with laptop(simulation.clock) as world:
@@ -269,6 +288,25 @@ def test_a_paused_cluster_is_left_alone() -> None:
             assert len(machines(world, "garden")) == 3
             await world.change(Cluster.resource, "garden", {"spec": {"paused": False}})
             await world.until_rolled_out("garden-md-0", 5)
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_what_was_asked_of_a_machine_while_its_cluster_was_paused_is_done_afterwards() -> None:
+    async def story(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            await world.change(Cluster.resource, "garden", {"spec": {"paused": True}})
+            await settled(world)
+            worker = next(m for m in machines(world, "garden") if m.metadata.name.startswith("garden-md-0"))
+            await world.client.delete(Machine.resource, worker.metadata.name, SYSTEM_NAMESPACE)
+            await settled(world)
+            assert worker.metadata.name in {m.metadata.name for m in machines(world, "garden")}
+            await world.change(Cluster.resource, "garden", {"spec": {"paused": False}})
+            await settled(world)
+            await world.until_rolled_out("garden-md-0", 2)
+            assert worker.metadata.name not in {m.metadata.name for m in machines(world, "garden")}
 
     simulate(story)
 

@@ -15,24 +15,24 @@ from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.capi.cluster import Clusters
 from espalier.local.capi.contract import DOCKER, InfrastructureKinds
-from espalier.local.capi.inventory import Inventory, in_cluster, owned_by
+from espalier.local.capi.inventory import Inventory, in_cluster, made_of, owned_by
 from espalier.local.capi.kubeadm_config import KubeadmConfigs
 from espalier.local.capi.kubeadm_control_plane import KubeadmControlPlanes
 from espalier.local.capi.machine import Machines
 from espalier.local.capi.machine_deployment import MachineDeployments
 from espalier.local.capi.machine_health_check import MachineHealthChecks
 from espalier.local.capi.machine_set import MachineSets
-from espalier.local.capi.objects import cluster_key
+from espalier.local.capi.objects import cluster_key, pause_changed
 from espalier.local.capi.scheme import Reconcile, Scheme, replanned
 from espalier.local.capi.writer import Writer
 from espalier.local.infrastructure import InfrastructureClusters, InfrastructureMachines
 from espalier.local.pods.controller import Pods
 from espalier.local.workload_controllers.controller import WorkloadControllers
 from espalier.local.workloads import Workloads
-from espalier.runtime.cache import Caches
+from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
-from espalier.runtime.mapping import owners_of
+from espalier.runtime.mapping import ToKeys, owners_of
 
 FIELD_MANAGER = "espalier-laptop"
 """Under this name the laptop world writes to the management cluster."""
@@ -133,6 +133,10 @@ class _Wiring:
     def _controller(self, name: str, reconcile: Reconcile) -> Controller:
         return Controller(name, replanned(reconcile), workers=self._workers)
 
+    def _in_cluster(self, cache: Cache) -> ToKeys:
+        """From a Cluster to what of a kind belongs to it."""
+        return lambda cluster: [found.key for found in in_cluster(cache, cluster.key)]
+
     def clusters(self) -> Controller:
         inventory = self._inventory
         controller = self._controller("laptop-cluster", Clusters(self._scheme).reconcile)
@@ -151,15 +155,12 @@ class _Wiring:
         inventory = self._inventory
         controller = self._controller("laptop-control-plane", KubeadmControlPlanes(self._scheme).reconcile)
         controller.watch(inventory.control_planes)
-        controller.watch(inventory.clusters, self._control_planes_in)
+        controller.watch(inventory.clusters, self._in_cluster(inventory.control_planes))
         controller.watch(inventory.machines, self._control_planes_of_machine)
         controller.watch(inventory.secrets, self._control_planes_of_secret)
-        for provider in inventory.kinds:
-            controller.watch(inventory.infrastructure[provider.machine_template.kind], self._control_planes_by_label)
+        for templates in inventory.machine_templates:
+            controller.watch(templates, self._control_planes_by_label)
         return controller
-
-    def _control_planes_in(self, cluster: Object) -> Iterable[Key]:
-        return [found.key for found in in_cluster(self._inventory.control_planes, cluster.key)]
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
         """Control planes also wait for the workers of their cluster to be gone."""
@@ -179,15 +180,12 @@ class _Wiring:
         controller.watch(inventory.deployments)
         controller.watch(inventory.sets, owners_of(MachineDeployment.resource))
         controller.watch(inventory.machines, self._deployments_of_machine)
-        controller.watch(inventory.clusters, self._deployments_in)
+        controller.watch(inventory.clusters, self._in_cluster(inventory.deployments))
         return controller
 
     def _deployments_of_machine(self, machine: Object) -> Iterable[Key]:
         name = machine.metadata.labels.get(names.DEPLOYMENT)
         return (Key(machine.namespace, name),) if name else ()
-
-    def _deployments_in(self, cluster: Object) -> Iterable[Key]:
-        return [found.key for found in in_cluster(self._inventory.deployments, cluster.key)]
 
     def sets(self) -> Controller:
         inventory = self._inventory
@@ -195,16 +193,24 @@ class _Wiring:
         controller.watch(inventory.sets)
         controller.watch(inventory.machines, owners_of(MachineSet.resource))
         controller.watch(inventory.deployments, self._sets_of_deployment)
+        controller.watch(inventory.clusters, self._in_cluster(inventory.sets), predicate=pause_changed)
+        for templates in (inventory.config_templates, *inventory.machine_templates):
+            controller.watch(templates, self._sets_of_template)
         return controller
 
     def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
         return [found.key for found in owned_by(self._inventory.sets, deployment.metadata.uid)]
+
+    def _sets_of_template(self, template: Object) -> Iterable[Key]:
+        """Each kind is watched by itself, so a template may be seen after the set that is made of it."""
+        return [found.key for found in made_of(self._inventory.sets, template)]
 
     def machines(self) -> Controller:
         inventory = self._inventory
         controller = self._controller("laptop-machine", Machines(self._scheme).reconcile)
         controller.watch(inventory.machines)
         controller.watch(inventory.configs, owners_of(Machine.resource))
+        controller.watch(inventory.clusters, self._in_cluster(inventory.machines), predicate=pause_changed)
         for provider in inventory.kinds:
             controller.watch(inventory.infrastructure[provider.machine.kind], owners_of(Machine.resource))
 
@@ -220,11 +226,8 @@ class _Wiring:
         inventory = self._inventory
         controller = self._controller("laptop-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
         controller.watch(inventory.configs)
-        controller.watch(inventory.clusters, self._configs_in)
+        controller.watch(inventory.clusters, self._in_cluster(inventory.configs))
         return controller
-
-    def _configs_in(self, cluster: Object) -> Iterable[Key]:
-        return [found.key for found in in_cluster(self._inventory.configs, cluster.key)]
 
     def health_checks(self) -> Controller:
         inventory = self._inventory

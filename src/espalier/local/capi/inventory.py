@@ -19,6 +19,7 @@ from espalier.runtime.mapping import by_controller
 
 BY_CLUSTER = "local/cluster"
 BY_CONTROLLER = "local/controller"
+BY_TEMPLATE = "local/template"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Inventory:
             clusters=caches.of(Cluster.resource),
             control_planes=cache(KubeadmControlPlane.resource),
             deployments=cache(MachineDeployment.resource),
-            sets=cache(MachineSet.resource),
+            sets=caches.of(MachineSet.resource, indexes={**indexes, BY_TEMPLATE: _templates_of_set}),
             machines=cache(Machine.resource),
             configs=cache(KubeadmConfig.resource),
             config_templates=cache(KubeadmConfigTemplate.resource),
@@ -68,6 +69,11 @@ class Inventory:
         yield from (self.clusters, self.control_planes, self.deployments, self.sets, self.machines)
         yield from (self.configs, self.config_templates, self.health_checks, self.secrets)
         yield from self.infrastructure.values()
+
+    @property
+    def machine_templates(self) -> list[Cache]:
+        """Machine templates of every provider."""
+        return [self.infrastructure[provider.machine_template.kind] for provider in self.kinds]
 
     def resource(self, kind: str) -> Resource | None:
         """Coordinates of an infrastructure kind, None for a kind of no provider here."""
@@ -91,6 +97,18 @@ def in_cluster(cache: Cache, cluster: Key) -> list[Object]:
 def owned_by(cache: Cache, uid: str) -> list[Object]:
     """The objects of a kind that an object controls, by name."""
     return sorted(cache.by_index(BY_CONTROLLER, uid), key=lambda object_: object_.name)
+
+
+def made_of(cache: Cache, template: Object) -> list[Object]:
+    """The sets whose machines are made of a template."""
+    return cache.by_index(BY_TEMPLATE, f"{template.key}/{template.kind}")
+
+
+def _templates_of_set(object_: Object) -> Iterable[str]:
+    template = object_.decode(MachineSet).spec.template.spec
+    for reference in (template.infrastructure_ref, template.bootstrap.config_ref):
+        if reference is not None:
+            yield f"{Key(object_.namespace, reference.name)}/{reference.kind}"
 
 
 def _by_cluster(object_: Object) -> Iterable[str]:

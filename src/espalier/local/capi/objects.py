@@ -55,6 +55,12 @@ def is_paused(object_: Object) -> bool:
     return names.PAUSED in object_.metadata.annotations
 
 
+def pause_changed(old: Object | None, new: Object | None) -> bool:
+    """Predicate: a Cluster came, went, was paused or goes on."""
+    paused = [None if found is None else is_paused(found) or found.decode(Cluster).spec.paused for found in (old, new)]
+    return paused[0] != paused[1]
+
+
 def cloned_from(template: Object, group: str) -> dict[str, str]:
     """Annotations that say from which template an object was made."""
     return {names.CLONED_FROM_NAME: template.name, names.CLONED_FROM_KIND: f"{template.kind}.{group}"}
