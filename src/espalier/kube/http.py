@@ -7,9 +7,11 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
+from weakref import WeakSet
 
 from multidict import CIMultiDict
 from yarl import URL
@@ -30,6 +32,8 @@ _KEEP_ALIVE_SECONDS = 30.0
 _READ_BUFFER = 256 * 1024
 _DEAD_PEER_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 """A watch may be silent for minutes. With these a host that vanished is noticed after one."""
+_TURNS_TO_CLOSE = 10
+"""Turns of the event loop in which a connection that was cut is noticed and closed; it takes three."""
 
 
 class HttpTransport:
@@ -57,6 +61,7 @@ class HttpTransport:
         self._slots = asyncio.Semaphore(max_requests)
         self._tls: tuple[Credential, ssl.SSLContext] | None = None
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._closed = False
 
     async def request(self, request: Request) -> Response:
@@ -85,6 +90,18 @@ class HttpTransport:
         self._closed = True
         if self._session is not None:
             await self._session.close()
+            await self._cut()
+
+    async def _cut(self) -> None:
+        """End what still waits for a server to answer TLS's goodbye: connections whose request was cancelled."""
+        for _ in range(_TURNS_TO_CLOSE):
+            waiting = [connection for connection in self._sockets if connection.fileno() != -1]
+            if not waiting:
+                return
+            for connection in waiting:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            await asyncio.sleep(0)
 
     async def _send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         credential = await self._credentials.current()
@@ -128,12 +145,22 @@ class HttpTransport:
             raise Unreachable(f"the connection to the API server at {self._base} is closed", sent=False)
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, socket_factory=_socket_with_keepalive
+                limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, socket_factory=self._socket_with_keepalive
             )
             self._session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=_READ_BUFFER
             )
         return self._session
+
+    def _socket_with_keepalive(self, address: tuple[Any, ...]) -> socket.socket:
+        family, type_, protocol = address[:3]
+        connection = socket.socket(family, type_, protocol)
+        self._sockets.add(connection)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _DEAD_PEER_OPTIONS.items():
+            if hasattr(socket, option):  # not every system has each
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        return connection
 
     def _context(self, credential: Credential) -> ssl.SSLContext:
         """The TLS context, made anew when the client certificate changed."""
@@ -230,13 +257,3 @@ def _reason(error: OSError) -> str:
     if error.errno and not isinstance(error, socket.gaierror | ssl.SSLError):
         return os.strerror(error.errno)
     return error.strerror or str(error)
-
-
-def _socket_with_keepalive(address: tuple[Any, ...]) -> socket.socket:
-    family, type_, protocol = address[:3]
-    connection = socket.socket(family, type_, protocol)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _DEAD_PEER_OPTIONS.items():
-        if hasattr(socket, option):  # not every system has each
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return connection

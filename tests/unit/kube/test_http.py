@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -217,6 +219,38 @@ async def test_nothing_is_sent_after_close() -> None:
         await transport.close()
         with pytest.raises(Unreachable, match="closed"):
             await transport.request(READ)
+
+
+async def test_no_connection_outlives_the_transport_even_if_the_server_does_not_say_goodbye() -> None:
+    asked: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
+
+    async def handler(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.pause_reading()
+        asked.set_result(request.transport)
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async with serve(handler) as served:
+        transport = HttpTransport(served.access())
+        request = asyncio.create_task(transport.request(READ))
+        silent = await asked
+        request.cancel()
+        await asyncio.wait([request])
+        await transport.close()
+        assert not connections_to(urlsplit(served.url).port)
+        silent.abort()
+
+
+def connections_to(port: int | None) -> list[socket.socket]:
+    found = [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.family == socket.AF_INET]
+    return [one for one in found if _peer(one) == port]
+
+
+def _peer(connection: socket.socket) -> int | None:
+    with suppress(OSError):  # closed, or never connected
+        return int(connection.getpeername()[1])
+    return None
 
 
 # -- watches
