@@ -20,7 +20,7 @@ demo: .venv/.installed ## A manifest becomes a cluster: created, scaled, upgrade
 	@$(BIN)/espalier demo
 
 test: check ## Checks and all tests that this machine can carry
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not nodes'
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not nodes'
 
 check: .venv/.installed ## Style, types, layers
 	@$(BIN)/ruff check .

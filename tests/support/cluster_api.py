@@ -13,8 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from espalier import clusters
 from espalier.api.capi import docker
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
@@ -23,7 +21,6 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
-from espalier.cli import manifests
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -47,7 +44,7 @@ from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.asking import ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
-from tests.support.managing import led_by
+from tests.support.managing import led_by, register_webhooks
 
 INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
@@ -166,10 +163,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         await stack.enter_async_context(led_by(manager))
         url = f"https://{control_plane.HOST}:{webhooks.port}"
         await Extension(ours, {"url": url}).trust(made.ca)
-        for resource, tree in manifests.webhook_configurations(url):
-            for webhook in tree["webhooks"]:
-                webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(made.ca)
-            await user.apply(resource, tree)
+        await register_webhooks(user, url, made.ca)
         yield RealClusterApi(
             client=user,
             manager=manager,

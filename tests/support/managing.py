@@ -1,11 +1,15 @@
-"""A manager that runs while a block does."""
+"""A manager that runs while a block does, and its webhooks at an API server that calls them over TLS."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
+
+from espalier.cli import manifests
 from espalier.cli.managing import Managing
+from espalier.kube.client import Client
 from espalier.runtime.manager import Manager
 
 
@@ -19,3 +23,11 @@ async def led_by(manager: Manager) -> AsyncIterator[Managing]:
     finally:
         manager.stop()
         await managing.task
+
+
+async def register_webhooks(client: Client, url: str, authority: bytes) -> None:
+    """Have the API server ask for admission at `url`, whose certificate is by this authority (PEM)."""
+    for resource, tree in manifests.webhook_configurations(url):
+        for webhook in tree["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(authority)
+        await client.apply(resource, tree)

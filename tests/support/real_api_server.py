@@ -12,12 +12,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import msgspec
-
 from espalier import clusters
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
-from espalier.cli import manifests
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
@@ -41,7 +38,7 @@ from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
 from tests.journeys.isolation_stories import without_admission
 from tests.support.control_plane import ControlPlane
-from tests.support.managing import led_by
+from tests.support.managing import led_by, register_webhooks
 
 HOST = "127.0.0.1"
 CALM, RESYNC = 2.0, 0.3
@@ -138,10 +135,7 @@ async def managed_on(
             manager.add(controller)
         managing = await stack.enter_async_context(led_by(manager))
         stack.push_async_callback(without_admission, user)
-        for resource, tree in manifests.webhook_configurations(f"https://{HOST}:{webhooks.port}"):
-            for webhook in tree["webhooks"]:
-                webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(control_plane.ca)
-            await user.apply(resource, tree)
+        await register_webhooks(user, f"https://{HOST}:{webhooks.port}", control_plane.ca)
         yield OnRealApiServer(
             client=user,
             manager=manager,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from espalier.api.capi.machine import Machine
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -176,13 +174,12 @@ async def await_node(p: Pass) -> Outcome:
 async def clear_up(p: Pass) -> Outcome:
     """Neither the pod nor its rights stay, and health checks look after the machine again.
 
-    It says how long it took, as the NodeUpgrade goes soon.
+    The Machine says how long it took, for plans of the next one: the NodeUpgrade goes soon.
     """
     if p.scope.workload is not None:
         await clear_node(p.scope.workload, p.scope)
-    began = p.scope.object.metadata.creation_timestamp
-    took = (p.tools.clock.now() - datetime.fromisoformat(began)).total_seconds() if began else 0.0
-    await give_back(p, **{UPGRADE_SECONDS: f"{took:.0f}"})
+    took = progress.seconds(p.scope.upgrade.status.conditions, p.scope.pod, p.tools.clock.now())
+    await give_back(p, **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()
 
 

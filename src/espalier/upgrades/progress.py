@@ -6,6 +6,7 @@ A condition that is True stays so: a pod that is made anew goes on from there, a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -53,6 +54,18 @@ def current(found: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
         if condition is not None and condition.status != "True":
             return step, condition
     return None
+
+
+def seconds(found: Sequence[Condition], pod: Pod | None, now: datetime) -> float | None:
+    """How long a node took; None unless one pod made all steps: what lay between two says nothing of the next upgrade.
+
+    `found` are the conditions as they were written, with their times.
+    """
+    began = pod.metadata.creation_timestamp if pod else None
+    reached = [condition_list.get(found, step.condition) for step in STEPS]
+    if not began or any(one is None or one.last_transition_time < began for one in reached):
+        return None
+    return (now - datetime.fromisoformat(began)).total_seconds()
 
 
 def number(step: NodeStep) -> int:

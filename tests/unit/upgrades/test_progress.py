@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
 import msgspec
 from hypothesis import given
@@ -58,6 +59,31 @@ def test_the_last_words_of_a_container_stand_in_its_condition() -> None:
     failure = progress.failure(pod_)
     assert failure is not None
     assert failure[0] is STEPS[1]
+
+
+def written(pod_: Pod, at: str, before: list[Condition] | None = None) -> list[Condition]:
+    """Conditions of a pod as they stand in the status: dated when they became true."""
+    found = progress.conditions(before or [], pod_)
+    return [one if one.last_transition_time else msgspec.structs.replace(one, last_transition_time=at) for one in found]
+
+
+def made_at(pod_: Pod, at: str) -> Pod:
+    return msgspec.structs.replace(pod_, metadata=msgspec.structs.replace(pod_.metadata, creation_timestamp=at))
+
+
+def test_a_node_took_as_long_as_the_pod_that_made_all_its_steps() -> None:
+    pod_ = made_at(upgrader({step.container: DONE for step in STEPS}), "2026-01-01T10:00:00Z")
+    now = datetime(2026, 1, 1, 10, 3, 5, tzinfo=UTC)
+    assert progress.seconds(written(pod_, "2026-01-01T10:03:00Z"), pod_, now) == 185
+    assert progress.seconds(written(pod_, "2026-01-01T10:03:00Z"), None, now) is None
+
+
+def test_the_hours_between_a_failure_and_the_next_attempt_are_not_what_a_node_takes() -> None:
+    first = upgrader({STEPS[0].container: DONE, STEPS[1].container: DONE, STEPS[2].container: failed()})
+    done = frozenset(step.condition for step in STEPS[:2])
+    second = made_at(upgrader({step.container: DONE for step in STEPS}, done=done), "2026-01-01T15:00:00Z")
+    found = written(second, "2026-01-01T15:02:00Z", written(first, "2026-01-01T10:01:00Z"))
+    assert progress.seconds(found, second, datetime(2026, 1, 1, 15, 3, tzinfo=UTC)) is None
 
 
 def test_a_pod_that_failed_as_a_whole_says_why() -> None:
