@@ -117,19 +117,20 @@ async def make_pod(p: Pass) -> Outcome:
     done = progress.done(scope.upgrade.status.conditions)
     if scope.pod is not None or scope.workload is None or progress.are_all_done(scope.upgrade.status.conditions):
         return Continue()
+    account = await give_rights(scope.workload, scope.node_name)
     wanted = pod.Upgrader(
         node_upgrade=str(scope.object.key),
         node=scope.node_name,
         image=scope.image or "",
         role=scope.role,
         kubernetes_version=scope.upgrade.spec.kubernetes_version,
+        account=account,
         etcd_version=scope.upgrade.spec.etcd_version,
         done=done,
         drains=scope.drains,
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
     )
-    await give_rights(scope.workload, scope.node_name)
     await create(scope.workload, POD, pod.pod(wanted))
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
 

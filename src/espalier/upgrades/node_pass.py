@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, POD, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Resource
@@ -50,24 +50,38 @@ class Pass:
         return f"Machine {SYSTEM_NAMESPACE}/{self.scope.upgrade.spec.machine.name}"
 
 
-async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]) -> None:
-    """Make an object of the workload cluster; one of its name that is there stays as it is."""
+async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]) -> Object | None:
+    """Make an object of the workload cluster. One of its name that is there stays as it is: None."""
     try:
         created = await workload.client.create(resource, body)
     except AlreadyExists:
-        return
+        return None
     if resource == POD:
         workload.upgraders.wrote(created)
+    return created
 
 
-async def give_rights(workload: Workload, node: str) -> None:
-    """Make what the upgrader pod acts with, and the namespace when it is not there yet."""
-    for resource, body in pod.rights(node):
+async def give_rights(workload: Workload, node: str) -> str:
+    """Make what the upgrader pod acts with, and the namespace when it is not there yet: name of the ServiceAccount."""
+    body = pod.role(node)
+    role = await create(workload, CLUSTER_ROLE, body)
+    if role is None:  # a pass before this one did not come to its end
+        role = await workload.client.get(CLUSTER_ROLE, body["metadata"]["name"])
+    for resource, body in pod.holders(role):
         try:
             await create(workload, resource, body)
         except NotFound:
             await create(workload, NAMESPACE, pod.NAMESPACE_OF_PODS)
             await create(workload, resource, body)
+    return pod.account(role)
+
+
+async def take_rights(workload: Workload, node: str) -> None:
+    """Delete the role, and with it who may act by it: the API server's garbage collection sees to that."""
+    try:
+        await workload.client.delete(CLUSTER_ROLE, names.upgrader(node))
+    except NotFound:
+        return
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
@@ -84,12 +98,7 @@ async def delete_pod(workload: Workload, scope: NodeScope) -> None:
 async def clear_node(workload: Workload, scope: NodeScope) -> None:
     """Neither the pod nor its rights stay."""
     await delete_pod(workload, scope)
-    name = names.upgrader(scope.node_name)
-    for resource in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, SERVICE_ACCOUNT):
-        try:
-            await workload.client.delete(resource, name, SYSTEM_NAMESPACE if resource.namespaced else None)
-        except NotFound:
-            continue
+    await take_rights(workload, scope.node_name)
 
 
 async def protect(p: Pass) -> None:

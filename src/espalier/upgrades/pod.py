@@ -6,10 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.kube.objects import Object
+from espalier.runtime import owners
 from espalier.upgrades import names
 from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCORDON, NodeStep
 
@@ -31,6 +35,8 @@ class Upgrader:
     image: str
     role: Role
     kubernetes_version: str
+    account: str
+    """The ServiceAccount it acts with."""
     etcd_version: str | None = None
     done: frozenset[str] = frozenset()
     """Conditions of the steps that need not be done again."""
@@ -59,7 +65,7 @@ def pod(upgrader: Upgrader) -> Tree:
             "hostPID": True,
             "hostNetwork": True,  # also a node whose pod network is ill can be upgraded
             "restartPolicy": "Never",
-            "serviceAccountName": names.upgrader(upgrader.node),
+            "serviceAccountName": upgrader.account,
             "priorityClassName": "system-node-critical",
             "tolerations": [{"operator": "Exists"}],
             "terminationGracePeriodSeconds": 30,
@@ -72,21 +78,34 @@ def pod(upgrader: Upgrader) -> Tree:
     }
 
 
-def rights(node: str) -> list[tuple[Resource, Tree]]:
-    """What the pod needs in its cluster, in the order in which it is made."""
-    name = names.upgrader(node)
-    subject = {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": SYSTEM_NAMESPACE}
+def role(node: str) -> Tree:
+    """What the pod may do in its cluster. It owns the ServiceAccount and what binds the two: they go with it."""
     rules = [
         _rule(NODE, "nodes", ["get", "patch"], [node]),
         _rule(POD, "pods", ["get", "list"]),
         _rule(POD, "pods/eviction", ["create"]),
     ]
-    role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": name}
+    return _object(CLUSTER_ROLE, names.upgrader(node)) | {"rules": rules}
+
+
+def holders(role: Object) -> list[tuple[Resource, Tree]]:
+    """The ServiceAccount that has a role, and what binds the two.
+
+    Named after the role's uid: those of an earlier role of its name may still be there, and about to be collected.
+    """
+    name = account(role)
+    owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
+    subject = {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": SYSTEM_NAMESPACE}
+    reference = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": role.name}
     return [
-        (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name)),
-        (CLUSTER_ROLE, _object(CLUSTER_ROLE, name) | {"rules": rules}),
-        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name) | {"roleRef": role, "subjects": [subject]}),
+        (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name, owner)),
+        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name, owner) | {"roleRef": reference, "subjects": [subject]}),
     ]
+
+
+def account(role: Object) -> str:
+    """The ServiceAccount that has a role."""
+    return f"{role.name}-{role.metadata.uid.partition('-')[0]}"
 
 
 def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
@@ -131,8 +150,9 @@ def _rule(resource: Resource, plural: str, verbs: list[str], only: Collection[st
     return rule | {"resourceNames": list(only)} if only else rule
 
 
-def _object(resource: Resource, name: str) -> Tree:
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": _metadata(resource, name)}
+def _object(resource: Resource, name: str, owner: Tree | None = None) -> Tree:
+    metadata = _metadata(resource, name) | ({"ownerReferences": [owner]} if owner else {})
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
 def _metadata(resource: Resource, name: str) -> Tree:

@@ -26,7 +26,7 @@ def failed(message: str = "", code: int = 1) -> Tree:
 def upgrader(
     states: dict[str, Tree], *, done: frozenset[str] = frozenset(), drains: bool = True, phase: str = ""
 ) -> Pod:
-    made = pod.pod(pod.Upgrader("a/b", "n", "image", "worker", "v1.36.3", done=done, drains=drains))
+    made = pod.pod(pod.Upgrader("a/b", "n", "image", "worker", "v1.36.3", "account", done=done, drains=drains))
     statuses = [
         {"name": one["name"], "state": states.get(one["name"], WAITS)} for one in made["spec"]["initContainers"]
     ]
