@@ -64,12 +64,15 @@ async def machines(world: ManagedLaptop, *, control_plane: bool) -> list[Object]
     return [one for one in found if ("cluster.x-k8s.io/control-plane" in one.metadata.labels) is control_plane]
 
 
-async def begin(world: ManagedLaptop, machine: str, node_type: str = "Worker", version: str = NEW) -> str:
-    """A NodeUpgrade as somebody writes it by hand."""
+async def begin(
+    world: ManagedLaptop, machine: str, node_type: str = "Worker", version: str = NEW, *, name: str = ""
+) -> str:
+    """A NodeUpgrade as somebody writes it by hand: its name."""
+    name = name or f"by-hand-{machine}"
     spec = {"machine": {"name": machine}, "kubernetesVersion": version, "nodeType": node_type}
-    body = {"metadata": {"name": f"by-hand-{machine}", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
+    body = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE}, "spec": spec}
     await world.client.create(NodeUpgrade.resource, body)
-    return f"by-hand-{machine}"
+    return name
 
 
 async def until_so(world: ManagedLaptop, name: str, is_so: Callable[[NodeUpgrade], bool]) -> NodeUpgrade:
@@ -121,9 +124,47 @@ def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after["status"]["nodeInfo"]["kubeletVersion"] == NEW
         assert not after["spec"].get("unschedulable")
+        pod = Key(SYSTEM_NAMESPACE, f"{worker.name}-node-upgrader")
+        await until(reach(world).cache(POD), pod, lambda found: found is None)
         assert await leftovers(world) == []
         machine = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
         assert SKIP_REMEDIATION not in machine.metadata.annotations
+
+    journey(story)
+
+
+def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        await until_so(world, await begin(world, worker.name), lambda upgrade: upgrade.status.completed)
+        upgraders.ran.clear()
+        again = await begin(world, worker.name, name="again")
+        await until_so(world, again, lambda upgrade: upgrade.status.completed)
+        assert [container for _, container in upgraders.ran] == STEPS
+
+    journey(story)
+
+
+def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0]
+        upgraders.failing[worker.name, "kubeadm-upgrader"] = "no"
+        first = await begin(world, worker.name)
+        await until_so(world, first, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadmFailed")
+        second = await begin(world, worker.name, name="second")
+        waiting = ready(await until_so(world, second, lambda upgrade: ready(upgrade).reason == "NodeTaken"))
+        assert waiting.message == f"waiting for NodeUpgrade eksa-system/{first} to be done with node {worker.name}"
+        third = await begin(world, worker.name, name="third")
+        await until_so(world, third, lambda upgrade: ready(upgrade).reason == "NodeTaken")
+        await world.client.delete(NodeUpgrade.resource, third, SYSTEM_NAMESPACE)
+        cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+        await until(cache, Key(SYSTEM_NAMESPACE, third), lambda found: found is None)
+        assert len(await leftovers(world)) == 4, "pod and rights of the first are still there"
+        upgraders.failing.clear()
+        upgraders.ran.clear()
+        await world.client.delete(NodeUpgrade.resource, first, SYSTEM_NAMESPACE)
+        await until_so(world, second, lambda upgrade: upgrade.status.completed)
+        assert [container for _, container in upgraders.ran] == STEPS
 
     journey(story)
 

@@ -13,7 +13,8 @@ from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, give_back
 async def end_on_node(p: Pass) -> Outcome:
     """A step that runs is let run to its end; then nothing is left on the node, and it takes pods again.
 
-    Of a machine that goes, or a cluster that can't be reached because it has no kubeconfig, nothing needs to be ended.
+    Of a machine that goes, or a cluster that can't be reached because it has no kubeconfig, nothing needs to be ended;
+    what another NodeUpgrade does on the node, that one ends.
     """
     scope = p.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
@@ -27,6 +28,8 @@ async def end_on_node(p: Pass) -> Outcome:
         return Continue()
     if scope.workload is None:
         return Wait("WorkloadClusterUnreachable", scope.site.waiting_for)
+    if scope.taken_by:
+        return Continue()
     if scope.pod is not None and not scope.may_go:
         return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
     if scope.node is not None and MARK in scope.node.metadata.annotations:

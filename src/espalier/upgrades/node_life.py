@@ -10,7 +10,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, give_back, give_rights, protect
+from espalier.upgrades.node_pass import RESOURCE, Pass, create, delete_pod, give_back, give_rights, protect, take_rights
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
@@ -63,6 +63,14 @@ async def find_node(p: Pass) -> Outcome:
         return Wait("WorkloadClusterUnreachable", scope.site.waiting_for if scope.site else "")
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} of {p.machine} does not exist")
+    return Continue()
+
+
+async def await_others(p: Pass) -> Outcome:
+    """No other NodeUpgrade is at the node, or is just about to leave it."""
+    scope = p.scope
+    if scope.taken_by:
+        return Wait("NodeTaken", f"waiting for NodeUpgrade {scope.taken_by} to be done with node {scope.node_name}")
     return Continue()
 
 
@@ -136,9 +144,10 @@ async def make_pod(p: Pass) -> Outcome:
 
 
 async def follow_pod(p: Pass) -> Outcome:
-    """All steps succeeded, and the status says so: it is what remains when the pod is gone."""
+    """All steps succeeded."""
     scope = p.scope
-    if progress.are_all_done(scope.upgrade.status.conditions):
+    current = progress.current(scope.conditions)
+    if current is None:
         return Continue()
     if scope.pod is None:
         return Wait("Waiting", "the upgrader pod is not there")
@@ -151,9 +160,6 @@ async def follow_pod(p: Pass) -> Outcome:
         return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
     if stuck := progress.stuck(scope.pod):
         return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {how}")
-    current = progress.current(scope.conditions)
-    if current is None:
-        return Wait("Finishing", f"all steps are done on node {scope.node_name}")
     step, condition = current
     number = f"step {progress.number(step)} of {progress.COUNT} on node {scope.node_name}"
     return Wait(step.doing, f"{number}: {condition.message}")
@@ -173,13 +179,14 @@ async def await_node(p: Pass) -> Outcome:
 
 
 async def clear_up(p: Pass) -> Outcome:
-    """Neither the pod nor its rights stay, and health checks look after the machine again.
+    """The rights do not stay, and health checks look after the machine again. The pod shows what was done until the
+    status does.
 
     The Machine says how long it took, for plans of the next one: the NodeUpgrade goes soon.
     """
     if p.scope.workload is not None:
-        await clear_node(p.scope.workload, p.scope)
-    took = progress.seconds(p.scope.upgrade.status.conditions, p.scope.pod, p.tools.clock.now())
+        await take_rights(p.scope.workload, p.scope.node_name)
+    took = progress.seconds(p.scope.conditions, p.scope.pod, p.tools.clock.now())
     await give_back(p, **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()
 
@@ -189,6 +196,7 @@ LIFE = (
     find_cluster,
     find_machine,
     find_node,
+    await_others,
     check,
     find_image,
     protect_machine,
@@ -199,3 +207,14 @@ LIFE = (
     clear_up,
 )
 """From a NodeUpgrade to an upgraded node."""
+
+
+async def clear_pod(p: Pass) -> Outcome:
+    """The pod does not stay."""
+    if p.scope.workload is not None:
+        await delete_pod(p.scope.workload, p.scope)
+    return Done()
+
+
+AFTERWARDS = (clear_pod,)
+"""What is left to be done once the status says that the node is upgraded."""

@@ -9,7 +9,7 @@ from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, Kube
 from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
-from espalier.upgrades import progress
+from espalier.upgrades import names, progress
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.site import MachineView, Site, Workload
@@ -28,6 +28,9 @@ class NodeScope:
     machine: MachineView | None
     node: Node | None
     pod_object: Object | None
+    """The upgrader pod that was made for it."""
+    taken_by: str
+    """The NodeUpgrade whose upgrader pod is on the node instead, empty when there is none."""
     image: str | None
     images: tuple[str, ...]
     """Versions for which there is an upgrader image."""
@@ -111,6 +114,9 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     machine = site.machinery.machine(upgrade.spec.machine.name) if site else None
     workload = site.workload if site else None
     node_name = machine.node if machine else ""
+    found_pod = workload.upgrader(node_name) if workload and node_name else None
+    made_for = found_pod.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if found_pod else ""
+    is_own = made_for in ("", str(found.key))
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
         object=found,
@@ -119,7 +125,8 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         site=site,
         machine=machine,
         node=workload.node(node_name) if workload and node_name else None,
-        pod_object=workload.upgrader(node_name) if workload and node_name else None,
+        pod_object=found_pod if is_own else None,
+        taken_by="" if is_own else made_for,
         image=image,
         images=images,
     )

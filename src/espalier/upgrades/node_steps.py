@@ -36,8 +36,11 @@ STEPS: tuple[NodeStep, ...] = (
 UNDER_WAY = frozenset({step.doing for step in STEPS})
 """Reasons of a node that is being upgraded, as it should be."""
 
-BEGINNING = frozenset({"NodeUpgradePending", "Reading", "PodCreated", "Waiting", "Retrying", "Finishing"})
-"""Reasons of a NodeUpgrade before and after its steps, which pass by themselves."""
+BEGINNING = frozenset({"NodeUpgradePending", "Reading", "Waiting", "Retrying"})
+"""Reasons of a NodeUpgrade before its steps, which pass by themselves."""
+
+PASSING = frozenset({"PodCreated"})
+"""Reasons that are never told: a pod that was made is seen at once, and its first step is told."""
 
 POD_CREATED = "UpgraderPodCreated"
 """Condition: the pod is there."""

@@ -9,10 +9,10 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
 from espalier.upgrades.node_deletion import DELETION
-from espalier.upgrades.node_life import LIFE
+from espalier.upgrades.node_life import AFTERWARDS, LIFE
 from espalier.upgrades.node_pass import Pass
 from espalier.upgrades.node_scope import observe
-from espalier.upgrades.node_steps import BEGINNING, UNDER_WAY
+from espalier.upgrades.node_steps import BEGINNING, PASSING, UNDER_WAY
 from espalier.upgrades.observe import keys_of
 from espalier.upgrades.passing import Tools, ready
 from espalier.upgrades.reconciling import Kind, Reconciler, Report
@@ -27,7 +27,8 @@ def controller(
     tools: Tools, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
 ) -> Controller:
     """The controller of NodeUpgrades, with its watches."""
-    reconciler = Reconciler(tools, Kind(RESOURCE, _observe, LIFE, DELETION, _report))
+    kind = Kind(RESOURCE, _observe, LIFE, DELETION, _report, afterwards=AFTERWARDS, passing=PASSING)
+    reconciler = Reconciler(tools, kind)
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
     tools.observer.watch(made, RESOURCE)
     made.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))

@@ -95,11 +95,13 @@ def holders(role: Object) -> list[tuple[Resource, Tree]]:
     """
     name = account(role)
     owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
-    subject = {"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": SYSTEM_NAMESPACE}
-    reference = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": role.name}
+    binds = {
+        "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": role.name},
+        "subjects": [{"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": SYSTEM_NAMESPACE}],
+    }
     return [
         (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name, owner)),
-        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name, owner) | {"roleRef": reference, "subjects": [subject]}),
+        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name, owner) | binds),
     ]
 
 

@@ -59,11 +59,11 @@ def current(found: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
 def seconds(found: Sequence[Condition], pod: Pod | None, now: datetime) -> float | None:
     """How long a node took; None unless one pod made all steps: what lay between two says nothing of the next upgrade.
 
-    `found` are the conditions as they were written, with their times.
+    `found` are the conditions of steps that are all done: with the times at which they were written, without one now.
     """
     began = pod.metadata.creation_timestamp if pod else None
     reached = [condition_list.get(found, step.condition) for step in STEPS]
-    if not began or any(one is None or one.last_transition_time < began for one in reached):
+    if not began or any(one is None or "" < one.last_transition_time < began for one in reached):
         return None
     return (now - datetime.fromisoformat(began)).total_seconds()
 

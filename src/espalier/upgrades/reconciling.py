@@ -12,7 +12,7 @@ from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
 from espalier.runtime import steps
-from espalier.runtime.outcome import Done, Outcome, fault_of
+from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
 from espalier.upgrades import names
 from espalier.upgrades.observe import cluster_of
@@ -64,6 +64,10 @@ class Kind(Generic[P]):
     life: Sequence[Step[P]]
     deletion: Sequence[Step[P]]
     report: Callable[[P, Outcome], Report]
+    afterwards: Sequence[Step[P]] = ()
+    """What is left to be done once it was completed; nothing is told of it."""
+    passing: frozenset[str] = frozenset()
+    """Reasons of waiting for what this very pass has written: the next one comes at once, and tells of both."""
 
 
 class Reconciler(Generic[P]):
@@ -83,13 +87,14 @@ class Reconciler(Generic[P]):
             return Done()
         self._clusters[key] = cluster_of(found)
         p = kind.observe(self._tools, found)
-        if p.is_done and not p.is_deleted:
-            return Done()
+        is_over = p.is_done and not p.is_deleted
+        due = kind.deletion if p.is_deleted else kind.afterwards if is_over else kind.life
         try:
-            outcome = await steps.run(kind.deletion if p.is_deleted else kind.life, p)
+            outcome = await steps.run(due, p)
         except KubeError as error:
             outcome = fault_of(error)
-        if not (p.is_deleted and isinstance(outcome, Done)):
+        is_passing = isinstance(outcome, Wait) and outcome.reason in kind.passing
+        if not (is_over or is_passing or (p.is_deleted and isinstance(outcome, Done))):
             await self._report(p.object, kind.report(p, outcome))
         return outcome
 

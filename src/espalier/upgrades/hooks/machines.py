@@ -25,9 +25,7 @@ SOON, LATER = 1, 5
 HOPELESS = frozenset({"VersionRefused", "WrongNodeType"})
 """Reasons of a NodeUpgrade that neither time nor a repair of the node heals: only another wish does."""
 
-NEAR = frozenset(
-    {"Reading", "Retrying", "UncordoningNode", "CleaningUp", "Finishing", "NodeOutdated", "NodeNotReady", "Deleting"}
-)
+NEAR = frozenset({"Reading", "Retrying", "UncordoningNode", "CleaningUp", "NodeOutdated", "NodeNotReady", "Deleting"})
 """Reasons of a NodeUpgrade that pass soon."""
 
 
