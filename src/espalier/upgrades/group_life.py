@@ -73,7 +73,6 @@ async def begin(p: GroupPass) -> Outcome:
         if obstacle is not None:
             return Wait(*obstacle)
         await p.writer.create(_node_upgrade(p, member))
-        p.tools.recorder.event(scope.object, "Normal", "NodeUpgradeCreated", f"Machine {member.name} is upgraded now")
         if p.group.at_once(scope) == 1:
             return _upgrading(p, member)
     return Continue()
@@ -119,10 +118,14 @@ LIFE = (hold, find_cluster, find_owner, check, record, begin, await_nodes, await
 
 
 async def delete_node_upgrades(p: GroupPass) -> Outcome:
-    """Nodes that are being upgraded are let come to a whole step first: NodeUpgrades see to that."""
-    left = p.tools.observer.node_upgrades(p.scope.object)
-    for found in left:
-        await p.writer.remove(NodeUpgrade.resource, found)
+    """Nodes that are being upgraded are let come to a whole step first: NodeUpgrades see to that.
+
+    Those that are completed hold nothing up. The API server's garbage collection deletes them, with their owner.
+    """
+    found = p.tools.observer.node_upgrades(p.scope.object)
+    left = [one for one in found if not one.decode(NodeUpgrade).status.completed]
+    for one in left:
+        await p.writer.remove(NodeUpgrade.resource, one)
     return Wait("Deleting", f"waiting for {len(left)} NodeUpgrades to be gone") if left else Continue()
 
 
