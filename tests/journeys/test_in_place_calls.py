@@ -1,0 +1,39 @@
+"""What upgrades in place cost API servers: each call by name, so that none comes back unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.journeys.in_place_calls import bill
+
+pytestmark = pytest.mark.embedded
+
+AIM = 25
+
+MANAGEMENT = {
+    "create nodeupgrades": 1,
+    "patch nodeupgrades/status": 9,  # its eight steps, and that it is completed
+    "patch nodeupgrades": 1,  # its finalizer
+    "patch machines": 3,  # kept from health checks, given back, and what was reached
+    "patch dockermachines": 1,  # the template that it counts as cloned from
+    "patch clusters/status": 1,  # how many nodes are upgraded
+    "create events": 1,
+}
+WORKLOAD = {
+    "create clusterroles": 1,
+    "create serviceaccounts": 1,
+    "create clusterrolebindings": 1,
+    "create pods": 1,
+    "delete clusterroles": 1,
+    "delete pods": 1,
+}
+
+
+def test_each_node_that_is_upgraded_costs_these_calls_and_no_others() -> None:
+    """Nothing is read: what is known is known from watches, which are the same for one node and for a hundred."""
+    found = bill()
+    both = {**MANAGEMENT, **WORKLOAD}
+    assert found.control_plane_node == both | {"patch kubeadmconfigs": 1, "patch controlplaneupgrades/status": 1}
+    assert found.worker == both | {"patch machinedeploymentupgrades/status": 1}
+    assert found.control_plane_node.total() <= AIM
+    assert found.worker.total() <= AIM
