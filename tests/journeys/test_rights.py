@@ -56,6 +56,8 @@ SELDOM = {
         "its Cluster of Cluster API was never made, or is gone",
     Grant(SYSTEM_NAMESPACE, "cluster.x-k8s.io", "machines", "get"):
         "a NodeUpgrade written by hand does not say to which cluster its machine belongs",
+    Grant(SYSTEM_NAMESPACE, "anywhere.eks.amazonaws.com", "nodeupgrades", "delete"):
+        "an upgrade in place ends before all of its nodes are upgraded",
     Grant(SYSTEM_NAMESPACE, "", "events", "patch"):
         "an event of an upgrade is counted",
     Grant(SYSTEM_NAMESPACE, "", "configmaps", "patch"):
