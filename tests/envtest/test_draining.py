@@ -1,21 +1,25 @@
-"""Drain against a real kube-apiserver, with the rights that the upgrader pod has."""
+"""Drain against a real kube-apiserver, with the rights that the upgrader pod has, and the end of those rights."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, REPLICA_SET, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, NAMESPACE, NODE, POD, REPLICA_SET
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.upgrades import pod
 from espalier.upgrades.node import draining
 from espalier.upgrades.node.api import Api
 from espalier.upgrades.node.draining import Cordon
@@ -26,7 +30,6 @@ from tests.support.control_plane import ControlPlane
 pytestmark = pytest.mark.envtest
 
 NAME = "drained-node"
-ACCOUNT = "drained-node-upgrader"
 BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PATIENCE = 60.0
 LABELS = {"app": "drained"}
@@ -39,34 +42,23 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
     await client.close()
 
 
+async def give_rights(admin: Client, node: str) -> tuple[str, list[tuple[Resource, str]]]:
+    """As the controller gives them: name of the ServiceAccount, and everything that goes with the role."""
+    with suppress(AlreadyExists):
+        await admin.create(NAMESPACE, pod.NAMESPACE_OF_PODS)
+    role = await admin.create(CLUSTER_ROLE, pod.role(node))
+    holders = pod.holders(role)
+    for resource, body in holders:
+        await admin.create(resource, body)
+    return pod.account(role), [(resource, body["metadata"]["name"]) for resource, body in holders]
+
+
 @pytest.fixture
 async def cordon(control_plane: ControlPlane, admin: Client, tmp_path: Path) -> Cordon:
     """The node, as the upgrader pod's ServiceAccount may see it."""
     await admin.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}})
-    meta = {"name": ACCOUNT}
-    group = "rbac.authorization.k8s.io"
-    await admin.create(
-        SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "namespace": "default"}}
-    )
-    rules = [
-        {"apiGroups": [""], "resources": ["nodes"], "resourceNames": [NAME], "verbs": ["get", "patch"]},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
-        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-    ]
-    await admin.create(
-        CLUSTER_ROLE, {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
-    )
-    await admin.create(
-        CLUSTER_ROLE_BINDING,
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": meta,
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": ACCOUNT},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}],
-        },
-    )
-    token = await control_plane.run_kubectl("create", "token", ACCOUNT)
+    account, _ = await give_rights(admin, NAME)
+    token = await control_plane.run_kubectl("create", "token", account, "-n", SYSTEM_NAMESPACE)
     (tmp_path / "token").write_text(token)
     (tmp_path / "ca.crt").write_bytes(control_plane.ca)
     address = urlsplit(control_plane.url)
@@ -141,3 +133,27 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
     assert await again == "the node is drained; 1 pods were evicted"
     assert await asyncio.to_thread(draining.uncordon, cordon) == "the node takes pods again"
     assert not (await admin.get(NODE, NAME)).tree["spec"].get("unschedulable")
+
+
+async def test_who_holds_the_role_of_a_node_goes_with_it(admin: Client) -> None:
+    _, first = await give_rights(admin, "other-node")
+    await admin.delete(CLUSTER_ROLE, "other-node-node-upgrader")
+    _, second = await give_rights(admin, "other-node")  # garbage collection has not come to the first ones yet
+    assert first != second
+    for resource, name in first:
+        namespace = SYSTEM_NAMESPACE if resource.namespaced else None
+        await until_gone(admin, resource, name, namespace)
+    for resource, name in second:
+        namespace = SYSTEM_NAMESPACE if resource.namespaced else None
+        assert (await admin.get(resource, name, namespace)).metadata.deletion_timestamp is None
+
+
+async def until_gone(admin: Client, resource: Resource, name: str, namespace: str | None) -> None:
+    """Ask until an object is not there any longer."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await admin.get(resource, name, namespace)
+            except NotFound:
+                return
+            await asyncio.sleep(0.1)
