@@ -12,13 +12,14 @@ import espalier.releases
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import NodeUpgrade
-from espalier.api.meta import Condition
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.meta import Condition, Tree
+from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.releases import Releases
 from espalier.releases.adding import add
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import EPOCH, IN_PLACE, identities, marks, spec
+from tests.journeys.in_place import EPOCH, IN_PLACE, identities, machines, marks, ready, spec, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.upgraders import Upgraders
 
@@ -74,6 +75,31 @@ def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: 
         assert await marks(world) == []
 
     journey(story, eksaVersion=release, kubernetesVersion=before)
+
+
+def test_the_next_upgrade_waits_for_what_garbage_collection_has_left_of_the_one_before() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        name, resource = f"{plane}-node-upgrader", NodeUpgrade.resource
+        await world.change(kubernetesVersion="1.35")
+        found = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        slow: Tree = {"metadata": {"finalizers": [*found["metadata"]["finalizers"], "example.org/slow"]}}
+        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=slow, type=PatchType.MERGE)
+        await world.until_ready()
+        left = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+        assert left.metadata.deletion_timestamp is not None, "nothing waits for it"
+        assert left.metadata.finalizers == ["example.org/slow"]
+
+        await world.change(kubernetesVersion="1.36")
+        group = ControlPlaneUpgrade.resource
+        told = await until_so(world, group, "garden-cp-upgrade", lambda one: ready(one)["reason"] == "NodeUpgradeTaken")
+        assert name in ready(told)["message"]
+        gone: Tree = {"metadata": {"finalizers": None}}
+        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
+        await world.until_ready()
+        assert await world.versions() == [version(NEWEST.version, "1.36")] * 2
+
+    journey(story, kubernetesVersion="1.34")
 
 
 @pytest.mark.parametrize("channel", channels(NEWEST.version))
