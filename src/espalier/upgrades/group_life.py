@@ -120,10 +120,10 @@ LIFE = (hold, find_cluster, find_owner, check, record, begin, await_nodes, await
 async def delete_node_upgrades(p: GroupPass) -> Outcome:
     """Nodes that are being upgraded are let come to a whole step first: NodeUpgrades see to that.
 
-    Those that are completed hold nothing up. The API server's garbage collection deletes them, with their owner.
+    Those that have nothing left on a node hold nothing up: the API server's garbage collection deletes them.
     """
     found = p.tools.observer.node_upgrades(p.scope.object)
-    left = [one for one in found if not one.decode(NodeUpgrade).status.completed]
+    left = [one for one in found if names.NODE_FINALIZER in one.metadata.finalizers]
     for one in left:
         await p.writer.remove(NodeUpgrade.resource, one)
     return Wait("Deleting", f"waiting for {len(left)} NodeUpgrades to be gone") if left else Continue()

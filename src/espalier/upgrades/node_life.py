@@ -209,12 +209,17 @@ LIFE = (
 """From a NodeUpgrade to an upgraded node."""
 
 
-async def clear_pod(p: Pass) -> Outcome:
-    """The pod does not stay."""
-    if p.scope.workload is not None:
-        await delete_pod(p.scope.workload, p.scope)
+async def let_go(p: Pass) -> Outcome:
+    """The pod does not stay. Then nothing is left to be ended on the node, and nothing holds the NodeUpgrade."""
+    scope = p.scope
+    if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
+        return Done()
+    if scope.workload is None:
+        return Wait("WorkloadClusterUnreachable", scope.site.waiting_for if scope.site else "")
+    await delete_pod(scope.workload, scope)
+    await p.tools.writer.let_go(RESOURCE, scope.object, names.NODE_FINALIZER)
     return Done()
 
 
-AFTERWARDS = (clear_pod,)
+AFTERWARDS = (let_go,)
 """What is left to be done once the status says that the node is upgraded."""

@@ -79,7 +79,9 @@ class Writer:
 
     async def let_go(self, resource: Resource, object_: Object, finalizer: str) -> None:
         """Hold the object no longer."""
-        await owners.remove_finalizer(self.client, resource, object_, finalizer)
+        left = await owners.remove_finalizer(self.client, resource, object_, finalizer)
+        if left is not None and left.metadata.deletion_timestamp is None:
+            self._wrote(resource, left)
 
     async def _patch(self, resource: Resource, object_: Object, body: Tree, subresource: str | None = None) -> Object:
         return await self.client.patch(
