@@ -102,8 +102,9 @@ async def find_image(p: Pass) -> Outcome:
 
 
 async def protect_machine(p: Pass) -> Outcome:
-    """No health check has the machine replaced while its node is upgraded."""
-    await protect(p)
+    """No health check has the machine replaced while its node is upgraded; once it is, it may have been given back."""
+    if progress.current(p.scope.conditions) is not None:
+        await protect(p)
     return Continue()
 
 
@@ -217,6 +218,7 @@ async def let_go(p: Pass) -> Outcome:
     if scope.workload is None:
         return Wait("WorkloadClusterUnreachable", scope.site.waiting_for if scope.site else "")
     await delete_pod(scope.workload, scope)
+    await give_back(p)
     await p.tools.writer.let_go(RESOURCE, scope.object, names.NODE_FINALIZER)
     return Done()
 
