@@ -27,6 +27,7 @@ async def test_the_example_becomes_a_real_cluster_that_is_used_scaled_upgraded_a
     async with real_laptop(home) as laptop:
         await laptop.management("apply", "-f", str(story.EXAMPLE))
         await laptop.ready("garden")
+        await laptop.synced("garden")
         workload = await laptop.workload("garden")
         await use.has_nodes(workload, control_planes=1, workers=2)
         await use.carries_pods(workload)

@@ -124,6 +124,11 @@ class RealLaptop:
             error.add_note(nodes)
             raise
 
+    async def synced(self, name: str) -> None:
+        """Wait until all that was made for a Cluster is seen to be as it was rendered, in the workload cluster too."""
+        resource = f"clusters.anywhere.eks.amazonaws.com/{name}"
+        await self.management("wait", "--for=condition=Synced", resource, "--timeout=60s")
+
     async def workload(self, name: str) -> Kubectl:
         """kubectl for a cluster."""
         code, content, complaint = await self.espalier("kubeconfig", name, "--namespace", "eksa-system")

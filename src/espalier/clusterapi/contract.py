@@ -58,6 +58,18 @@ def is_infrastructure_provisioned(cluster: Cluster) -> bool:
     return cluster.status.initialization.infrastructure_provisioned
 
 
+def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
+    """Whether all machines there are, which may be none yet, are as the control plane asks for.
+
+    Cluster API says which generation it speaks of only when the API server has answered, once; until then what nobody
+    changed since it was made is up to date, and nothing else.
+    """
+    status = control_plane.status
+    if control_plane.metadata.generation == 1:
+        return True
+    return is_observed(control_plane) and (status.replicas or 0) == (status.up_to_date_replicas or 0)
+
+
 def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     """Whether all of the control plane has the version asked for, its status is current, and it can be used."""
     return (

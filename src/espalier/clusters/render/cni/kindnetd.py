@@ -39,7 +39,7 @@ def _daemon_set(image: str, pods: Sequence[str]) -> Tree:
         ],
         "volumeMounts": [
             {"name": "cni-cfg", "mountPath": "/etc/cni/net.d"},
-            {"name": "xtables-lock", "mountPath": "/run/xtables.lock", "readOnly": False},
+            {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
             {"name": "lib-modules", "mountPath": "/lib/modules", "readOnly": True},
         ],
         "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}, "limits": {"memory": "100Mi"}},

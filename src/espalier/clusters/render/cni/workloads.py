@@ -32,8 +32,8 @@ def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) 
 
 
 def from_field(name: str, path: str) -> Tree:
-    """An environment variable with a field of the pod."""
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    """An environment variable with a field of the pod. Written out as it is kept: a reference is owned as a whole."""
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
 def host_path(name: str, path: str, kind: str = "") -> Tree:

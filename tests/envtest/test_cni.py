@@ -1,0 +1,34 @@
+"""What a cluster is given as its CNI is what a real API server keeps: nobody is told of drift that nobody made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from espalier.clusters import cni, names
+from espalier.clusters.drift import of_manifests
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from tests.support.control_plane import ControlPlane
+from tests.unit.clusters.layers.designs import design
+from tests.unit.clusters.seen import RELEASES
+
+pytestmark = pytest.mark.envtest
+
+
+@pytest.fixture
+async def workload(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    yield client
+    await client.close()
+
+
+@pytest.mark.parametrize("case", ["docker", "cilium"])
+@pytest.mark.parametrize("version", RELEASES.versions)
+async def test_what_was_just_installed_has_not_drifted(workload: Client, case: str, version: str) -> None:
+    manifests = cni.objects(design(case, version=version))
+    live = [await workload.apply(one.resource, one.body, field_manager=names.FIELD_MANAGER) for one in manifests]
+    assert manifests
+    assert [str(found) for found in of_manifests(manifests, live)] == []
