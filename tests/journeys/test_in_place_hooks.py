@@ -31,9 +31,9 @@ from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension
+from tests.journeys.faulty import Valve
 from tests.journeys.in_place import EPOCH, NEW, identities, machines, marks, spec
 from tests.journeys.managed import ManagedLaptop, managed_laptop
-from tests.journeys.test_in_place_faults import Valve
 from tests.support.audit import grants
 from tests.support.upgraders import Upgraders
 
