@@ -10,6 +10,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
+from espalier.upgrades.node.draining import MARK
 from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, create, delete_pod, give_back, give_rights, protect
 from espalier.upgrades.observe import cluster_of
 
@@ -159,7 +160,10 @@ async def follow_pod(p: Pass) -> Outcome:
 
 
 async def await_node(p: Pass) -> Outcome:
-    """The node is ready again, with the version that was asked for."""
+    """The node is seen ready again, with the version that was asked for, and taking pods.
+
+    The next node is judged by what is seen of this one: whether pods can move, and whether it may be missing.
+    """
     scope, wanted = p.scope, p.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist")
@@ -168,6 +172,8 @@ async def await_node(p: Pass) -> Outcome:
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
+    if MARK in scope.node.metadata.annotations:
+        return Wait("NodeCordoned", f"waiting to see that node {scope.node_name} was uncordoned")
     return Continue()
 
 
