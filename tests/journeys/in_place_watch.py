@@ -27,6 +27,7 @@ from espalier.local.workload_cluster import WorkloadCluster
 from espalier.releases import Releases
 from espalier.runtime.conditions import timestamp
 from espalier.runtime.virtual import Simulation, run
+from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
 from espalier.upgrades.node.draining import MARK
 from tests.journeys.faulty import Writes
@@ -88,10 +89,11 @@ class Watcher:
 
     def check(self) -> None:
         """All nodes are upgraded, they are the same as before, nothing was ever wrong, and nothing is left."""
-        assert list(self.broken) == []
-        assert self.left() == []
-        assert self.versions() == {NEW}
-        assert self.identities() == self.before
+        assert not self.broken, ", ".join(self.broken)
+        left, versions, now = self.left(), self.versions(), self.identities()
+        assert not left, ", ".join(left)
+        assert versions == {NEW}, f"there are {versions}"
+        assert now == self.before, f"{now} were {self.before}"
 
     def _marks(self) -> Iterator[str]:
         for _, table in self.management.tables():
@@ -122,9 +124,13 @@ class Watcher:
 
     def _far(self, change: Change) -> None:
         if change.table == NODES:
-            out = sorted({*self._cordoned(), *self._unready()})
-            if len(out) > 1 and self._cordoned():
-                self._wrong(f"nodes {', '.join(out)} are out of service")
+            cordoned = self._cordoned()
+            if len(cordoned) > 1:
+                self._wrong(f"nodes {', '.join(cordoned)} are cordoned")
+            for group in self._groups():
+                out = [name for name in group if name in cordoned or name in self._unready()]
+                if len(out) > 1 and any(name in cordoned for name in out):
+                    self._wrong(f"nodes {', '.join(out)} are out of service")
         elif change.table == PODS and UPGRADER_LABEL in change.after.metadata.labels:
             pods = [one for one in self._workload.table(PODS).objects.values() if _is_upgrading(one)]
             if len(pods) > 1:
@@ -136,6 +142,12 @@ class Watcher:
     def _cordoned(self) -> list[str]:
         nodes = self._workload.table(NODES).objects.values()
         return [one.name for one in nodes if one.tree["spec"].get("unschedulable") or MARK in one.metadata.annotations]
+
+    def _groups(self) -> tuple[list[str], list[str]]:
+        """Control plane and workers."""
+        nodes = self._workload.table(NODES).objects.values()
+        planes = [one.name for one in nodes if CONTROL_PLANE in one.metadata.labels]
+        return planes, [one.name for one in nodes if one.name not in planes]
 
     def _unready(self) -> list[str]:
         found = []

@@ -1,0 +1,52 @@
+"""Nodes that are not ready while others, or they themselves, are to be upgraded in place: waited for, and named."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.eksa.cluster import Cluster
+from tests.journeys import in_place
+from tests.journeys.in_place_watch import CALM, Watcher, finish, ready, say_ready, tell
+from tests.journeys.managed import ManagedLaptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+
+def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        await asyncio.sleep(CALM)
+        last = (await in_place.machines(world, control_plane=False))[-1].name
+        await say_ready(world, in_place.reach(world), last, "Unknown")
+        await world.change(kubernetesVersion="1.36")
+        waiting = f"0 of 2 nodes are upgraded; before the next one is touched: node {last} is not ready"
+        await world.until(lambda one: waiting in told(one) and waiting in told(one, "WorkersReady"))
+        assert not [node for node, _ in upgraders.ran if "-md-" in node]
+        await say_ready(world, in_place.reach(world), last, "True")
+        await finish(world, watcher)
+
+    tell(ready(1, 2), story)
+
+
+def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> None:
+    many = {"type": "InPlace", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}}
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        group = {"name": "md-0", "count": 3, "upgradeRolloutStrategy": many}
+        last = (await in_place.machines(world, control_plane=False))[-1].name
+        others = {one.name for one in await in_place.machines(world)} - {last}
+        await say_ready(world, in_place.reach(world), last, "Unknown")
+        await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[group])
+        await world.until(lambda one: "2 of 3 nodes are upgraded" in told(one))
+        assert upgraders.at_once == 1
+        assert {node for node, _ in upgraders.ran} == others
+        await say_ready(world, in_place.reach(world), last, "True")
+        await world.until_ready()
+
+    in_place.journey(story, workers=3)
+
+
+def told(cluster: Cluster, type_: str = "Ready") -> str:
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
