@@ -7,12 +7,19 @@ import asyncio
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.upgrades.names import node_upgrade
+from espalier.upgrades.node_steps import STEPS
 from tests.journeys import in_place
 from tests.journeys.in_place_watch import CALM, Watcher, finish, ready, say_ready, tell
 from tests.journeys.managed import ManagedLaptop
-from tests.support.upgraders import Upgraders
+from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
+
+CONTAINERS = [step.container for step in STEPS]
 
 
 def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
@@ -46,6 +53,29 @@ def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> Non
         await world.until_ready()
 
     in_place.journey(story, workers=3)
+
+
+@pytest.mark.parametrize("step", CONTAINERS)
+def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders, _watcher: Watcher) -> None:
+        async def silence(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if (container, moment) == (step, Moment.RUNS):
+                upgraders.silence(node)
+                await say_ready(world, workload, node, "Unknown")
+
+        upgraders.happening = silence
+        node = (await in_place.machines(world, control_plane=True))[0].name
+        await world.change(kubernetesVersion="1.36")
+        said = f"on node {node}: container {step} is at it, as far as is known: the node is not ready since 2026-01-01T"
+        await world.until(lambda one: said in told(one) and said in told(one, "ControlPlaneReady"), seconds=120)
+        for resource, name in (
+            (ControlPlaneUpgrade.resource, "garden-cp-upgrade"),
+            (NodeUpgrade.resource, node_upgrade(node)),
+        ):
+            upgrade = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+            assert said in in_place.ready(upgrade.tree)["message"]
+
+    tell(ready(1, 2), story)
 
 
 def told(cluster: Cluster, type_: str = "Ready") -> str:

@@ -8,6 +8,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
+from espalier.runtime.conditions import timestamp
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
 from espalier.upgrades.node.draining import MARK
@@ -16,6 +17,9 @@ from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
 """Seconds until a Machine that is not there is looked for again: only clusters with one are followed."""
+
+_SILENT = 60.0
+"""Seconds after which it is told that a node is not ready while it is being upgraded."""
 
 
 async def hold(p: Pass) -> Outcome:
@@ -156,7 +160,14 @@ async def follow_pod(p: Pass) -> Outcome:
         return Wait("Finishing", f"all steps are done on node {scope.node_name}")
     step, condition = current
     number = f"step {progress.number(step)} of {progress.COUNT} on node {scope.node_name}"
-    return Wait(step.doing, f"{number}: {condition.message}")
+    since = scope.node.not_ready_since if scope.node else None
+    if since is None:
+        return Wait(step.doing, f"{number}: {condition.message}")
+    left = _SILENT - (p.tools.clock.now() - since).total_seconds()
+    if left > 0:  # a kubelet that is exchanged is away as well
+        return Wait(step.doing, f"{number}: {condition.message}", after=left)
+    told = f"{condition.message}, as far as is known: the node is not ready since {timestamp(since)}"
+    return Wait("NodeNotReady", f"{number}: {told}")
 
 
 async def await_node(p: Pass) -> Outcome:
