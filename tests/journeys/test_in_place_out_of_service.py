@@ -13,12 +13,14 @@ from espalier.local.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node_steps import STEPS
 from tests.journeys import in_place
-from tests.journeys.in_place_watch import CALM, Watcher, finish, ready, say_ready, tell
+from tests.journeys.faulty import Far
+from tests.journeys.in_place_watch import CALM, Watcher, finish, ready, say_ready, tell, undisturbed
 from tests.journeys.managed import ManagedLaptop
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 
+UNREACHABLE = "waiting for the API server of workload cluster garden to answer"
 CONTAINERS = [step.container for step in STEPS]
 
 
@@ -67,15 +69,64 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
         node = (await in_place.machines(world, control_plane=True))[0].name
         await world.change(kubernetesVersion="1.36")
         said = f"on node {node}: container {step} is at it, as far as is known: the node is not ready since 2026-01-01T"
-        await world.until(lambda one: said in told(one) and said in told(one, "ControlPlaneReady"), seconds=120)
-        for resource, name in (
-            (ControlPlaneUpgrade.resource, "garden-cp-upgrade"),
-            (NodeUpgrade.resource, node_upgrade(node)),
-        ):
-            upgrade = await world.client.get(resource, name, SYSTEM_NAMESPACE)
-            assert said in in_place.ready(upgrade.tree)["message"]
+        await told_everywhere(world, node, said)
 
     tell(ready(1, 2), story)
+
+
+@pytest.mark.parametrize("step", CONTAINERS)
+def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_the_step(step: str) -> None:
+    far = Far()
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        async def cut(_workload: WorkloadCluster, _node: str, container: str, moment: Moment) -> None:
+            if (container, moment) == (step, Moment.RUNS) and not far.refused:
+                asyncio.get_running_loop().call_later(0.5, lambda: asyncio.ensure_future(far.cut()))
+
+        upgraders.happening = cut
+        node = (await in_place.machines(world, control_plane=True))[0].name
+        await world.change(kubernetesVersion="1.36")
+        said = f"on node {node}: container {step} is at it, as far as is known: {UNREACHABLE}"
+        await told_everywhere(world, node, said)
+        written = world.written()
+        await asyncio.sleep(600)
+        assert world.written() == written, "told once, however long it lasts"
+        far.mend()
+        await finish(world, watcher)
+
+    tell(ready(1, 2), story, wrap=far)
+
+
+def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_of_what_another_one_saw() -> None:
+    recording, far = undisturbed(1, 1), Far()
+    number = next(
+        number
+        for number, write in enumerate(recording.writes, start=1)
+        if write.change.after.kind == "NodeUpgrade"
+        and in_place.ready(write.change.after.tree)["reason"] == "UpgradingKubeadm"
+    )
+    node = recording.writes[number - 1].change.key.name.removesuffix("-node-upgrader")
+
+    async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
+        said = f"step 4 of 8 on node {node}: container kubeadm-upgrader is at it, as far as is known: {UNREACHABLE}"
+        await told_everywhere(world, node, said)
+        found = await world.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
+        done = [one["type"] for one in found.tree["status"]["conditions"] if one["status"] == "True"]
+        assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded"]
+        far.mend()
+        await finish(world, watcher)
+
+    far.is_cut = True
+    tell(recording.after(number), story, wrap=far)
+
+
+async def told_everywhere(world: ManagedLaptop, node: str, said: str) -> None:
+    """Soon, of the first node of the control plane."""
+    await world.until(lambda one: said in told(one) and said in told(one, "ControlPlaneReady"), seconds=150)
+    names = {ControlPlaneUpgrade.resource: "garden-cp-upgrade", NodeUpgrade.resource: node_upgrade(node)}
+    for resource, name in names.items():
+        upgrade = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+        assert said in in_place.ready(upgrade.tree)["message"]
 
 
 def told(cluster: Cluster, type_: str = "Ready") -> str:

@@ -9,7 +9,7 @@ from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, Kube
 from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
-from espalier.upgrades import progress
+from espalier.upgrades import names, progress
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.site import MachineView, Site, Workload
@@ -99,8 +99,11 @@ class NodeScope:
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """UpgraderPodCreated and those of the steps, as they are now."""
-        return progress.conditions(self.upgrade.status.conditions, self.pod)
+        """UpgraderPodCreated and those of the steps, as they are now; as they were while the cluster can't be read."""
+        before = self.upgrade.status.conditions
+        if self.workload is None and before:
+            return [one for one in before if one.type != names.READY]
+        return progress.conditions(before, self.pod)
 
 
 def observe(observer: Observer, found: Object) -> NodeScope:
