@@ -28,6 +28,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig, in_cluster_access
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
+from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Transport
 from tests.support.control_plane import ControlPlane
@@ -62,6 +63,7 @@ async def shell_access(embedded: Server) -> AsyncIterator[Access]:
     params=[
         pytest.param("inprocess", marks=pytest.mark.embedded),
         pytest.param("https", marks=pytest.mark.embedded),
+        pytest.param("threads", marks=pytest.mark.embedded),
         pytest.param("real", marks=pytest.mark.envtest),
     ]
 )
@@ -71,6 +73,8 @@ def transport(request: pytest.FixtureRequest) -> Transport:
             return InProcessTransport(request.getfixturevalue("embedded"))
         case "https":
             return HttpTransport(request.getfixturevalue("shell_access"), environment={})
+        case "threads":
+            return ThreadedTransport(request.getfixturevalue("shell_access"), environment={})
         case _:
             return real_transport(request.getfixturevalue("control_plane"))
 

@@ -13,8 +13,8 @@ from espalier.cli.failures import Away
 from espalier.cli.home import Home
 from espalier.kube.access import Access
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
+from espalier.kube.threaded import ThreadedTransport
 
 FIELD_MANAGER = "eks-a-cli"
 MAX_REQUESTS = 4
@@ -53,7 +53,7 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
     """A client for the API server that the flags name, closed afterwards."""
     access = access_of(connection)
     client = Client(
-        HttpTransport(access, max_requests=MAX_REQUESTS),
+        ThreadedTransport(access, max_requests=MAX_REQUESTS),
         field_manager=FIELD_MANAGER,
         user_agent="espalier-cli",
         on_warning=_print_warning,

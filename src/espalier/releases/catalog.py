@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,18 +65,28 @@ class Release:
 class Releases:
     """All releases of this build, newest first. Several may share Bundles."""
 
-    def __init__(self, releases: Sequence[Release], distros: dict[str, Distro]) -> None:
-        self._releases = tuple(sorted(releases, key=_order, reverse=True))
-        self._distros = distros
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
     @classmethod
     def load(cls, path: Path | None = None) -> Releases:
-        """Read `releases.yaml` and what it names, from a folder or from the files of this package.
+        """`releases.yaml` and what it names, from a folder or from the files of this package.
 
-        Raises `MalformedRelease` naming every problem.
+        Raises `MalformedRelease` naming every problem of a folder. The package's own files were checked when it was
+        built; they are read when they are asked for, because most commands need one of them.
         """
-        loading = _Loading(Files(path))
-        return cls(loading.releases(), loading.distros)
+        releases = cls(Files(path))
+        if path is not None:
+            _ = releases._loaded
+        return releases
+
+    @cached_property
+    def _loaded(self) -> _Loading:
+        return _Loading(self._files)
+
+    @property
+    def _releases(self) -> Sequence[Release]:
+        return self._loaded.releases
 
     def newest(self) -> Release:
         """The release with the highest version."""
@@ -100,14 +111,25 @@ class Releases:
 
     def distro(self, bundle: VersionsBundle) -> Distro:
         """The EKS Distro release of an entry of Bundles. Raises `UnknownRelease` when this build does not have it."""
+        name = bundle.eks_d.name
+        if "_loaded" not in self.__dict__ and (found := self._read_distro(bundle)) is not None:
+            return found
+        distros = self._loaded.distros
+        if name not in distros:
+            raise UnknownRelease(f"of EKS Distro named {name}", sorted(distros))
+        return distros[name]
+
+    def _read_distro(self, bundle: VersionsBundle) -> Distro | None:
+        """The one file that the entry names, if it is among these and has what is looked for."""
         try:
-            return self._distros[bundle.eks_d.name]
-        except KeyError:
-            raise UnknownRelease(f"of EKS Distro named {bundle.eks_d.name}", sorted(self._distros)) from None
+            release, _ = self._files.read(bundle.eks_d.manifest_url, DistroRelease)
+        except MalformedRelease:
+            return None
+        return distro_of(release) if release.metadata.name == bundle.eks_d.name else None
 
     def distro_of_version(self, version: str) -> Distro:
         """The EKS Distro release whose Kubernetes version is `v1.35.4-eks-1-35-1` or so. Raises `UnknownRelease`."""
-        by_version = {distro.version: distro for distro in self._distros.values()}
+        by_version = {distro.version: distro for distro in self._loaded.distros.values()}
         try:
             return by_version[version]
         except KeyError:
@@ -115,7 +137,7 @@ class Releases:
 
 
 class _Loading:
-    """One run through the manifests; every file is read once."""
+    """One run through the manifests; every file is read once. Raises `MalformedRelease` naming every problem."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -123,8 +145,9 @@ class _Loading:
         self._files_of: dict[str, str] = {}
         self._problems: list[Problem] = []
         self.distros: dict[str, Distro] = {}
+        self.releases = sorted(self._read(), key=_order, reverse=True)
 
-    def releases(self) -> list[Release]:
+    def _read(self) -> list[Release]:
         manifest, document = self._files.read(f"{SCHEME}{MANIFEST}", ReleaseManifest)
         entries = manifest.spec.releases
         versions = [entry.version for entry in entries]

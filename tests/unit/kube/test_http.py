@@ -20,9 +20,14 @@ from espalier.kube.access import Access, Impersonation
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.pki import Authority
+from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.tls import CertificateError
 from espalier.kube.wire import Request, Response, Stream
 from tests.unit.kube.served import Handler, client_pair, serve, user_of
+
+AnyTransport = HttpTransport | ThreadedTransport
+Kind: type[AnyTransport] = HttpTransport
+"""What is tested, by `kind`."""
 
 READ = Request("GET", "/api/v1/namespaces")
 
@@ -42,9 +47,15 @@ async def echo(request: web.Request) -> web.Response:
     return web.json_response(seen, status=201, headers=[("Warning", '299 - "a"'), ("Warning", '299 - "b"')])
 
 
+@pytest.fixture(autouse=True, params=[HttpTransport, ThreadedTransport])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways over HTTP are the same for whoever goes them."""
+    monkeypatch.setitem(globals(), "Kind", request.param)
+
+
 @asynccontextmanager
-async def transport_to(access: Access, **environment: str) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(access, environment=environment)
+async def transport_to(access: Access, **environment: str) -> AsyncIterator[AnyTransport]:
+    transport = Kind(access, environment=environment)
     try:
         yield transport
     finally:
@@ -214,7 +225,7 @@ async def test_requests_go_through_the_proxy_that_is_named() -> None:
 
 async def test_nothing_is_sent_after_close() -> None:
     async with serve(echo) as served:
-        transport = HttpTransport(served.access())
+        transport = Kind(served.access())
         await transport.request(READ)
         await transport.close()
         with pytest.raises(Unreachable, match="closed"):
@@ -232,7 +243,7 @@ async def test_no_connection_outlives_the_transport_even_if_the_server_does_not_
         return web.Response()
 
     async with serve(handler) as served:
-        transport = HttpTransport(served.access())
+        transport = Kind(served.access())
         request = asyncio.create_task(transport.request(READ))
         silent = await asked
         request.cancel()
@@ -336,7 +347,7 @@ async def test_at_most_so_many_requests_are_under_way(count: int) -> None:
         return web.Response(text=datetime.now(UTC).isoformat())
 
     async with serve(handler) as served:
-        transport = HttpTransport(served.access(), max_requests=count)
+        transport = Kind(served.access(), max_requests=count)
         await asyncio.gather(*(transport.request(READ) for _ in range(3 * count)))
         await transport.close()
     assert most == count

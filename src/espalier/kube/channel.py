@@ -1,0 +1,114 @@
+"""What every way over HTTP to one API server has in common: its address, credentials, whom it trusts, and its words."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode, urlsplit
+
+from espalier.kube.access import Access
+from espalier.kube.credentials import Credential, credentials_of
+from espalier.kube.errors import Unreachable
+from espalier.kube.proxies import proxy_for
+from espalier.kube.tls import CertificateError, client_context
+from espalier.kube.wire import Request
+
+CONNECT_SECONDS = 10.0
+KEEP_ALIVE_SECONDS = 30.0
+"""Idle connections are given up well before servers do (75 s and more), so that no write meets a closing one."""
+_DEAD_PEER_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+"""A watch may be silent for minutes. With these a host that vanished is noticed after one."""
+
+
+class Channel:
+    """One API server, as `access` names it. `now` is the wall clock for credentials that expire."""
+
+    def __init__(
+        self, access: Access, *, now: Callable[[], datetime] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.access = access
+        self.base = access.server.rstrip("/")
+        self.proxy = access.proxy_url or proxy_for(access.server, os.environ if environment is None else environment)
+        self.credentials = credentials_of(access, now=now or (lambda: datetime.now(UTC)), environment=environment)
+        self._impersonation = access.impersonation.headers() if access.impersonation else []
+        self._tls: tuple[Credential, ssl.SSLContext] | None = None
+
+    @property
+    def host(self) -> str:
+        """Host and port, as the user named them."""
+        return urlsplit(self.base).netloc.rpartition("@")[2]
+
+    def url(self, request: Request) -> str:
+        """Where a request goes."""
+        url = self.base + quote(request.path, safe="/:@!$&'()*+,;=~")
+        return f"{url}?{urlencode(request.query)}" if request.query else url
+
+    def headers(self, request: Request, credential: Credential) -> list[tuple[str, str]]:
+        """What a request says besides its body; a name may come several times.
+
+        Responses are asked for uncompressed: controllers sit near their API servers, where compressing costs both
+        sides more than it saves.
+        """
+        headers = [*request.headers.items(), ("accept-encoding", "identity"), *self._impersonation]
+        if credential.token:
+            headers.append(("authorization", f"Bearer {credential.token}"))
+        return headers
+
+    def context(self, credential: Credential) -> ssl.SSLContext:
+        """The TLS context, made anew when the client certificate changed. Raises `CertificateError`."""
+        if self._tls is None or self._tls[0].certificate != credential.certificate:
+            try:
+                context = client_context(
+                    self.access.certificate_authority,
+                    insecure_skip_tls_verify=self.access.insecure_skip_tls_verify,
+                    certificate=credential.certificate,
+                    key=credential.key,
+                )
+            except CertificateError as error:
+                raise CertificateError(f"cannot connect to the API server at {self.base}: {error}") from error
+            self._tls = credential, context
+        return self._tls[1]
+
+    def unreachable(self, cause: str, *, sent: bool) -> Unreachable:
+        """The error of a request without an answer."""
+        return Unreachable(f"cannot reach the API server at {self.base}: {cause}", sent=sent)
+
+    def closed(self) -> Unreachable:
+        """The error of a request after the end."""
+        return Unreachable(f"the connection to the API server at {self.base} is closed", sent=False)
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the system notice when the other side vanished."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _DEAD_PEER_OPTIONS.items():
+        if hasattr(socket, option):  # not every system has each
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def no_connection() -> str:
+    """Why there was no connection, when nobody said."""
+    return f"no connection within {CONNECT_SECONDS:g} seconds"
+
+
+def no_answer(request: Request) -> str:
+    """Why there was no answer, when nobody said."""
+    return f"no answer within {request.timeout:g} seconds"
+
+
+def not_trusted(error: ssl.SSLCertVerificationError) -> str:
+    """Why a server is not spoken to."""
+    return f"its certificate is not trusted: {getattr(error, 'verify_message', '') or error}"
+
+
+NO_WORD = "it closed the connection without an answer"
+
+
+def reason(error: OSError) -> str:
+    """The system's words for an error; event loops put their own in front."""
+    if error.errno and not isinstance(error, socket.gaierror | ssl.SSLError):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
