@@ -14,7 +14,7 @@ from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node_steps import STEPS
 from tests.journeys import in_place
 from tests.journeys.faulty import Far
-from tests.journeys.in_place_watch import CALM, Watcher, finish, ready, say_ready, tell, undisturbed
+from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed
 from tests.journeys.managed import ManagedLaptop
 from tests.support.upgraders import Moment, Upgraders
 
@@ -55,6 +55,25 @@ def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> Non
         await world.until_ready()
 
     in_place.journey(story, workers=3)
+
+
+def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_the_others_are_upgraded() -> None:
+    async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
+        await asyncio.sleep(CALM)
+        last = (await in_place.machines(world, control_plane=False))[-1].name
+        await say_ready(world, in_place.reach(world), last, "Unknown")
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        added = [name for name in watcher.identities() if name not in watcher.before]
+        assert len(added) == 2, "a Machine and its node"
+        assert [name for name in watcher.before if name not in watcher.identities()] == [
+            f"{table} {last}" for table in (MACHINES, NODES)
+        ]
+        assert watcher.versions() == {in_place.NEW}
+        assert watcher.left() == []
+
+    tell(ready(1, 2), story)
 
 
 @pytest.mark.parametrize("step", CONTAINERS)
