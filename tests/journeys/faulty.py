@@ -1,8 +1,7 @@
-"""Ways to API servers that fail when a story wants them to: single writes, all of them, whole workload clusters."""
+"""Ways to API servers that fail when a story wants them to: single writes, and whole workload clusters."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from enum import Enum
 
@@ -77,37 +76,6 @@ class _Writes(Passing):
         writes.landed()
         if is_lost:
             raise Unreachable("the connection was reset")
-        return response
-
-
-class Valve:
-    """Stands before all writes of the controllers; they die after a number of them, once it is armed."""
-
-    def __init__(self) -> None:
-        self.died = asyncio.Event()
-        self.left: int | None = None
-        self.seen = 0
-
-    def __call__(self, transport: Transport) -> Transport:
-        return _Valved(transport, self)
-
-
-class _Valved(Passing):
-    def __init__(self, transport: Transport, valve: Valve) -> None:
-        super().__init__(transport)
-        self._valve = valve
-
-    async def request(self, request: Request) -> Response:
-        valve = self._valve
-        if valve.died.is_set():
-            raise Unreachable("dead", sent=False)
-        response = await self.transport.request(request)
-        if request.method != "GET":
-            valve.seen += 1
-            if valve.left is not None:
-                valve.left -= 1
-                if valve.left <= 0:
-                    valve.died.set()
         return response
 
 
