@@ -11,7 +11,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node_steps import COPY, DONE, KUBEADM
 from tests.journeys import in_place
 from tests.journeys.faulty import Far
 from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed
@@ -21,7 +21,7 @@ from tests.support.upgraders import Moment, Upgraders
 pytestmark = pytest.mark.embedded
 
 UNREACHABLE = "waiting for the API server of workload cluster garden to answer"
-CONTAINERS = [step.container for step in STEPS]
+CONTAINERS = [step.container for step in (COPY, KUBEADM, DONE)]
 
 
 def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
