@@ -99,6 +99,48 @@ def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() 
     journey(story)
 
 
+def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        seen: list[bool] = []
+
+        def look(_old: Object | None, new: Object | None, _first: bool) -> None:
+            worker = new is not None and "garden-md-0" in new.name
+            if worker and world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None:
+                seen.append(True)
+
+        world.machinery.of(Machine.resource).subscribe(look)
+        await world.apply()
+        await world.until_ready()
+        assert seen, "the first worker was asked for when the API server had answered"
+        assert len(await world.nodes()) == 3
+
+    journey(story)
+
+
+def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        def look(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if new is None or "-md-" not in new.name:
+                return
+            machines = [found.decode(Machine) for found in world.machinery.of(Machine.resource).list()]
+            at = {one.spec.version for one in machines if "-md-" not in one.metadata.name}
+            assert new.decode(Machine).spec.version <= min(at, default=KUBERNETES["1.35"]), (
+                f"{new.name} is ahead of {at}"
+            )
+
+        world.machinery.of(Machine.resource).subscribe(look)
+        booting = asyncio.Event()
+        world.machinery.of(Machine.resource).subscribe(lambda *_: booting.set())
+        await world.apply()
+        await booting.wait()
+        more = [*groups(2), {"name": "md-1", "count": 1}]
+        await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=more)
+        await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.36"]] * 4
+
+    journey(story)
+
+
 def test_the_control_plane_is_upgraded_before_any_worker() -> None:
     async def story(world: ManagedLaptop) -> None:
         await world.apply(controlPlaneConfiguration={"count": 3})

@@ -58,6 +58,12 @@ def is_infrastructure_provisioned(cluster: Cluster) -> bool:
     return cluster.status.initialization.infrastructure_provisioned
 
 
+def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
+    """Whether all machines there are, which may be none yet, are as the control plane asks for."""
+    status = control_plane.status
+    return is_observed(control_plane) and (status.replicas or 0) == (status.up_to_date_replicas or 0)
+
+
 def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     """Whether all of the control plane has the version asked for, its status is current, and it can be used."""
     return (

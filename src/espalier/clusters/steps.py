@@ -124,6 +124,25 @@ async def make_control_plane(p: Pass) -> Outcome:
     return Continue()
 
 
+async def begin_workers(p: Pass) -> Outcome:
+    """The groups of a cluster that never had an API server are there beside it: their machines join when it answers.
+
+    They are only made here, and only while all that there is of the control plane has its version: no node may be
+    ahead of its API server. What is changed waits its turn.
+    """
+    machinery, design = p.scope.machinery, _design(p)
+    cluster, control_plane = machinery.cluster, machinery.control_plane
+    if cluster is None or contract.is_control_plane_initialized(cluster):
+        return Continue()
+    if control_plane is None or control_plane.spec.version != design.of_control_plane.version:
+        return Continue()
+    if not contract.is_up_to_date(control_plane):
+        return Continue()
+    wanted = plan.worker_groups(design, machinery)
+    await p.apply([one for one in wanted if one.metadata.name not in machinery.of(one.resource)], "WorkersApplied")
+    return Continue()
+
+
 async def await_control_plane(p: Pass) -> Outcome:
     """All of the control plane has the version asked for: before that, nothing else changes."""
     machinery = p.scope.machinery
@@ -223,6 +242,7 @@ LIFE = (
     leave_settled,
     check,
     make_control_plane,
+    begin_workers,
     await_control_plane,
     install_cni,
     make_workers,

@@ -135,9 +135,10 @@ def next_move(observed: Observed) -> Move | Wait | None:
         return move
     if going := [owned.object.name for owned in machines if owned.going]:
         return Wait("MachineDeleting", f"waiting for the deletion of machine {going[0]}")
-    # A machine may join before there is a pod network; none is taken away before the others are ready.
+    # A machine may join before there is a pod network; none that is ready is taken away before the others are.
     others = [owned for owned in machines if owned is not move.remove]
-    waiting = [owned.object.name for owned in others if not (owned.healthy if move.remove is None else owned.ready)]
+    needs_ready = move.remove is not None and move.remove.ready
+    waiting = [owned.object.name for owned in others if not (owned.ready if needs_ready else owned.healthy)]
     if waiting:
         return Wait("MachineNotReady", f"waiting for machine {waiting[0]} to become ready")
     return move

@@ -1,0 +1,195 @@
+"""One fault after the other while two real nodes are upgraded where they stand: a sample of what simulations show."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
+from espalier.local.nspawn import processes
+from espalier.local.nspawn.balancing import Balancing
+from espalier.local.nspawn.state import State
+from espalier.upgrades.node import contents
+from espalier.upgrades.node.contents import WORK, Contents
+from espalier.upgrades.node.draining import MARK
+from espalier.upgrades.node.files import STAGED
+from tests.nodes import workload as use
+from tests.nodes.host import Host
+from tests.nodes.manifests import CLUSTER, manifest
+from tests.nodes.test_in_place import NEW, OLD, inside, seen
+from tests.support.kubectl import Kubectl
+from tests.support.real_world import READY_SECONDS, RealLaptop, real_laptop, why_not
+
+WHY_NOT = why_not("1.35.4", "1.36.3")
+
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
+
+BIN, PLUGINS = "/usr/local/bin", "/opt/cni/bin"
+FOLDERS = {"kubernetes": BIN, "containerd": BIN, "cni-plugins": PLUGINS}
+"""Where the programs of each component lie on our nodes."""
+OTHER_BUILDS = f"""
+set -e
+for program in {BIN}/containerd {BIN}/containerd-shim-runc-v2 {BIN}/ctr {PLUGINS}/*; do
+    cp -p $program $program.other
+    echo >> $program.other
+    mv $program.other $program
+done
+"""
+"""Our nodes have the same containerd and plugins for all versions: a byte more makes them others, that are replaced."""
+AT_WORK = f"{WORK}/{NEW}-eks-1-36-1"
+SYSTEM = ("-n", "eksa-system")
+REASON = '{.status.conditions[?(@.type=="Ready")].reason}'
+CUT = 20.0
+"""Seconds for which the way to the workload API is cut: twice as long as a connection is waited for."""
+MARKED = "kubeadmcontrolplanes,machinedeployments,machinesets,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io"
+LEFT = (PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, "in-place-upgrade-needed", "in-place-fallback")
+"""How annotations end that an upgrade takes away again."""
+
+
+async def test_whatever_breaks_meanwhile_both_nodes_are_upgraded_whole(tmp_path: Path) -> None:
+    async with real_laptop(tmp_path) as laptop:
+        await laptop.apply(manifest(1, in_place=True))
+        await laptop.ready("garden")
+        workload = await laptop.workload("garden")
+        await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
+        await use.carries_pods(workload)
+        plane, worker = sorted([node["name"] for node in await laptop.nodes()], key=lambda name: "-md-" in name)
+        for name in (plane, worker):
+            await inside(laptop, name, "sh", "-c", OTHER_BUILDS)
+        before = await seen(laptop, workload)
+        await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+
+        carried = await program_killed_while_it_replaces(laptop, plane)
+        await manager_killed_while_a_step_runs(laptop, Host.find(laptop, plane))
+        await pod_deleted_while_a_step_runs(laptop, workload, worker)
+        await kubelet_away_while_a_step_runs(workload, laptop, worker)
+        await way_to_the_api_cut_while_a_step_runs(laptop, Host.find(laptop, worker))
+
+        await laptop.ready("garden")
+        assert await seen(laptop, workload) == before
+        await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
+        await use.carries_pods(workload)
+        for name in (plane, worker):
+            await is_whole(laptop, name, carried)
+        await nothing_is_left(laptop.management, workload)
+
+
+async def program_killed_while_it_replaces(laptop: RealLaptop, node: str) -> Contents:
+    """Of containerd's programs some are new and some are old then, each whole; told, and tried again, it goes on.
+
+    Returns what the image carries.
+    """
+    host = Host.find(laptop, node)
+    old = {name: host.checksum(f"{BIN}/{name}") for name in ("containerd", "containerd-shim-runc-v2", "ctr")}
+    first = asyncio.create_task(host.appears(f"{BIN}/.containerd{STAGED}", within=READY_SECONDS))
+    await host.appears(f"{AT_WORK}/containerd.begun", within=READY_SECONDS)
+    program = host.at_work("containerd")
+    assert program is not None
+    processes.stop(program, signal.SIGSTOP)  # so that it is not through before it is killed
+    carried = contents.read(Path(f"/proc/{program.pid}/root/{contents.IMAGE_FOLDER}"))
+    processes.stop(program, signal.SIGCONT)
+    await first
+    processes.stop(program)
+    await processes.ended(program)
+    assert host.place(f"{AT_WORK}/containerd.begun").exists(), "it was at it"
+    for name, file in carried.programs("containerd").items():
+        assert host.checksum(f"{BIN}/{name}") in (old[name], file.checksum)
+
+    upgrade = f"{node}-node-upgrader"
+    await told(laptop.management, node, "UpgradingContainerdFailed")
+    path = '{.status.conditions[?(@.type=="ControlPlaneReady")].message}'
+    message = await laptop.management("get", CLUSTER, "-o", f"jsonpath={path}")
+    assert f"step containerd-upgrader failed on node {node}: " in message
+    assert f"espalier upgrades retry {upgrade}" in message
+    code, _, complaint = await laptop.espalier("upgrades", "retry", upgrade)
+    assert code == 0, complaint
+    return carried
+
+
+async def manager_killed_while_a_step_runs(laptop: RealLaptop, host: Host) -> None:
+    """The step goes on without it, and the next manager finds it there."""
+    await host.appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
+    program = host.at_work("kubeadm")
+    assert program is not None
+    await laptop.kill()
+    assert program.alive
+    await laptop.up()
+
+
+async def pod_deleted_while_a_step_runs(laptop: RealLaptop, workload: Kubectl, node: str) -> None:
+    """Another one is made, without anybody asking for it."""
+    host, pod = Host.find(laptop, node), f"pods/{node}-node-upgrader"
+    await host.appears(WORK, within=READY_SECONDS)
+    assert host.at_work("copy") is not None
+    uid = await workload("get", pod, *SYSTEM, "-o", "jsonpath={.metadata.uid}")
+    await workload("delete", pod, *SYSTEM)
+    await workload("wait", "--for=create", pod, *SYSTEM, "--timeout=60s")
+    assert await workload("get", pod, *SYSTEM, "-o", "jsonpath={.metadata.uid}") != uid
+
+
+async def kubelet_away_while_a_step_runs(workload: Kubectl, laptop: RealLaptop, node: str) -> None:
+    """The step ends and nobody hears of it; its kubelet, back again, tells, and the next step begins."""
+    host = Host.find(laptop, node)
+    await host.appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
+    assert host.at_work("kubeadm") is not None
+    await host.run("systemctl", "stop", "kubelet")
+    await workload("wait", f"node/{node}", "--for=condition=Ready=Unknown", f"--timeout={READY_SECONDS}s")
+    reason = await laptop.management("get", f"nodeupgrades/{node}-node-upgrader", *SYSTEM, "-o", f"jsonpath={REASON}")
+    assert reason == "UpgradingKubeadm"
+    await host.run("systemctl", "start", "kubelet")
+
+
+async def way_to_the_api_cut_while_a_step_runs(laptop: RealLaptop, host: Host) -> None:
+    """Neither the manager nor the new kubelet reaches the API server; the step waits for it."""
+    balancer = Balancing(State(laptop.home.nodes)).process
+    assert balancer is not None
+    await host.appears(f"{AT_WORK}/kubelet.begun", within=READY_SECONDS)
+    program = host.at_work("kubelet")
+    assert program is not None
+    processes.stop(balancer, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(CUT)  # nothing to wait for: that is how long the fault lasts
+        assert program.alive, "the new kubelet could not tell that the node is ready"
+    finally:
+        processes.stop(balancer, signal.SIGCONT)
+
+
+async def told(management: Kubectl, node: str, reason: str) -> None:
+    """Wait until the node's upgrade gives this reason for not being done."""
+    upgrade = f"nodeupgrades/{node}-node-upgrader"
+    await management("wait", upgrade, *SYSTEM, f"--for=jsonpath={REASON}={reason}", f"--timeout={READY_SECONDS}s")
+
+
+async def is_whole(laptop: RealLaptop, node: str, carried: Contents) -> None:
+    """Every program of the node is what the image carries, and the services run by them."""
+    host = Host.find(laptop, node)
+    found = {}
+    for name in carried.files:
+        component, _, program = name.partition("/")
+        found[name] = host.checksum(f"{FOLDERS[component]}/{program}")
+    assert found == {name: file.checksum for name, file in carried.files.items()}
+    for folder in (BIN, PLUGINS):
+        assert [name for name in os.listdir(host.place(folder)) if name.endswith(STAGED)] == []
+    assert "espalier-upgrade" not in await inside(laptop, node, "ls", "/var/lib", "/run")
+    for service, name in (("containerd", "containerd/containerd"), ("kubelet", "kubernetes/kubelet")):
+        pid = (await inside(laptop, node, "systemctl", "show", service, "--property=MainPID", "--value")).strip()
+        runs = await inside(laptop, node, "sha256sum", f"/proc/{pid}/exe")
+        assert runs.split()[0] == carried.files[name].checksum
+
+
+async def nothing_is_left(management: Kubectl, workload: Kubectl) -> None:
+    """No upgrade, no pod or right of one, no cordon, and no mark on any object."""
+    assert await management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
+    ours = ("-A", "-l", "eks-d-upgrader", "-o", "name")
+    assert await workload("get", "pods,serviceaccounts,clusterroles,clusterrolebindings", *ours) == ""
+    for node in (await workload.tree("nodes"))["items"]:
+        assert "unschedulable" not in node["spec"]
+        assert MARK not in node["metadata"]["annotations"]
+    for one in (await management.tree(MARKED, "-A"))["items"]:
+        marks = one["metadata"].get("annotations", {})
+        assert [mark for mark in marks if mark.endswith(LEFT)] == [], one["metadata"]["name"]
+        assert not one["spec"].get("paused", False)
