@@ -16,7 +16,9 @@ from tests.support.control_plane import ControlPlane, find_assets, real_control_
 STORY = "ESPALIER_TELL_PASSES"
 """Set, tests log every pass and step of every controller: for a test that failed. It is a tenth of their time."""
 EXPLORE = "ESPALIER_EXPLORE"
-"""Set, properties are tried with examples that nobody has seen before; else with the same ones each time."""
+"""Set, properties are tried with examples that nobody has seen before, and faults strike at every place that there is.
+
+Else examples are the same ones each time, and of places that are much alike some are taken."""
 
 
 def pytest_configure() -> None:

@@ -1,87 +1,96 @@
-"""The manager dies while a cluster is upgraded in place, after any write: another one brings it to the same end."""
+"""The manager dies while a cluster is upgraded in place, after any write, or a write of it is lost: it ends as ever."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterable
 
 import pytest
 
-from espalier.apiserver.store import MemoryStore
-from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.stores import MemoryStores
-from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import EPOCH, NEW, identities, marks, spec
-from tests.journeys.managed import ManagedLaptop, managed_laptop
-from tests.journeys.test_simulated_machines import CrashingTransport
+from tests.conftest import EXPLORE
+from tests.journeys.faulty import Far, Loss, Writes
+from tests.journeys.in_place_watch import Watcher, finish, ready, tell, undisturbed
+from tests.journeys.managed import ManagedLaptop
+from tests.support.recording import Recording
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
+SHARES = 4
+OUTAGE = 100.0
+"""Seconds: longer than an upgrader pod runs."""
 
-class Valve:
-    """Stands before all writes of the controllers; dies after a number of them, once it is armed."""
-
-    def __init__(self) -> None:
-        self.died = asyncio.Event()
-        self.left: int | None = None
-        self.seen = 0
-
-    def __call__(self, transport: Transport) -> Transport:
-        return _Valved(transport, self)
+EXPLORES = EXPLORE in os.environ
+WITHOUT_MEANING = {"events", "daemonsets.apps", "deployments.apps", "replicasets.apps"}
+"""Tables that nobody who upgrades reads."""
 
 
-class _Valved:
-    def __init__(self, transport: Transport, valve: Valve) -> None:
-        self._transport = transport
-        self._valve = valve
-
-    async def request(self, request: Request) -> Response:
-        valve = self._valve
-        if valve.died.is_set():
-            return await CrashingTransport(self._transport, 0, valve.died).request(request)
-        response = await self._transport.request(request)
-        if request.method != "GET":
-            valve.seen += 1
-            if valve.left is not None:
-                valve.left -= 1
-                if valve.left <= 0:
-                    valve.died.set()
-        return response
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
+def moments(recording: Recording) -> list[int]:
+    """After how many writes a manager dies: after each of its own; exploring, after each of anybody."""
+    if not EXPLORES:
+        return [*recording.marked]
+    written = enumerate(recording.writes, start=1)
+    return [0, *(number for number, write in written if write.change.table not in WITHOUT_MEANING)]
 
 
-@pytest.mark.parametrize("writes", [1, 4, 8, 13, 19, 26, 34, 44])
-def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_upgrade(writes: int) -> None:
-    async def main(simulation: Simulation) -> None:
-        store, stores, valve = MemoryStore(), MemoryStores(), Valve()
-        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=valve) as world:
-            await world.apply(**spec(1, 1))
-            await world.until_ready()
-            Upgraders(world.workloads)
-            before = await identities(world)
-            valve.left = writes
+def each_goes_on(recording: Recording, chosen: Iterable[int], *, outage: float = 0.0) -> None:
+    """Another manager comes after so many writes, which at first does not reach the workload cluster."""
+    for number in chosen:
+        far = Far()
+        far.is_cut = bool(outage)
+
+        async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher, far: Far = far) -> None:
+            asyncio.get_running_loop().call_later(outage, far.mend)
+            await finish(world, watcher)
+
+        try:
+            tell(recording.after(number), story, wrap=far)
+        except BaseException as error:
+            last = recording.writes[number - 1] if number else "another version was asked for"
+            error.add_note(f"the manager died after write {number}: {last}")
+            raise
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_upgrade(share: int) -> None:
+    recording = undisturbed(1, 1)
+    assert len(moments(recording)) > 80
+    each_goes_on(recording, moments(recording)[share::SHARES])
+
+
+def test_so_it_is_with_three_control_plane_nodes_and_two_workers() -> None:
+    recording = undisturbed(3, 2)
+    each_goes_on(recording, moments(recording)[:: 1 if EXPLORES else 30])
+
+
+def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable() -> None:
+    recording = undisturbed(1, 1)
+    each_goes_on(recording, moments(recording)[:: 1 if EXPLORES else 12], outage=OUTAGE)
+
+
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("machines", [(1, 1), (3, 2)])
+def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(machines: tuple[int, int], loss: Loss) -> None:
+    """Of each upgrade every so manieth, beginning with another one each time; exploring, one alone."""
+    kept, count = ready(*machines), len(undisturbed(*machines).marked)
+    every, step = (6, 1) if machines == (1, 1) else (40, 40)
+
+    def upgrade(first: int) -> None:
+        writes = Writes(loss)
+
+        async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
+            writes.seen = 0
+            writes.is_lost = lambda number: number == first if EXPLORES else number % every == first % every
             await world.change(kubernetesVersion="1.36")
-            done = asyncio.create_task(world.until_ready())
-            died = asyncio.create_task(valve.died.wait())
-            await asyncio.wait({done, died}, return_when=asyncio.FIRST_COMPLETED)
-            assert valve.died.is_set(), "the upgrade was finished before the manager died"
-            for task in (done, died):
-                task.cancel()
-            await asyncio.gather(done, died, return_exceptions=True)
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
-            await finish(world)
-            assert await identities(world) == before
-            assert await world.versions() == [NEW] * 2
-            assert await marks(world) == []
+            await finish(world, watcher)
+            assert len(writes.lost) >= (1 if EXPLORES else count // every)
 
-    run(main, epoch=EPOCH, seed=1)
+        try:
+            tell(kept, story, wrap=writes)
+        except BaseException as error:
+            error.add_note(f"lost were {writes.lost}")
+            raise
 
-
-async def finish(world: ManagedLaptop) -> None:
-    Upgraders(world.workloads)
-    await world.until_ready()
+    for first in range(1, count) if EXPLORES else range(1, every + 1, step):
+        upgrade(first)

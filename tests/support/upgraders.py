@@ -1,12 +1,15 @@
 """Stands for the kubelets of simulated nodes where upgrader pods run: their containers take a second each, in order.
 
 What a step does on a real node is done to the objects that show it. A container in `failing` ends with that message;
-one in `hanging` runs until its pod goes. The program on the node has tests of its own.
+one in `hanging` runs until its pod goes. The program on the node has tests of its own. As on a real node, containers
+that have ended do not run again, and what runs goes on while its kubelet is silent; the next one does not begin.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum
 from typing import Any
 
 from espalier.api.core import NODE, POD
@@ -14,7 +17,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
-from espalier.kube.errors import ApiError, Conflict, KubeError, NotFound
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads
@@ -23,6 +26,19 @@ from espalier.upgrades.node.draining import MARK
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
 ENDED = ("Failed", "Succeeded")
 WAITING = {"waiting": {"reason": "PodInitializing"}}
+
+
+class Moment(Enum):
+    """Moments in the life of a container in which something may happen to it."""
+
+    RUNS = "runs"
+    """It has begun, and nothing of its work is done."""
+    ENDED = "ended"
+    """Its work is done, and nobody was told."""
+
+
+Happening = Callable[[WorkloadCluster, str, str, Moment], Awaitable[None]]
+"""Told of the node, the container and the moment."""
 
 
 class Upgraders:
@@ -37,6 +53,9 @@ class Upgraders:
         self.commands: dict[tuple[str, str], list[str]] = {}
         self.at_once = 0
         """How many pods have run at the same time, at most."""
+        self.happening: Happening | None = None
+        """What happens at each moment of each container, before it goes on."""
+        self._silent: dict[str, asyncio.Event] = {}
         self._workloads = workloads
         self._running: dict[str, asyncio.Task[None]] = {}
         workloads.subscribe(self._changed)
@@ -65,17 +84,29 @@ class Upgraders:
             alive = sum(not task.done() for task in self._running.values())
             self.at_once = max(self.at_once, alive)
 
+    def silence(self, node: str) -> None:
+        """The kubelet of a node stops."""
+        self._silent[node] = asyncio.Event()
+
+    def wake(self, node: str) -> None:
+        """It runs again."""
+        self._silent.pop(node).set()
+
     async def _run(self, workload: WorkloadCluster, pod: Object) -> None:
         spec = pod.tree["spec"]
         node: str = spec["nodeName"]
         containers = [*spec["initContainers"], *spec["containers"]]
-        states: list[dict[str, Any]] = [WAITING for _ in containers]
+        states = _states(pod, containers)
         for index, container in enumerate(containers):
             name = container["name"]
+            if "terminated" in states[index]:
+                continue
+            await self._kubelet(node)
             states[index] = {"running": {}}
             self.ran.append((node, name))
             self.commands[node, name] = container["command"]
             await self._report(workload, pod, containers, states, "Pending")
+            await self._happens(workload, node, name, Moment.RUNS)
             await asyncio.sleep(1)
             if any(node.startswith(where) and name == what for where, what in self.hanging):
                 await asyncio.get_running_loop().create_future()
@@ -87,12 +118,23 @@ class Upgraders:
                 await self._report(workload, pod, containers, states, "Failed")
                 return
             await self._act(workload, node, name, container)
+            await self._happens(workload, node, name, Moment.ENDED)
             states[index] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
         await self._report(workload, pod, containers, states, "Succeeded")
+
+    async def _happens(self, workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+        if self.happening is not None:
+            await self.happening(workload, node, container, moment)
+            await asyncio.sleep(0.01)  # a pod that was deleted by it ends here
+
+    async def _kubelet(self, node: str) -> None:
+        if node in self._silent:
+            await self._silent[node].wait()
 
     async def _report(
         self, workload: WorkloadCluster, pod: Object, containers: list[Tree], states: list[dict[str, Any]], phase: str
     ) -> None:
+        await self._kubelet(pod.tree["spec"]["nodeName"])
         statuses = [{"name": one["name"], "state": state} for one, state in zip(containers, states, strict=True)]
         status = {"phase": phase, "initContainerStatuses": statuses[:-1], "containerStatuses": statuses[-1:]}
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
@@ -100,7 +142,7 @@ class Upgraders:
             await workload.client.patch(
                 POD, pod.name, pod.namespace, patch=body, type=PatchType.MERGE, subresource="status"
             )
-        except (NotFound, Conflict, KubeError):
+        except KubeError:
             return
 
     async def _act(self, workload: WorkloadCluster, node: str, name: str, container: Tree) -> None:
@@ -129,5 +171,13 @@ class Upgraders:
     async def _node(self, workload: WorkloadCluster, node: str, patch: Tree, subresource: str | None = None) -> None:
         try:
             await workload.client.patch(NODE, node, patch=patch, type=PatchType.MERGE, subresource=subresource)
-        except ApiError:
+        except KubeError:
             return
+
+
+def _states(pod: Object, containers: list[Tree]) -> list[dict[str, Any]]:
+    """States of the containers as they were reported; what ran when its kubelet ended is begun anew."""
+    status = pod.tree.get("status") or {}
+    reported = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    ended = {one["name"]: one["state"] for one in reported if "terminated" in one["state"]}
+    return [ended.get(container["name"], WAITING) for container in containers]

@@ -113,10 +113,12 @@ class Client:
         fields: str = "",
         timeout_seconds: int | None = None,
         accept: str = "application/json",
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """What happened to a collection after `resource_version`: one connection, ended by the server.
 
-        `accept` may ask for another representation of the objects, as `as=Table`.
+        `accept` may ask for another representation of the objects, as `as=Table`. `opened` is called when the server
+        has agreed: there may be no event for long.
 
         Whoever wants more watches again from the last resource version seen; bookmarks keep it young. Raises
         `Expired` when it is too old (list anew), `Unreachable` when the connection breaks.
@@ -129,6 +131,7 @@ class Client:
         stream = await self._attempt(self.transport.stream, request)
         if isinstance(stream, Response):
             raise error_of(stream.status, stream.body)
+        opened()
         try:
             async for document in stream:
                 yield decode_event(document)

@@ -232,7 +232,7 @@ class Caches:
         self._entropy = entropy or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
         self._options = options or Options()
         self._caches: dict[tuple[Source, Transform], Cache] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], Reflector] = {}
         self._stopped: asyncio.Future[None] | None = None
 
     def of(
@@ -274,6 +274,13 @@ class Caches:
         """Whether every first list is complete."""
         return all(cache.synced for cache in self._caches.values())
 
+    @property
+    def silent_since(self) -> float | None:
+        """When (by the loop's clock) the last watch lost the server; None while any of them has it."""
+        found = [reflector.silent_since for reflector in self._tasks.values()]
+        lost = [since for since in found if since is not None]
+        return max(lost) if lost and len(lost) == len(found) else None
+
     async def wait_synced(self) -> None:
         """Wait until every first list is complete."""
         for cache in self.all:
@@ -299,7 +306,7 @@ class Caches:
             task = asyncio.get_running_loop().create_task(
                 reflector.run(), name=f"watch {cache.source.resource.group_resource}"
             )
-            self._tasks[task] = None
+            self._tasks[task] = reflector
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -72,6 +72,8 @@ class Reflector:
         self._position = ""  # the resource version to watch from; empty: list first
         self._page = 500
         self._failures = 0
+        self.silent_since: float | None = None
+        """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -101,6 +103,7 @@ class Reflector:
                 resource_version = page.resource_version
         self._mirror.end_list(resource_version)
         self._position, self._page = resource_version, 500
+        self._heard()
 
     async def _watch(self) -> None:
         source, begun_from = self._source, self._position
@@ -114,6 +117,7 @@ class Reflector:
             labels=source.labels,
             fields=source.fields,
             timeout_seconds=seconds,
+            opened=self._heard,
         )
         happened = self._mirror.happened
         try:
@@ -129,9 +133,14 @@ class Reflector:
         if not lived:
             await self._pause(None)
 
+    def _heard(self) -> None:
+        self.silent_since = None
+
     async def _pause(self, error: Exception | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._entropy.random())
         self._failures = min(self._failures + 1, 16)
+        if self.silent_since is None:
+            self.silent_since = asyncio.get_running_loop().time()
         import structlog  # noqa: PLC0415  whoever fills caches by hand need not load it
 
         structlog.get_logger("espalier.cache").warning(

@@ -89,6 +89,10 @@ class ControlPlaneGroup:
         """One."""
         return 1
 
+    def missing(self, scope: GroupScope) -> list[str]:
+        """Nothing: whether one can be spared is judged by what the others are, before each."""
+        return []
+
     def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
         """The others are well, and enough for a majority."""
         workload = scope.site.workload if scope.site else None

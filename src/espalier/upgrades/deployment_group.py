@@ -17,7 +17,7 @@ from espalier.clusterapi import machine_change
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
-from espalier.upgrades import classify, expected, names, versions
+from espalier.upgrades import classify, expected, names, sequence, versions
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
 from espalier.upgrades.site import INFRASTRUCTURE, Machinery, MachineView
@@ -120,10 +120,29 @@ class DeploymentGroup:
         limit = strategy.rolling_update.max_unavailable if strategy and strategy.rolling_update else None
         return max(1, share(limit, desired_replicas(deployment), default=1))
 
+    def missing(self, scope: GroupScope) -> list[str]:
+        """Machines that have no node, and nodes that are not ready, whether they are upgraded or not."""
+        workload = scope.site.workload if scope.site else None
+        if scope.site is None or scope.owner is None or workload is None:
+            return []
+        being_upgraded = {member.name for member in sequence.active(scope.members)}
+        found = []
+        for view in sets_of(scope.site.machinery, scope.owner).machines:
+            if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:
+                continue
+            node = workload.node(view.node) if view.node else None
+            if node is None:
+                found.append(f"Machine {view.name} has no node")
+            elif not node.is_ready:
+                found.append(f"node {view.node} is not ready")
+        return found
+
     def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
-        """The control plane has the version: a kubelet is never newer than the API server."""
+        """The cluster answers, and its control plane has the version: no kubelet is newer than the API server."""
         if scope.site is None or member is None:
             return None
+        if scope.site.workload is None:
+            return "WorkloadClusterUnreachable", scope.site.waiting_for
         for found in scope.site.machinery.caches[Machine.resource].list():
             if CONTROL_PLANE_LABEL not in found.metadata.labels:
                 continue

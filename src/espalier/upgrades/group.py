@@ -109,6 +109,10 @@ class Group(Protocol):
         """How many nodes may be upgraded side by side."""
         ...
 
+    def missing(self, scope: GroupScope) -> list[str]:
+        """What is out of service beside the nodes that are being upgraded: so many fewer may be begun with."""
+        ...
+
     def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
         """Why this node can't be begun with now; without a member, what is not well after the last one."""
         ...

@@ -66,7 +66,7 @@ async def record(p: GroupPass) -> Outcome:
 async def begin(p: GroupPass) -> Outcome:
     """The next node is begun with, when those before it are done and nothing stands in the way."""
     scope = p.scope
-    for member in sequence.next_members(scope.members, p.group.at_once(scope)):
+    for member in sequence.next_members(scope.members, p.group.at_once(scope) - len(p.group.missing(scope))):
         if PAUSED_ANNOTATION in scope.object.metadata.annotations:
             break
         obstacle = p.group.obstacle(scope, member)
@@ -92,6 +92,10 @@ async def await_nodes(p: GroupPass) -> Outcome:
     if counts.left and PAUSED_ANNOTATION in scope.object.metadata.annotations:
         message = f"paused after {counts.upgraded} of {total} nodes; remove annotation {PAUSED_ANNOTATION} to go on"
         return Wait("Paused", message)
+    missing = p.group.missing(scope)
+    if counts.left and missing:
+        told = f"{counts.upgraded} of {total} nodes are upgraded; before the next one is touched: {', '.join(missing)}"
+        return Wait("NodesMissing", f"{told}; no more than {p.group.at_once(scope)} may be missing at the same time")
     if counts.left:
         return Wait("Upgrading", f"{counts.upgraded} of {total} nodes are upgraded")
     return Continue()

@@ -8,13 +8,23 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
+from espalier.runtime import conditions as condition_list
+from espalier.runtime.conditions import timestamp
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names, pod, progress, versions
+from espalier.upgrades.node.draining import MARK
 from espalier.upgrades.node_pass import RESOURCE, Pass, create, delete_pod, give_back, give_rights, protect, take_rights
+from espalier.upgrades.node_steps import POD_CREATED, NodeStep
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
 """Seconds until a Machine that is not there is looked for again: only clusters with one are followed."""
+
+_SILENT = 60.0
+"""Seconds after which it is told that nothing is heard of a node, or of its whole cluster, while it is being upgraded.
+
+API servers and kubelets that are exchanged are away as well.
+"""
 
 
 async def hold(p: Pass) -> Outcome:
@@ -60,7 +70,8 @@ async def find_node(p: Pass) -> Outcome:
     if not scope.node_name:
         return Wait("NodeMissing", f"{p.machine} has no node")
     if scope.site is None or scope.workload is None:
-        return Wait("WorkloadClusterUnreachable", scope.site.waiting_for if scope.site else "")
+        why = scope.site.waiting_for if scope.site else ""
+        return Wait("WorkloadClusterUnreachable", _as_far_as_known(p, why))
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} of {p.machine} does not exist")
     return Continue()
@@ -161,13 +172,34 @@ async def follow_pod(p: Pass) -> Outcome:
         return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
     if stuck := progress.stuck(scope.pod):
         return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {how}")
+    if scope.site and scope.workload and scope.workload.silent_for >= _SILENT:
+        return Wait("WorkloadClusterUnreachable", _as_far_as_known(p, scope.site.waiting_for), after=_SILENT)
+    since = scope.node.not_ready_since if scope.node else None
+    if since is not None and (p.tools.clock.now() - since).total_seconds() >= _SILENT:
+        why = f"the node is not ready since {timestamp(since)}"
+        return Wait("NodeNotReady", _as_far_as_known(p, why), after=_SILENT)
     step, condition = current
-    number = f"step {progress.number(step)} of {progress.COUNT} on node {scope.node_name}"
-    return Wait(step.doing, f"{number}: {condition.message}")
+    return Wait(step.doing, f"{_number(p, step)}: {condition.message}", after=_SILENT)
+
+
+def _as_far_as_known(p: Pass, why: str) -> str:
+    """The step that was being done when the node was heard last, and why nothing newer is known."""
+    current = progress.current(p.scope.conditions)
+    if current is None or not condition_list.is_true(p.scope.conditions, POD_CREATED):
+        return why
+    step, condition = current
+    return f"{_number(p, step)}: {condition.message}, as far as is known: {why}"
+
+
+def _number(p: Pass, step: NodeStep) -> str:
+    return f"step {progress.number(step)} of {progress.COUNT} on node {p.scope.node_name}"
 
 
 async def await_node(p: Pass) -> Outcome:
-    """The node is ready again, with the version that was asked for."""
+    """The node is seen ready again, with the version that was asked for, and taking pods.
+
+    The next node is judged by what is seen of this one: whether pods can move, and whether it may be missing.
+    """
     scope, wanted = p.scope, p.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist")
@@ -176,6 +208,8 @@ async def await_node(p: Pass) -> Outcome:
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
+    if MARK in scope.node.metadata.annotations:
+        return Wait("NodeCordoned", f"waiting to see that node {scope.node_name} was uncordoned")
     return Continue()
 
 

@@ -102,8 +102,11 @@ class NodeScope:
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """UpgraderPodCreated and those of the steps, as they are now."""
-        return progress.conditions(self.upgrade.status.conditions, self.pod)
+        """UpgraderPodCreated and those of the steps, as they are now; as they were while the cluster can't be read."""
+        before = self.upgrade.status.conditions
+        if self.workload is None and before:
+            return [one for one in before if one.type != names.READY]
+        return progress.conditions(before, self.pod)
 
 
 def observe(observer: Observer, found: Object) -> NodeScope:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -142,9 +143,16 @@ class Workload:
 
     def __init__(self, client: Client, caches: Caches) -> None:
         self.client = client
+        self._caches = caches
         self._nodes = caches.of(NODE)
         self.upgraders = caches.of(POD, SYSTEM_NAMESPACE, names.UPGRADER_LABEL)
         self._control_plane = caches.of(POD, KUBE_SYSTEM, CONTROL_PLANE_PODS)
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds for which it could not be reached; 0 while it answers."""
+        since = self._caches.silent_since
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
     def node(self, name: str) -> Node | None:
         """A node."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ class Statement(Observed, frozen=True):
     type: str
     status: str
     message: str = ""
+    last_transition_time: str = ""
 
 
 class NodeInfo(Observed, frozen=True):
@@ -51,6 +53,14 @@ class Node(Observed, frozen=True):
     def is_ready(self) -> bool:
         """Whether its kubelet says that it is."""
         return _holds(self.status.conditions, "Ready")
+
+    @property
+    def not_ready_since(self) -> datetime | None:
+        """Since when its kubelet says that it is not, or says nothing; None when it is ready, or nobody knows."""
+        found = next((one for one in self.status.conditions if one.type == "Ready"), None)
+        if found is None or found.status == "True" or not found.last_transition_time:
+            return None
+        return datetime.fromisoformat(found.last_transition_time)
 
     @property
     def takes_pods(self) -> bool:

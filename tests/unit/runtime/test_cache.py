@@ -141,6 +141,29 @@ def refuse_watches(request: Request) -> None:
         raise ServerFailure.of("not now")
 
 
+def test_a_server_that_does_not_answer_is_silent_until_a_watch_has_it_again() -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache, other = caches.of(CONFIG_MAP), caches.of(CONFIG_MAP, labels="colour=blue")
+        await cache.wait_synced()
+        await other.wait_synced()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        server.before = refuse_watches
+        server.break_watches()
+        await asyncio.sleep(100)
+        assert caches.silent_since is not None
+        assert began <= caches.silent_since < began + 1
+        server.before = lambda request: None
+        await asyncio.sleep(100)
+        assert caches.silent_since is None, "also when nothing has happened since"
+        server.before = lambda request: refuse_watches(request) if "labelSelector" in request.query else None
+        server.break_watches()
+        await asyncio.sleep(100)
+        assert caches.silent_since is None, "one of two watches has it"
+
+    play(story)
+
+
 def test_failures_are_retried_with_growing_pauses() -> None:
     async def story(server: SmallServer, caches: Caches) -> list[float]:
         times: list[float] = []

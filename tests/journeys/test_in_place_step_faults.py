@@ -1,0 +1,147 @@
+"""Whatever happens to a pod, a program, a kubelet or the network at any step of an upgrade in place: it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from espalier.api.core import POD
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
+from espalier.upgrades.node_steps import STEPS
+from tests.conftest import EXPLORE
+from tests.journeys import in_place
+from tests.journeys.faulty import Far
+from tests.journeys.in_place_watch import Watcher, finish, ready, say_ready, tell
+from tests.journeys.managed import ManagedLaptop
+from tests.support.upgraders import Moment, Upgraders
+
+pytestmark = pytest.mark.embedded
+
+LONG, OUTAGE = 400.0, 60.0
+"""Seconds: longer than health checks wait for a node that does not say that it is ready, and than a pod runs."""
+
+CONTAINERS = [step.container for step in STEPS]
+MOMENTS = [(container, moment) for container in CONTAINERS for moment in Moment]
+
+GROUPS = {
+    False: (ControlPlaneUpgrade.resource, "garden-cp-upgrade"),
+    True: (MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"),
+}
+"""What tells of a node, by whether it is a worker."""
+
+Strike = Callable[[WorkloadCluster, str], Awaitable[None]]
+
+
+class Fault:
+    """Strikes each node once at the beginning and once at the end of one step, or of all of them."""
+
+    def __init__(self, strike: Strike, container: str | None) -> None:
+        self.struck: dict[tuple[str, str, Moment], None] = {}
+        self._strike = strike
+        self._container = container
+
+    async def __call__(self, workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+        if self._container in (None, container) and (node, container, moment) not in self.struck:
+            self.struck[node, container, moment] = None
+            await self._strike(workload, node)
+
+
+async def struck(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher, strike: Strike, step: str) -> None:
+    """A cluster is upgraded, and this happens to each node at the step; `step` may be `every`."""
+    fault = upgraders.happening = Fault(strike, None if step == "every" else step)
+    await world.change(kubernetesVersion="1.36")
+    await finish(world, watcher)
+    nodes = len(await world.nodes())
+    assert len(fault.struck) == nodes * (len(MOMENTS) if step == "every" else len(Moment))
+
+
+ONE_STEP = [((1, 2), step) for step in CONTAINERS]
+ALL_STEPS = [((3, 2), "every")]
+EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
+
+
+@pytest.mark.parametrize(("machines", "step"), ONE_STEP + ALL_STEPS)
+def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[int, int], step: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        async def delete(workload: WorkloadCluster, node: str) -> None:
+            await workload.client.delete(POD, upgrader(node), SYSTEM_NAMESPACE)
+
+        await struck(world, upgraders, watcher, delete, step)
+
+    tell(ready(*machines), story)
+
+
+@pytest.mark.parametrize(("machines", "step"), ONE_STEP + EXPLORED)
+def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: tuple[int, int], step: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        waking: list[asyncio.Task[None]] = []
+
+        async def silence(workload: WorkloadCluster, node: str) -> None:
+            upgraders.silence(node)
+            await say_ready(world, workload, node, "Unknown")
+            waking.append(asyncio.create_task(wake(workload, node)))
+
+        async def wake(workload: WorkloadCluster, node: str) -> None:
+            await asyncio.sleep(LONG if step != "every" else LONG / 10)
+            upgraders.wake(node)
+            await say_ready(world, workload, node, "True")
+
+        await struck(world, upgraders, watcher, silence, step)
+
+    tell(ready(*machines), story)
+
+
+@pytest.mark.parametrize(("machines", "step"), ONE_STEP + EXPLORED)
+def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines: tuple[int, int], step: str) -> None:
+    far = Far()
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        async def cut(_workload: WorkloadCluster, _node: str) -> None:
+            await far.cut()
+            asyncio.get_running_loop().call_later(OUTAGE if step != "every" else 0.2, far.mend)
+
+        await struck(world, upgraders, watcher, cut, step)
+        assert far.refused
+
+    tell(ready(*machines), story, wrap=far)
+
+
+@pytest.mark.parametrize("step", CONTAINERS)
+def test_a_program_that_is_killed_at_any_step_is_told_at_all_levels_and_tried_again_when_asked_for(step: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        left = [one.name for one in await in_place.machines(world)]
+        upgraders.failing = {(node, step): "killed" for node in left}
+        await world.change(kubernetesVersion="1.36")
+        while left:
+            cluster = await world.until(lambda one: any(failed(node, step) in told(one) for node in left))
+            [node] = [node for node in left if failed(node, step) in told(cluster)]
+            is_worker = "-md-" in node
+            assert failed(node, step) in told(cluster, "WorkersReady" if is_worker else "ControlPlaneReady")
+            for resource, name in (GROUPS[is_worker], (NodeUpgrade.resource, node_upgrade(node))):
+                upgrade = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+                assert failed(node, step) in in_place.ready(upgrade.tree)["message"]
+            left.remove(node)
+            del upgraders.failing[node, step]
+            mark: Tree = {"metadata": {"annotations": {RETRY_ANNOTATION: "now"}}}
+            resource, name = NodeUpgrade.resource, node_upgrade(node)
+            await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
+        await finish(world, watcher)
+
+    tell(ready(1, 2), story)
+
+
+def failed(node: str, step: str) -> str:
+    return f"step {step} failed on node {node}: exit code 1: killed"
+
+
+def told(cluster: Cluster, type_: str = "Ready") -> str:
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
