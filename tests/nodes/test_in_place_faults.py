@@ -90,7 +90,7 @@ async def program_killed_while_it_replaces(laptop: RealLaptop, node: str) -> Con
     program = host.at_work("containerd")
     assert program is not None
     processes.stop(program, signal.SIGSTOP)  # so that it is not through before it is killed
-    carried = contents.read(Path(f"/proc/{program.pid}/root/{contents.IMAGE_FOLDER}"))
+    carried = contents.read(Path("/proc", str(program.pid), "root", contents.IMAGE_FOLDER))
     processes.stop(program, signal.SIGCONT)
     await first
     processes.stop(program)
