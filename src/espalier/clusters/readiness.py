@@ -202,7 +202,7 @@ def _in_place_later(scope: Scope) -> int:
 def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
-        return _condition(type_, "False", NOT_INITIALIZED, "workers are made once the control plane is available")
+        return _condition(type_, "False", NOT_INITIALIZED, "workers join once the control plane is available")
     deployments = scope.machinery.typed_deployments
     upgrades = [in_place.story(deployment, scope.machinery.upgrades) for deployment in deployments.values()]
     stories = sorted(story for story in upgrades if story is not None)  # a refusal tells more than progress

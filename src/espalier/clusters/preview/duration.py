@@ -62,12 +62,19 @@ def _seconds_in_place(seen: SeenMachine) -> float | None:
 
 
 def seconds_to_ready(seen: SeenMachine) -> float | None:
-    """From a machine's creation until it became ready; None when it is not ready."""
-    metadata, ready = seen.machine.metadata, contract.condition(seen.machine.status.conditions, "Ready")
+    """From when a machine had what it boots with until it became ready; None when it is not ready.
+
+    Not from its creation: workers of a new cluster wait for their control plane, which the next ones will not do.
+    """
+    metadata, conditions = seen.machine.metadata, seen.machine.status.conditions
+    ready, bootstrapped = (contract.condition(conditions, type_) for type_ in ("Ready", "BootstrapConfigReady"))
     if ready is None or ready.status != "True" or metadata.creation_timestamp is None:
         return None
     try:
-        took = datetime.fromisoformat(ready.last_transition_time) - datetime.fromisoformat(metadata.creation_timestamp)
+        created, became_ready = map(datetime.fromisoformat, (metadata.creation_timestamp, ready.last_transition_time))
+        if bootstrapped is not None and bootstrapped.status == "True":
+            had_data = datetime.fromisoformat(bootstrapped.last_transition_time)
+            created = had_data if created <= had_data <= became_ready else created
     except ValueError:
         return None
-    return max(0.0, took.total_seconds())
+    return max(0.0, (became_ready - created).total_seconds())

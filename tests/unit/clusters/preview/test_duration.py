@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from espalier.api.capi.cluster import ContractReference
-from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
+from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec, MachineStatus
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
-from espalier.api.meta import ObjectMeta
-from espalier.clusters.preview.duration import UNKNOWN_IN_PLACE, Duration, in_place
+from espalier.api.meta import Condition, ObjectMeta
+from espalier.clusters.preview.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
 from espalier.clusters.preview.machines import Fleet, Going, Group, SeenMachine
 
 STAY = Going("", ("version",))
@@ -34,3 +36,18 @@ def test_what_no_machine_tells_is_assumed() -> None:
 
 def test_machines_that_are_replaced_have_no_part_in_it() -> None:
     assert in_place((Group("", 1, going=(Going("garden-a", ("version",)),), coming=1),), fleet("60")) is None
+
+
+def ready_machine(*, bootstrapped: str) -> SeenMachine:
+    """A machine that was asked for at ten and is ready since five minutes later."""
+    told = (("BootstrapConfigReady", bootstrapped), ("Ready", "2026-01-01T10:05:00Z"))
+    said = [Condition(type_, "True", "Ready", last_transition_time=moment) for type_, moment in told if moment]
+    metadata = ObjectMeta(creation_timestamp="2026-01-01T10:00:00Z")
+    return SeenMachine(replace(machine(""), metadata=metadata, status=MachineStatus(conditions=said)))
+
+
+def test_a_worker_that_waited_for_its_control_plane_took_as_long_as_it_took_to_join() -> None:
+    assert seconds_to_ready(ready_machine(bootstrapped="2026-01-01T10:04:20Z")) == 40
+    assert seconds_to_ready(ready_machine(bootstrapped="")) == 300
+    restored = ready_machine(bootstrapped="2026-01-01T12:00:00Z")
+    assert seconds_to_ready(restored) == 300, "what was said anew later tells nothing"
