@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class _Idle:
     """A connection that nobody uses, and since when."""
 
-    connection: _Connection
+    connection: Connection
     credential: Credential
     since: float
 
@@ -115,16 +115,16 @@ class ThreadedTransport:
             connection.close()
         return response
 
-    def _connection(self, credential: Credential) -> _Connection:
+    def _connection(self, credential: Credential) -> Connection:
         while self._idle:
             idle = self._idle.pop()
             if idle.credential == credential and time.monotonic() - idle.since < KEEP_ALIVE_SECONDS:
                 return idle.connection
             idle.connection.close()
-        return _Connection(self._channel, credential)
+        return Connection(self._channel, credential)
 
 
-class _Connection:
+class Connection:
     """One connection, used by one thread at a time."""
 
     def __init__(self, to: Channel, credential: Credential) -> None:
@@ -146,6 +146,8 @@ class _Connection:
             client.endheaders(request.body or None)
             answer = client.getresponse()
             response = Response(answer.status, answer.read(), _headers(answer))
+        except http.client.NotConnected as error:
+            raise self._channel.unreachable("the connection to it is closed", sent=False) from error
         except http.client.RemoteDisconnected as error:
             self.close()
             raise self._channel.unreachable(channel.NO_WORD, sent=True) from error
@@ -177,6 +179,7 @@ class _Connection:
         parts = urlsplit(self._channel.base)
         host, port = parts.hostname or "", parts.port or (443 if self._context else 80)
         client = http.client.HTTPConnection(host, port)
+        client.auto_open = 0  # it would connect anew by itself, without TLS
         try:
             client.sock = self._socket(host, port)
         except ssl.SSLCertVerificationError as error:

@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
+from espalier.kube import threaded
 from espalier.kube.access import Access, Impersonation
+from espalier.kube.channel import Channel
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.pki import Authority
@@ -251,6 +253,18 @@ async def test_no_connection_outlives_the_transport_even_if_the_server_does_not_
         await transport.close()
         assert not connections_to(urlsplit(served.url).port)
         silent.abort()
+
+
+async def test_what_was_closed_is_not_opened_again_without_tls() -> None:
+    """Python's client would connect anew by itself, in plain text, and send the token."""
+    async with serve(echo) as served:
+        to = Channel(served.access(token="secret"))
+        credential = await to.credentials.current()
+        connection = threaded.Connection(to, credential)
+        await asyncio.to_thread(connection.send, READ, credential)
+        connection.close()
+        with pytest.raises(Unreachable, match="is closed"):
+            await asyncio.to_thread(connection.send, READ, credential)
 
 
 def connections_to(port: int | None) -> list[socket.socket]:
