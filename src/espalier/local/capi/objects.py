@@ -57,8 +57,13 @@ def is_paused(object_: Object) -> bool:
 
 def pause_changed(old: Object | None, new: Object | None) -> bool:
     """Predicate: a Cluster came, went, was paused or goes on."""
-    paused = [None if found is None else is_paused(found) or found.decode(Cluster).spec.paused for found in (old, new)]
-    return paused[0] != paused[1]
+    if old is None or new is None:
+        return old is not new
+    return _is_cluster_paused(old) != _is_cluster_paused(new)
+
+
+def _is_cluster_paused(cluster: Object) -> bool:
+    return is_paused(cluster) or bool(cluster.decode(Cluster).spec.paused)
 
 
 def cloned_from(template: Object, group: str) -> dict[str, str]:
