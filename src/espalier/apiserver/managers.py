@@ -18,6 +18,7 @@ from espalier.apiserver.structure import Node
 from espalier.kube import fields
 from espalier.kube.errors import Conflict, StatusCause, StatusDetails
 from espalier.kube.fields import SELF, FieldSet
+from espalier.kube.objects import encode_json
 
 MAX_UPDATERS = 10
 """Managers with operation Update that are told apart; the fields of the oldest ones go to `ancient-changes`."""
@@ -65,23 +66,33 @@ class Owned:
 Managers = dict[Manager, Owned]
 
 
-def decode(entries: Iterable[Any]) -> Managers:
-    """Managers out of a decoded `managedFields`. Entries that can't be read are left out: they own nothing."""
+class _Entry(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    operation: str = ""
+    api_version: str = ""
+    time: str = ""
+    fields_v1: msgspec.Raw = msgspec.Raw(b"{}")
+    subresource: str = ""
+
+
+_decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_entry = msgspec.json.Decoder(_Entry).decode
+
+
+def decode(entries: bytes | Iterable[Any]) -> Managers:
+    """Managers out of `managedFields` (encoded, or decoded already).
+
+    Entries that can't be read are left out: they own nothing.
+    """
     managers: Managers = {}
-    for entry in entries:
-        if not isinstance(entry, dict):
-            continue
+    for raw in _decode_entries(entries if isinstance(entries, bytes) else encode_json(entries)):
         try:
-            owned = fields.parse(entry.get("fieldsV1") or {})
-        except ValueError:
+            entry = _decode_entry(raw)
+            owned = fields.parse(bytes(entry.fields_v1))
+        except (ValueError, msgspec.MsgspecError):
             continue
-        manager = Manager(
-            entry.get("manager", ""),
-            entry.get("operation", ""),
-            entry.get("apiVersion", ""),
-            entry.get("subresource", ""),
-        )
-        managers[manager] = Owned(owned, entry.get("time", ""))
+        manager = Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
+        managers[manager] = Owned(owned, entry.time)
     return managers
 
 

@@ -198,9 +198,12 @@ class Writer:
 
     def _opened(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
         """The tree of a stored object, and apart from it who owns its fields."""
-        tree = old.tree
+        entries = bytes(old.head.metadata.managed_fields or b"[]")
+        # Metadata stands before all that clients fill in freely, and in text quotes are escaped: nothing else is found.
+        tree: Tree = msgspec.json.decode(old.raw.replace(entries, b"[]", 1))
         tree["apiVersion"] = kind.storage_version
-        return tree, managers.decode(tree["metadata"].pop("managedFields", ()))
+        tree["metadata"].pop("managedFields", None)
+        return tree, managers.decode(entries)
 
     def _merged(self, ask: Ask, before: Tree, new: Tree) -> Tree:
         """What a write through this path may change; all else stays as it was."""

@@ -10,6 +10,7 @@ share parts with them, so nobody may.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,7 +21,11 @@ FieldSet: TypeAlias = dict[str, Any]
 
 SELF = "."
 
+KNOWN_PARTS = 1024
+"""How many parts of sets are remembered as they were parsed; a set is mostly that of the write before."""
+
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def field(name: str) -> str:
@@ -41,10 +46,16 @@ def item_by_value(value: Any) -> str:
 def parse(raw: bytes | Tree) -> FieldSet:
     """The set that FieldsV1 (encoded, or decoded already) describes. Raises `ValueError` when it describes none."""
     try:
-        tree = msgspec.json.decode(raw, type=dict[str, Any]) if isinstance(raw, bytes) else raw
-        return {_canonical(element): _parsed(below) for element, below in tree.items() if element != SELF}
+        parts = _decode_parts(raw if isinstance(raw, bytes) else _encode_sorted(raw))
+        return {_canonical(element): _part(bytes(below)) for element, below in parts.items() if element != SELF}
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a set of fields: {error}") from error
+
+
+@lru_cache(maxsize=KNOWN_PARTS)
+def _part(raw: bytes) -> FieldSet:
+    """What is below an element at the top. That of spec and status is alike in many objects, other than the whole."""
+    return _parsed(msgspec.json.decode(raw))
 
 
 def _parsed(tree: Any) -> FieldSet:
