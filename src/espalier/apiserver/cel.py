@@ -51,18 +51,34 @@ class EvaluationError(Exception):
     """An expression has no value for these variables; the text says why, as Kubernetes does."""
 
 
+class Variables:
+    """What expressions about one value are given. The library converts it once, and only the parts they look at."""
+
+    def __init__(self, self_: Any, old: Any = None, *, has_old: bool = False) -> None:
+        self._values = {"self": self_, OLD: old, "_hasOld": has_old}
+        self._activations: dict[Any, Any] = {}
+
+    def activation(self, environment: Any, *, with_old: bool) -> Any:
+        """As the expressions of an environment take it."""
+        known = self._activations.get(environment)
+        if known is None:
+            data = self._values if with_old else {"self": self._values["self"]}
+            known = self._activations[environment] = environment.Activation(data)
+        return known
+
+
 class Expression(NamedTuple):
     """A compiled expression; `type` is the name of what it gives ("bool", "string", "dyn", …)."""
 
     program: Any
+    environment: Any
     type: str
     uses_old: bool
 
-    def value(self, self_: Any, old: Any = None, *, has_old: bool = False) -> Any:
+    def value(self, variables: Variables) -> Any:
         """What it gives. Raises `EvaluationError`."""
-        data = {"self": self_, OLD: old, "_hasOld": has_old} if self.uses_old else {"self": self_}
         try:
-            result = self.program.eval(data=data)
+            result = self.program.eval(variables.activation(self.environment, with_old=self.uses_old))
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             raise EvaluationError(str(error)) from None
         if result.type().name() == "ERROR":
@@ -92,27 +108,30 @@ def _outcome(text: str, encoded: bytes, optional_old: bool) -> Expression | Malf
 
 
 def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
+    self_, old = _type(schema), ""
+    environment = _environment(self_, old)
     try:
-        program, uses_old = _compile(text, schema, with_old=False), False
+        program = _compile(text, environment)
     except Malformed as error:
         if OLD not in _UNDECLARED.findall(str(error)):
             raise
-        program, uses_old = _compile(text, schema, with_old=True, optional=optional_old), True
+        old = "dyn" if optional_old else self_
+        environment = _environment(self_, old)
+        program = _compile(text, environment)
     named = cel_fields.named(program.serialize(), text, schema)
     if named.errors:
         raise Malformed("\n".join(named.errors))
     if named.times:
         raise Missing([f"{format_} inside of objects" for format_ in sorted(named.times)])
     type_ = program.return_type().name().lower()
-    if uses_old and optional_old:
+    if old and optional_old:
         wrapped = f"cel.bind({OLD}, _hasOld ? optional.of({OLD}) : optional.none(), {text}\n)"
-        program = _environment("dyn", "dyn").compile(wrapped)
-    return Expression(program, type_, uses_old)
+        environment = _environment("dyn", "dyn")
+        program = environment.compile(wrapped)
+    return Expression(program, environment, type_, bool(old))
 
 
-def _compile(text: str, schema: Tree, *, with_old: bool, optional: bool = False) -> Any:
-    self_ = _type(schema)
-    environment = _environment(self_, ("dyn" if optional else self_) if with_old else "")
+def _compile(text: str, environment: Any) -> Any:
     try:
         return environment.compile(text)
     except RuntimeError as error:

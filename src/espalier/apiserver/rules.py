@@ -148,25 +148,26 @@ def _here(place: Place, new: Any, old: Any, node: Node | None, path: str, same: 
     has_old = old is not None
     self_ = cel_values.value(new, place.schema)
     was = cel_values.value(_aligned(old, new, node), place.schema) if has_old else None
+    variables = cel.Variables(self_, was, has_old=has_old)
     for rule in place.rules:
         if rule.expression.uses_old and not has_old and not rule.optional_old:
             continue
         try:
-            if rule.expression.value(self_, was, has_old=has_old) is True:
+            if rule.expression.value(variables) is True:
                 continue
         except cel.EvaluationError as error:
             shown = failures.shown(place.schema.get("type") or "")
             message = f"Invalid value: {shown}: {error} evaluating rule: {rule.message}"
             cause = failures.cause("FieldValueInvalid", path or ROOT, message)
         else:
-            cause = _cause(rule, _message(rule, self_, was, has_old), new, (path + rule.path).removeprefix(".") or ROOT)
+            cause = _cause(rule, _message(rule, variables), new, (path + rule.path).removeprefix(".") or ROOT)
         yield Found(cause, is_old=same and not rule.expression.uses_old)
 
 
-def _message(rule: Rule, self_: Any, was: Any, has_old: bool) -> str:
+def _message(rule: Rule, variables: cel.Variables) -> str:
     if rule.message_expression is not None:
         try:
-            message = rule.message_expression.value(self_, was, has_old=has_old)
+            message = rule.message_expression.value(variables)
         except cel.EvaluationError:
             return rule.message
         if isinstance(message, str) and message.strip() and "\n" not in message:
