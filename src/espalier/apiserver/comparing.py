@@ -23,6 +23,7 @@ class Difference(NamedTuple):
 
 
 NOTHING = Difference({}, {})
+_ABSENT = object()
 
 
 def is_map(value: Any, node: Node | None) -> bool:
@@ -61,21 +62,19 @@ def elements_of(items: list[Any], node: Node) -> dict[str, Any]:
 def fields_of(value: Any, node: Node | None, *, containers: bool) -> FieldSet:
     """All fields below a value. With `containers`, maps that hold others are in the set as well (items always are)."""
     if is_map(value, node):
-        return {
-            f"f:{name}": _field(part, node.child(name) if node is not None else None, containers)
-            for name, part in value.items()
-        }
+        found: FieldSet = {}
+        for name, part in value.items():
+            below: FieldSet = {}
+            if isinstance(part, dict | list):
+                below = fields_of(part, node.child(name) if node is not None else None, containers=containers)
+            found[f"f:{name}"] = _member(below) if containers else below
+        return found
     if node is not None and is_list(value, node):
         return {
             element: _member(fields_of(item, node.items, containers=containers))
             for element, item in elements_of(value, node).items()
         }
     return {}
-
-
-def _field(value: Any, node: Node | None, containers: bool) -> FieldSet:
-    below = fields_of(value, node, containers=containers)
-    return _member(below) if containers else below
 
 
 def _member(below: FieldSet) -> FieldSet:
@@ -85,23 +84,21 @@ def _member(below: FieldSet) -> FieldSet:
 def difference(old: Any, new: Any, node: Node | None) -> Difference:
     """How two versions of a value differ, in fields below it. Both are maps, or both are lists."""
     if is_map(new, node):
-        before: dict[str, Any] = {f"f:{name}": part for name, part in old.items()}
-        after: dict[str, Any] = {f"f:{name}": part for name, part in new.items()}
+        before, after = old, new
     elif node is not None and is_list(new, node):
         before, after = elements_of(old, node), elements_of(new, node)
     else:
         return NOTHING
     changed: FieldSet = {}
     removed: FieldSet = {}
-    for element, value in after.items():
-        below = node and (node.items if element[0] != "f" else node.child(element[2:]))
-        if element not in before:
+    for name, value in after.items():
+        was = before.get(name, _ABSENT)
+        if was is value or (was == value and type(was) is type(value)):
+            continue
+        element, below = _below(name, new, node)
+        if was is _ABSENT:
             changed[element] = _member(fields_of(value, below, containers=True))
-            continue
-        was = before[element]
-        if was == value and type(was) is type(value):
-            continue
-        if (is_map(value, below) and is_map(was, below)) or (is_list(value, below) and is_list(was, below)):
+        elif (is_map(value, below) and is_map(was, below)) or (is_list(value, below) and is_list(was, below)):
             inner = difference(was, value, below)
             if inner.changed:
                 changed[element] = inner.changed
@@ -112,8 +109,15 @@ def difference(old: Any, new: Any, node: Node | None) -> Difference:
             gone = fields_of(was, below, containers=True)
             if gone:
                 removed[element] = gone
-    for element, was in before.items():
-        if element not in after:
-            below = node and (node.items if element[0] != "f" else node.child(element[2:]))
+    for name, was in before.items():
+        if name not in after:
+            element, below = _below(name, new, node)
             removed[element] = _member(fields_of(was, below, containers=True))
     return Difference(changed, removed)
+
+
+def _below(name: str, value: Any, node: Node | None) -> tuple[str, Node | None]:
+    """The path element of a part of a value, and its node; the parts of a list have their elements as names."""
+    if isinstance(value, list):
+        return name, node and node.items
+    return f"f:{name}", node and node.child(name)
