@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
@@ -16,18 +17,28 @@ from espalier.apiserver.webhooks import Result, WebhookCall, mutate, validate
 _OPERATIONS = {"create": "CREATE", "update": "UPDATE", "delete": "DELETE"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Configurations as they were read, while the revision of their table and the kinds that are served stay these."""
+
+    moment: tuple[int, int]
+    webhooks: list[Webhook]
+    covering: dict[tuple[str, Resource, str], list[Webhook]] = field(default_factory=dict)
+    """Those whose rules want to see an operation on a resource and its subresource."""
+
+
 class Admitting:
     """Asks webhooks. Configurations are read again only when they changed."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._known: dict[Resource, tuple[int, list[Webhook]]] = {}
+        self._known: dict[Resource, _Known] = {}
 
     def mutate(
         self, ask: Ask, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], Tree | None]:
         """The object as mutating webhooks leave it (in its stored form); the same one if they change nothing."""
-        webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION)
+        webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION, ask, operation)
         if not webhooks:
             return new
         admission = self._admission(ask, operation, new, old)
@@ -41,21 +52,28 @@ class Admitting:
         self, ask: Ask, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], None]:
         """Raises what the client gets when a validating webhook denies the write."""
-        webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION)
+        webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION, ask, operation)
         if not webhooks:
             return
         admitted = yield from validate(webhooks, self._admission(ask, operation, new, old), self._new_uid)
         warnings += admitted.warnings
 
-    def _webhooks(self, resource: Resource) -> list[Webhook]:
-        table = self._core.store.table(resource.group_resource)
+    def _webhooks(self, configurations: Resource, ask: Ask, operation: str) -> list[Webhook]:
+        """Those that may want to see a write, as far as that can be told without the object."""
+        table = self._core.store.table(configurations.group_resource)
         if not table.keys:
             return []
-        revision, webhooks = self._known.get(resource, (-1, []))
-        if revision != table.latest:
-            webhooks = webhooks_of(table.objects[key].raw for key in table.keys)
-            self._known[resource] = (table.latest, webhooks)
-        return webhooks
+        moment = table.latest, self._core.registry.changed
+        known = self._known.get(configurations)
+        if known is None or known.moment != moment:
+            known = _Known(moment, webhooks_of(table.objects[key].raw for key in table.keys))
+            self._known[configurations] = known
+        what = operation, ask.kind.resource, ask.subresource
+        covering = known.covering.get(what)
+        if covering is None:
+            write = self._admission(ask, operation, None, None)
+            covering = known.covering[what] = [each for each in known.webhooks if each.covered(write) is not None]
+        return covering
 
     def _new_uid(self) -> str:
         return new_uid(self._core.entropy)

@@ -131,12 +131,13 @@ class Webhook(Part):
         """
         if admission.resource.group == GROUP:
             return None
-        resource = self._covered(admission)
+        resource = self.covered(admission)
         if resource is None or not self._selects_namespace(admission) or not self._selects_object(admission):
             return None
         return resource
 
-    def _covered(self, admission: Admission) -> Resource | None:
+    def covered(self, admission: Admission) -> Resource | None:
+        """The resource by which its rules name this write, whatever object it is about."""
         others = admission.equivalents if self.match_policy == "Equivalent" else ()
         return next(
             (
