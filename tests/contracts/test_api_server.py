@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -495,6 +496,55 @@ async def test_a_changed_schema_counts_and_a_deleted_kind_goes_with_its_objects(
     await gone(client, crd, CUSTOM_RESOURCE_DEFINITION)
     with pytest.raises(NotFound):
         await client.get(resource, created.name, namespace)
+
+
+async def test_a_changed_schema_counts_for_what_a_write_leaves_as_it_was(client: Client, namespace: str) -> None:
+    name, resource = f"gizmos.{GROUP}", Resource(GROUP, "v1", "gizmos", "Gizmo")
+    body = definition("gizmos", "Gizmo")
+    await client.apply(CUSTOM_RESOURCE_DEFINITION, body)
+    await established(client, name)
+    spec = {"size": "small", "label": "abc", "nested": {"on": True}, "parts": [{"id": "a", "note": "old"}]}
+    await client.create(resource, {"metadata": {"name": "a", "namespace": namespace}, "spec": spec})
+    untouched = await client.create(resource, {"metadata": {"name": "b", "namespace": namespace}, "spec": spec})
+    phases = map(str, itertools.count())
+    await reported(client, resource, namespace, next(phases))
+
+    part = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
+    changed = {
+        "label": {"type": "string", "maxLength": 2},
+        "nested": {"type": "object", "properties": {"off": {"type": "boolean", "default": False}}},
+        "parts": {**SPEC_SCHEMA["properties"]["parts"], "items": part},
+        "colour": {"type": "string", "default": "green"},
+    }
+    for each in body["spec"]["versions"]:
+        properties = {**SPEC_SCHEMA["properties"], **changed}
+        each["schema"]["openAPIV3Schema"]["properties"]["spec"] = {**SPEC_SCHEMA, "properties": properties}
+    await client.apply(CUSTOM_RESOURCE_DEFINITION, body)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            seen = await reported(client, resource, namespace, next(phases))
+            if "colour" in seen:
+                break
+            await asyncio.sleep(0.05)  # a real server needs a moment
+    wanted = {"size": "small", "replicas": 1, "label": "abc", "nested": {"off": False}, "parts": [{"id": "a"}]}
+    assert seen == {**wanted, "colour": "green"}
+    assert await reported(client, resource, namespace, next(phases)) == seen
+
+    nothing: Fields = {"spec": {"size": "small"}}
+    brought = await client.patch(resource, "b", namespace, patch=nothing, type=PatchType.MERGE)
+    assert brought.tree["spec"] == seen
+    assert brought.metadata.generation == untouched.metadata.generation
+    assert brought.resource_version != untouched.resource_version
+    assert await client.patch(resource, "b", namespace, patch=nothing, type=PatchType.MERGE) == brought
+    await client.delete(CUSTOM_RESOURCE_DEFINITION, name)
+
+
+async def reported(client: Client, resource: Resource, namespace: str, phase: str) -> Fields:
+    """The spec after a write of the status."""
+    patch = {"status": {"phase": phase}}
+    written = await client.patch(resource, "a", namespace, patch=patch, type=PatchType.MERGE, subresource="status")
+    spec: Fields = written.tree["spec"]
+    return spec
 
 
 async def test_a_definition_that_makes_no_sense_is_refused(client: Client) -> None:

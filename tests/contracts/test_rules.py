@@ -11,6 +11,9 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
+from espalier.kube.objects import encode_json
+from espalier.kube.server_warnings import warnings_of
+from espalier.kube.wire import Request
 from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
 
 __all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
@@ -303,6 +306,21 @@ async def test_what_was_accepted_once_stays_until_it_is_changed(
     await client.patch(rules, "one", namespace, patch={"spec": {"short": "x"}}, type=PatchType.MERGE)
     assert await patched({"less": 8}) == [(INVALID, "spec.less", "Invalid value: 8: less than 5")]
     assert await patched({"list": ["b", "ab"]}) == [(INVALID, "spec.list[0]", 'Invalid value: "b": begin with a')]
+
+
+async def test_what_stays_as_it_was_is_warned_of_at_every_write(client: Client, namespace: str) -> None:
+    plural = f"warned{namespace.removeprefix('contract-')}"
+    rules = await defined(client, LOOSE, plural)
+    await client.create(rules, body(namespace, plural, {"less": 7, "list": ["b"]}))
+    await defined(client, STRICT, plural)
+    headers = {"content-type": "application/merge-patch+json"}
+    for number in range(3):
+        patch = encode_json({"spec": {"free": number}})
+        response = await client.raw(Request("PATCH", rules.path(namespace, "one"), {}, headers, patch))
+        warnings = list(warnings_of(response.headers))
+        assert len(warnings) == 2
+        assert warnings[0].endswith("spec.less: Invalid value: 7: less than 5")
+        assert warnings[1].endswith('spec.list[0]: Invalid value: "b": begin with a')
 
 
 AT = f"{ROOT}.properties[spec].{RULES}[0]"

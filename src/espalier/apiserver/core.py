@@ -84,9 +84,30 @@ def inward(tree: Tree, kind: ServedKind) -> Tree:
     return {**renamed, "apiVersion": kind.storage_version}
 
 
-def put(core: Core, kind: ServedKind, key: Key, tree: Tree, *, deleted: bool = False) -> Object:
-    """Store a tree (in its stored form), or remove it; gives what is stored, or what its last watchers see."""
+class Stored(Object):
+    """An object that was written since the server started.
+
+    `sound_as` is the kind, as served then, by whose schema it is tidy, and whose rules it keeps; None: who knows.
+    """
+
+    __slots__ = ("sound_as",)
+
+    def __init__(self, raw: bytes, sound_as: ServedKind | None) -> None:
+        super().__init__(raw)
+        self.sound_as = sound_as
+
+
+def is_sound(item: Object, kind: ServedKind) -> bool:
+    """Whether an object is known to be tidy by the schema of a kind as it is served now, and to keep its rules."""
+    return isinstance(item, Stored) and item.sound_as is kind
+
+
+def put(core: Core, kind: ServedKind, key: Key, tree: Tree, *, deleted: bool = False, sound: bool = False) -> Object:
+    """Store a tree (in its stored form), or remove it; gives what is stored, or what its last watchers see.
+
+    `sound`: it is tidy by the schema of its kind, and keeps its rules.
+    """
     tree["metadata"]["resourceVersion"] = str(core.store.revision + 1)
-    stored = Object(encoded(tree, kind))
+    stored = Stored(encoded(tree, kind), kind if sound else None)
     core.store.put(kind.table, key, stored, deleted=deleted)
     return stored

@@ -16,7 +16,7 @@ from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.apiserver import definitions, failures, managers, metadata, ratcheting, rules
 from espalier.apiserver.admitting import Admitting
-from espalier.apiserver.core import Answer, Core, encoded, put, shown
+from espalier.apiserver.core import Answer, Core, encoded, is_sound, put, shown
 from espalier.apiserver.managers import Manager, Managers
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import Ask
@@ -33,7 +33,7 @@ Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | Non
 
 @dataclass(slots=True)
 class Draft:
-    """A write under way. Trees are in stored form, their managed fields apart."""
+    """A write under way. Trees are in stored form, their managed fields apart; `before` is as the schema is now."""
 
     ask: Ask
     old: Object | None
@@ -44,6 +44,13 @@ class Draft:
     managers: Managers = field(default_factory=dict)
     """Managers after it."""
     warnings: list[str] = field(default_factory=list)
+    sound: bool = True
+    """Whether it breaks no rule, not even where it is as it was."""
+
+    @property
+    def settled(self) -> Tree:
+        """The version before if it is sound: what is the very same there needs no look. Else nothing."""
+        return self.before if self.old is not None and is_sound(self.old, self.kind) else {}
 
     @property
     def kind(self) -> ServedKind:
@@ -95,15 +102,15 @@ class Finisher:
         return self._answer(draft, self._store(draft))
 
     def _tidy(self, draft: Draft) -> None:
-        kind, new = draft.kind, draft.new
+        kind, new, tidy = draft.kind, draft.new, draft.settled
         managed = new["metadata"].pop("managedFields", None)
-        tidying = Tidying(typed=not kind.custom)
-        tidying.object(new, kind.node)
-        resource = kind.resource
+        tidying = Tidying(typed=True)
         if kind.custom:
-            typed = Tidying(typed=True)
-            typed.object(new["metadata"], kind.node.properties["metadata"], ("metadata", ()))
-            tidying.mistyped = typed.mistyped
+            node = kind.node.properties["metadata"]
+            tidying.object(new["metadata"], node, ("metadata", ()), tidy.get("metadata", {}))
+            tidying.typed, tidy = False, {**tidy, "metadata": new["metadata"]}
+        tidying.object(new, kind.node, tidy=tidy)
+        resource = kind.resource
         if tidying.mistyped:
             raise failures.bad_request(
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -182,8 +189,10 @@ class Finisher:
         if any(cause.reason in rules.BLOCKING for cause in causes):
             yield rules.NOT_CHECKED
             return
-        for found in rules.broken(place, draft.new, draft.before or None, draft.kind.node):
+        before, node, settled = draft.before or None, draft.kind.node, bool(draft.settled)
+        for found in rules.broken(place, draft.new, before, node, settled=settled):
             if found.is_old:
+                draft.sound = False
                 draft.warnings.append(ratcheting.sentence(found.cause))
             else:
                 yield found.cause
@@ -191,8 +200,10 @@ class Finisher:
     def _unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:
             return False
-        # For Python True is 1 and 1.0; for JSON they are three.
-        return _encode_sorted(draft.new) == _encode_sorted(draft.before)
+        # For Python True is 1 and 1.0; for JSON they are three. And what is stored may be as an earlier schema had it.
+        stored = draft.old.tree if draft.old is not None else {}
+        stored["metadata"].pop("managedFields", None)
+        return _encode_sorted(draft.new) == _encode_sorted({**stored, "apiVersion": draft.kind.storage_version})
 
     def _store(self, draft: Draft) -> Object:
         system = draft.new["metadata"]
@@ -203,7 +214,7 @@ class Finisher:
             and not system.get("deletionGracePeriodSeconds")
             and not (draft.kind.resource == builtin.NAMESPACE and (draft.new.get("spec") or {}).get("finalizers"))
         )
-        return put(self._core, draft.kind, draft.ask.key, draft.new, deleted=bool(terminated))
+        return put(self._core, draft.kind, draft.ask.key, draft.new, deleted=bool(terminated), sound=draft.sound)
 
     def _answer(self, draft: Draft, stored: Object) -> Answer:
         ask = draft.ask

@@ -48,6 +48,12 @@ class Rule:
     path: str
     optional_old: bool
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether it names the value before, or its message does."""
+        message = self.message_expression
+        return self.expression.uses_old or (message is not None and message.uses_old)
+
 
 @dataclass(slots=True)
 class Place:
@@ -118,38 +124,48 @@ def field_path(text: str) -> list[str] | None:
     return steps
 
 
-def broken(place: Place, new: Tree, old: Tree | None, node: Node) -> Iterator[Found]:
-    """The rules that a valid object breaks, in the order of the schema."""
-    yield from _at(place, new, old, node, "", was_same=False)
+def broken(place: Place, new: Tree, old: Tree | None, node: Node, *, settled: bool = False) -> Iterator[Found]:
+    """The rules that a valid object breaks, in the order of the schema.
+
+    `settled`: the old one breaks none; what is the very same there is asked only about its change.
+    """
+    yield from _at(place, new, old, node, "", was_same=False, settled=settled)
 
 
-def _at(place: Place, new: Any, old: Any, node: Node | None, path: str, *, was_same: bool) -> Iterator[Found]:
+def _at(
+    place: Place, new: Any, old: Any, node: Node | None, path: str, *, was_same: bool, settled: bool
+) -> Iterator[Found]:
     """`was_same`: a place above is as it was, and so is this one, though its predecessor may not be known."""
     if new is None:
         return
     same = was_same or (new == old and type(new) is type(old))
-    yield from _here(place, new, old, node, path, same)
+    due = [rule for rule in place.rules if rule.expression.uses_old or not (settled and new is old)]
+    if due:
+        yield from _judged(due, place, new, old, node, path, same)
     if isinstance(new, dict):
         before = old if isinstance(old, dict) else {}
         for name, part in new.items():
             field_, inner = place.properties.get(name), node.child(name) if node is not None else None
             below, where = (field_, f"{path}.{name}") if field_ is not None else (place.values, f"{path}[{name}]")
             if below is not None:
-                yield from _at(below, part, before.get(name), inner, where.removeprefix("."), was_same=same)
+                yield from _at(
+                    below, part, before.get(name), inner, where.removeprefix("."), was_same=same, settled=settled
+                )
     elif isinstance(new, list) and place.items is not None:
         inner = node.items if node is not None else None
         for index, (item, was) in enumerate(_pairs(new, old, node)):
-            yield from _at(place.items, item, was, inner, f"{path}[{index}]", was_same=same)
+            yield from _at(place.items, item, was, inner, f"{path}[{index}]", was_same=same, settled=settled)
 
 
-def _here(place: Place, new: Any, old: Any, node: Node | None, path: str, same: bool) -> Iterator[Found]:
-    if not place.rules:
-        return
+def _judged(
+    due: list[Rule], place: Place, new: Any, old: Any, node: Node | None, path: str, same: bool
+) -> Iterator[Found]:
     has_old = old is not None
     self_ = cel_values.value(new, place.schema)
-    was = cel_values.value(_aligned(old, new, node), place.schema) if has_old else None
+    looks_back = has_old and any(rule.looks_back for rule in due)
+    was = cel_values.value(_aligned(old, new, node), place.schema) if looks_back else None
     variables = cel.Variables(self_, was, has_old=has_old)
-    for rule in place.rules:
+    for rule in due:
         if rule.expression.uses_old and not has_old and not rule.optional_old:
             continue
         try:

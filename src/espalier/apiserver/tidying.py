@@ -27,56 +27,64 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
+_NONE: Tree = {}
+_ABSENT = object()
+_CONTAINERS = frozenset({dict, list})
 _FOUND = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _WANTED = {"integer": "int", "number": "float64", "boolean": "bool", "array": "slice", "object": "struct"}
 
 
 class Tidying:
-    """What a walk found. `unknown` are fields that were removed, `causes` and `mistyped` what is wrong."""
+    """What a walk found. `unknown` are fields that were removed, `causes` and `mistyped` what is wrong.
+
+    The walk passes by what is the very same as in a version that is tidy by the same schema, if there is one.
+    """
 
     def __init__(self, *, typed: bool) -> None:
         self.unknown: list[str] = []
         self.causes: list[StatusCause] = []
         self.mistyped = ""
-        self._typed = typed
+        self.typed = typed
 
-    def object(self, value: Tree, node: Node, path: Path = ()) -> None:
-        """Tidy a map, in place."""
+    def object(self, value: Tree, node: Node, path: Path = (), tidy: Tree = _NONE) -> None:
+        """Tidy a map, in place; `tidy` is the same map of a version that is tidy."""
         for name in node.defaulted:
             if value.get(name) is None and not (name in value and node.properties[name].nullable):
                 default = node.properties[name].default
                 if default is not None:
                     value[name] = msgspec.json.decode(default)
-        for name in list(value):
+        for name, part in list(value.items()):
+            if part is tidy.get(name, _ABSENT):
+                continue
             child = node.properties.get(name) or node.values
             if child is None:
                 if not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
                     self.unknown.append(rendered((name, path)))
                     del value[name]
                 continue
-            part = value[name]
             if part is None:
                 if not child.nullable:
                     del value[name]
                 continue
-            self._part(part, child, (name, path))
-        if self._typed and node.required:
+            if self.typed or type(part) in _CONTAINERS:
+                self._part(part, child, (name, path), tidy.get(name))
+        if self.typed and node.required:
             self._check_required(value, node, path)
 
-    def _part(self, part: Any, node: Node, path: Path) -> None:
+    def _part(self, part: Any, node: Node, path: Path, tidy: Any = None) -> None:
         kind = type(part)
-        if self._typed and node.type and kind not in _TYPES[node.type]:
+        if self.typed and node.type and kind not in _TYPES[node.type]:
             self._mistyped(part, node, path)
         elif kind is dict:
             if node.properties or node.values is not None or not node.preserve:
-                self.object(part, node, path)
+                self.object(part, node, path, tidy if type(tidy) is dict else _NONE)
         elif kind is list:
             if node.items is not None:
                 for index, item in enumerate(part):
                     self._part(item, node.items, (index, path))
             if node.list_type != "atomic":
                 self._check_doubles(part, node, path)
-        elif self._typed and node.enum and part not in node.enum and part != "":
+        elif self.typed and node.enum and part not in node.enum and part != "":
             self.causes.append(failures.unsupported(rendered(path), part, sorted(node.enum)))
 
     def _check_doubles(self, items: list[Any], node: Node, path: Path) -> None:

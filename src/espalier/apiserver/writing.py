@@ -18,7 +18,7 @@ from espalier.api.resource import Key
 from espalier.apiserver import bodies, definitions, failures, managers, metadata, patches
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.content import UnsupportedMediaType
-from espalier.apiserver.core import Core, Steps, inward, outward
+from espalier.apiserver.core import Core, Steps, inward, is_sound, outward
 from espalier.apiserver.finishing import Draft, Finisher, manager_of
 from espalier.apiserver.managers import Managers
 from espalier.apiserver.registry import ServedKind
@@ -197,12 +197,14 @@ class Writer:
         return old
 
     def _opened(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
-        """The tree of a stored object, and apart from it who owns its fields."""
+        """The tree of a stored object by the schema as it is now, and apart from it who owns its fields."""
         entries = bytes(old.head.metadata.managed_fields or b"[]")
         # Metadata stands before all that clients fill in freely, and in text quotes are escaped: nothing else is found.
         tree: Tree = msgspec.json.decode(old.raw.replace(entries, b"[]", 1))
         tree["apiVersion"] = kind.storage_version
         tree["metadata"].pop("managedFields", None)
+        if not is_sound(old, kind):
+            Tidying(typed=False).object(tree, kind.node)
         return tree, managers.decode(entries)
 
     def _merged(self, ask: Ask, before: Tree, new: Tree) -> Tree:
