@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import msgspec
 
 from espalier.api import core
 from espalier.api.kinds import Column, Scale
@@ -11,9 +14,10 @@ from espalier.api.resource import Resource
 from espalier.apiserver import builtin, failures, rule_problems
 from espalier.apiserver.json_path import compiled
 from espalier.apiserver.registry import Registry, ServedKind
-from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, Node, node_of
-from espalier.apiserver.validation import Validator
+from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
+from espalier.apiserver.validation import validator_of
 from espalier.kube.errors import StatusCause
+from espalier.kube.objects import encode_json
 
 TABLE = core.CUSTOM_RESOURCE_DEFINITION.group_resource
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -147,7 +151,7 @@ def _kind(tree: Tree, version: Tree, storage: str) -> ServedKind:
             for field in version.get("selectableFields") or ()
         },
         make_schema=lambda: schema,
-        make_node=lambda: _node(schema),
+        make_node=lambda: _node(encode_json(schema)),
     )
 
 
@@ -161,8 +165,9 @@ def _column(column: Tree) -> Column:
     )
 
 
-def _node(schema: Tree) -> Node:
-    node = node_of(schema)
+@lru_cache(maxsize=SCHEMAS)
+def _node(schema: bytes) -> Node:
+    node = node_of(msgspec.json.decode(schema))
     own = {
         "metadata": builtin.node(builtin.OBJECT_META),
         "apiVersion": Node(type="string"),
@@ -199,7 +204,8 @@ def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
         yield failures.invalid("spec.versions", "", "must have exactly one version marked as storage version")
     alike = all(_schema_of(version) == _schema_of(versions[0]) for version in versions)
     for index, version in enumerate(versions[:1] if alike else versions):
-        yield from _schema_causes("spec.validation" if alike else f"spec.versions[{index}].schema", version)
+        field = "spec.validation" if alike else f"spec.versions[{index}].schema"
+        yield from _schema_causes(field, encode_json(_schema_of(version)))
     for index, version in enumerate(versions):
         yield from _column_problems(f"spec.versions[{index}]", version)
     if old is not None:
@@ -212,23 +218,23 @@ def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
                 yield failures.immutable(f"spec.names.{field}", names.get(field))
 
 
-def _schema_causes(field: str, version: Tree) -> Iterator[StatusCause]:
+@lru_cache(maxsize=SCHEMAS)
+def _schema_causes(field: str, encoded: bytes) -> list[StatusCause]:
     """kube-apiserver speaks of a schema that all versions share as of one place."""
-    schema = _schema_of(version)
+    schema: Tree = msgspec.json.decode(encoded)
     root = f"{field}.openAPIV3Schema"
     if not schema:
-        yield failures.required(root, "schemas are required")
-        return
-    if schema.get("type") != "object":
-        yield failures.invalid(f"{root}.type", schema.get("type", ""), "must be object at the root")
+        return [failures.required(root, "schemas are required")]
     causes = list(_schema_problems(root, schema))
-    yield from causes
     if not causes:
         try:
-            Validator(schema)
+            validator_of(schema)
         except ValueError as error:
-            yield failures.invalid(root, "", f"can't be compiled: {error}")
-        yield from rule_problems.problems(schema, root)
+            causes.append(failures.invalid(root, "", f"can't be compiled: {error}"))
+        causes += rule_problems.problems(schema, root)
+    if schema.get("type") != "object":
+        causes.insert(0, failures.invalid(f"{root}.type", schema.get("type", ""), "must be object at the root"))
+    return causes
 
 
 def _column_problems(field: str, version: Tree) -> Iterator[StatusCause]:

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver.rules import Place, place_of
+from espalier.apiserver.rules import Place, rules_of
 from espalier.apiserver.structure import Node, node_of
-from espalier.apiserver.validation import Validator
+from espalier.apiserver.validation import Validator, validator_of
 from espalier.kube.errors import StatusCause
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -69,12 +69,12 @@ class ServedKind:
     @cached_property
     def validator(self) -> Validator:
         """Checks objects of this kind against its schema; for kinds of CRDs only."""
-        return Validator(self.schema)
+        return validator_of(self.schema)
 
     @cached_property
     def rules(self) -> Place:
         """The CEL rules of this kind; for kinds of CRDs only."""
-        return place_of(self.schema)
+        return rules_of(self.schema)
 
     @property
     def described(self) -> str:

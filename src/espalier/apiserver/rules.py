@@ -11,13 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import cel, cel_values, failures
 from espalier.apiserver.comparing import elements_of
-from espalier.apiserver.structure import Node
+from espalier.apiserver.structure import SCHEMAS, Node
 from espalier.kube.errors import StatusCause
+from espalier.kube.objects import encode_json
 
 VALIDATIONS = "x-kubernetes-validations"
 BLOCKING = frozenset(
@@ -77,6 +81,16 @@ class Found:
 
     cause: StatusCause
     is_old: bool
+
+
+def rules_of(schema: Tree) -> Place:
+    """The rules of a schema that was accepted, kept for the next time."""
+    return _rules(encode_json(schema))
+
+
+@lru_cache(maxsize=SCHEMAS)
+def _rules(schema: bytes) -> Place:
+    return place_of(msgspec.json.decode(schema))
 
 
 def place_of(schema: Tree, *, root: bool = True) -> Place:

@@ -22,6 +22,9 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 PATCH_STRATEGY = "x-kubernetes-patch-strategy"
 PATCH_MERGE_KEY = "x-kubernetes-patch-merge-key"
 
+SCHEMAS = 256
+"""Of how many schemas is kept what was made of them."""
+
 Resolve = Callable[[str], "Node"]
 
 

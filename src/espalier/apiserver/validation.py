@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from espalier.api import paths
 from espalier.api.meta import Tree
 from espalier.apiserver import failures
-from espalier.apiserver.structure import INT_OR_STRING
+from espalier.apiserver.structure import INT_OR_STRING, SCHEMAS
 from espalier.kube.errors import StatusCause
+from espalier.kube.objects import encode_json
 
 FORMATS = frozenset({"date-time", "date", "ipv4", "ipv6", "uuid", "email", "hostname"})
 """Formats that are checked; Kubernetes ignores those it does not know."""
@@ -38,6 +41,19 @@ class Validator:
         if self._validator.is_valid(tree):
             return []
         return [cause for error in self._validator.iter_errors(tree) for cause in _causes(error, tree)]
+
+
+def validator_of(schema: Tree) -> Validator:
+    """The validator of a schema. Raises `ValueError` when there is none.
+
+    Kept for the next time: definitions are judged, served and written again, and their schemas seldom change.
+    """
+    return _validator(encode_json(schema))
+
+
+@lru_cache(maxsize=SCHEMAS)
+def _validator(schema: bytes) -> Validator:
+    return Validator(msgspec.json.decode(schema))
 
 
 def json_schema(schema: Tree) -> Tree:
