@@ -7,6 +7,7 @@ A cache of ten thousand objects stays near its wire size because an `Object` hol
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -22,6 +23,15 @@ decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(Head).decode
 """The start of an object, from its bytes."""
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+
+
+VIEWS = 1024
+"""How many typed views are remembered, of all objects together: a bound, whatever the size of the caches."""
+
+
+@lru_cache(maxsize=VIEWS)
+def _view(raw: bytes, type_: type[object]) -> object:
+    return msgspec.json.decode(raw, type=type_)
 
 
 class Object:
@@ -64,8 +74,11 @@ class Object:
         return self.head.metadata.resource_version
 
     def decode(self, type_: type[T]) -> T:
-        """A typed view, made anew at each call. Raises `msgspec.ValidationError` when the bytes do not fit."""
-        return msgspec.json.decode(self.raw, type=type_)
+        """A typed view, shared like the rest. Raises `msgspec.ValidationError` when the bytes do not fit.
+
+        Some are remembered: passes look at an object many times before it changes.
+        """
+        return _view(self.raw, type_)  # type: ignore[arg-type,return-value]  # types are hashable, and T stays T
 
     @property
     def tree(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 from espalier.api.meta import Head, Part
 from espalier.api.resource import Key
+from espalier.kube import objects
 from espalier.kube.objects import Object, to_bytes
 
 MANAGED = [{"manager": "m", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]
@@ -52,6 +53,20 @@ def test_a_tree_may_be_changed_and_the_object_stays() -> None:
     object_ = Object(RAW)
     object_.tree["data"]["key"] = "other"
     assert object_.tree["data"]["key"] == "value"
+
+
+def test_a_view_is_shared_by_all_who_look_at_the_same_bytes() -> None:
+    view = Object(RAW).decode(Data)
+    assert Object(bytes(bytearray(RAW))).decode(Data) is view
+    assert Object(RAW).decode(Head).kind == "ConfigMap"
+    changed = msgspec.json.encode({**TREE, "data": {"key": "other"}})
+    assert Object(changed).decode(Data).data == {"key": "other"}
+
+
+def test_no_more_views_are_remembered_than_fit() -> None:
+    for number in range(objects.VIEWS + 10):
+        assert Object(b'{"data":{"key":"%d"}}' % number).decode(Data).data == {"key": str(number)}
+    assert objects._view.cache_info().currsize == objects.VIEWS
 
 
 def test_objects_are_equal_when_their_bytes_are() -> None:
