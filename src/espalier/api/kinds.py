@@ -7,7 +7,6 @@ class Cluster(KubeObject):
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
@@ -56,8 +55,7 @@ class Rule(NamedTuple):
     creation: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True):
     """What a CRD says of a kind beside its schema."""
 
     resource: Resource
@@ -66,7 +64,7 @@ class Declaration:
     columns: tuple[Column, ...] = ()
     status: bool = False
     scale: Scale | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     partly: bool = False
 
     @property

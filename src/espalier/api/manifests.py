@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import yaml
 
 from espalier.api import catalog, eksa, paths
@@ -21,8 +21,7 @@ MANIFEST_KINDS = ("Cluster", *DATACENTER_KINDS)
 """What the manifest of a cluster may hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """One object of a manifest: its tree, the file it came from, and its place there (`index` counts from 1)."""
 
     tree: Tree

@@ -8,11 +8,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from espalier.api import paths
 from espalier.api.kinds import KubeObject
@@ -22,8 +22,7 @@ from espalier.api.structural import Schema, metadata_schema, object_schema
 LONGEST_FOUND = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """A field that is not as it must be. `found` and `allowed` are for people, `message` also says what to do."""
 
     field: str

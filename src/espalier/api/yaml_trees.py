@@ -7,9 +7,9 @@ under `kubernetesVersion` stays the text that was written, so that `1.30` is not
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import yaml
 
 from espalier.api import paths
@@ -26,8 +26,7 @@ _TAG = "tag:yaml.org,2002:"
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Something wrong in a manifest, and where. Lines and columns count from 1; 0 when there is no such place."""
 
     source: str

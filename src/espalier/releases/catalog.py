@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import semver
 
 from espalier.api.eksa.distro import DistroRelease
@@ -35,8 +35,7 @@ class UnknownRelease(LookupError):
         self.eksa_version = eksa_version
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """One release: the object that stands for it, and its Bundles."""
 
     eksa_release: EKSARelease

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document, ManifestError, Problem, read_manifests
