@@ -178,6 +178,21 @@ def test_a_reader_that_left_is_no_error() -> None:
     os.close(write)
 
 
+@pytest.mark.parametrize(("shell", "word"), [("bash", "2"), ("zsh", "2"), ("fish", "sh")])
+def test_completion_knows_the_commands_of_the_program(
+    shell: str, word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["completion", shell]) == 0
+    assert f"_ESPALIER_COMPLETE={shell}_complete" in capsys.readouterr().out
+    monkeypatch.setenv("_ESPALIER_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", "espalier nodes sh")
+    monkeypatch.setenv("COMP_CWORD", word)
+    assert run([]) == 0
+    told = capsys.readouterr().out
+    assert "shell" in told
+    assert "crash" not in told
+
+
 COMPLETED = [
     ("espalier pl", "plan"),
     ("espalier up", "up upgrade upgrades"),
