@@ -24,11 +24,11 @@ FILE = click.Path(path_type=Path, readable=False)
 
 
 class OneOf(click.Choice[Value]):
-    """One of these words, or of the values of an enumeration."""
+    """One of these words, or of the values of an enumeration, in whatever case."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
         """The word that stands for a choice."""
-        return str(choice)
+        return str(choice).casefold()
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """What is said of another word."""

@@ -24,6 +24,7 @@ UNDERSTOOD: list[tuple[str, dict[str, Any]]] = [
     ("plan -f -", {"filename": ("-",), "manager": False, "isolation": Isolation.LAYERS, "output_format": ""}),
     ("plan --filename=a.yaml -f b.yaml -fc.yaml", {"filename": ("a.yaml", "b.yaml", "c.yaml")}),
     ("plan -A --isolation gate --manager", {"all_namespaces": True, "isolation": Isolation.GATE, "manager": True}),
+    ("plan --isolation Off --eksa-version=", {"isolation": Isolation.OFF, "eksa_version": ""}),
     ("plan --kubeconfig k --context c -n team", {"kubeconfig": Path("k"), "context": "c", "namespace": "team"}),
     ("get clusters", {"name": None, "all_namespaces": False, "watch": False, "selector": ""}),
     ("get cluster garden -n=team", {"name": "garden", "namespace": "team"}),
