@@ -20,7 +20,7 @@ from espalier.api import capi
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, flags, follow, output, tables
+from espalier.cli import documents, flags, follow, lasting, output, tables
 from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.failures import Failure
@@ -76,6 +76,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
     """
     from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
 
+    lasting.settle_in()
     logs.setup(level="error")
     began = time.monotonic()
     found = documents.read([str(filename)])

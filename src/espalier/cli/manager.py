@@ -16,7 +16,7 @@ from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli import flags, manifests
+from espalier.cli import flags, lasting, manifests
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
@@ -165,6 +165,7 @@ async def manager(
     if by_hooks and not webhook_at:
         raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
+    lasting.settle_in()
     logs.setup(level=log_level)
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)

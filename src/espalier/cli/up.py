@@ -19,7 +19,7 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import connection, flags, lock, output, tables
+from espalier.cli import connection, flags, lasting, lock, output, tables
 from espalier.cli.commands import Command
 from espalier.cli.failures import Away, Failure, Overdue, Usage
 from espalier.cli.home import Home
@@ -112,6 +112,7 @@ async def up(
       espalier up --detach
       espalier up --nodes real
     """
+    lasting.settle_in()
     logs.setup(level=log_level)
     fit(nodes, api_server, in_place)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
