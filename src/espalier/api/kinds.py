@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
     `field` is the path, from the struct, of the field to blame, with a leading dot. `found` is an expression for what
     was found there; it, and what is allowed (a text, or `allows`: an expression), are said after the message, as in
-    `schema.Violation`. `creation`: the rule is also asked when there is no object before; `oldSelf` is optional then.
+    `Violation`. `creation`: the rule is also asked when there is no object before; `oldSelf` is optional then.
     """
 
     rule: str

@@ -16,9 +16,9 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.manifest import ReleaseEntry, ReleaseManifest
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease, EKSAReleaseSpec, VersionsBundle
 from espalier.api.kinds import KubeObject
-from espalier.api.manifests import Document, ManifestError, Problem
+from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta
-from espalier.api.schema import Violation
+from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 
 
 class Image(NamedTuple):

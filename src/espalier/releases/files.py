@@ -12,8 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api.kinds import KubeObject
-from espalier.api.manifests import Document, ManifestError, Problem, read_manifests
-from espalier.api.schema import Violation, violations
+from espalier.api.manifests import Document, read_manifests
+from espalier.api.schema import violations
+from espalier.api.violations import ManifestError, Problem, Violation
 
 K = TypeVar("K", bound=KubeObject)
 
