@@ -1,0 +1,88 @@
+"""What of an object matters to the controllers of other kinds: most reports change a message that none of them reads.
+
+A controller sees every change of its own kind. Of others it sees those that can change what it does: whatever it reads
+of them has to be in the view by which it watches them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.machine import NodeReference
+from espalier.api.meta import Observed
+from espalier.kube.objects import Object
+from espalier.local.capi.contract import InfrastructureMachine
+from espalier.local.capi.objects import is_paused
+
+
+class _Statement(Observed, frozen=True):
+    type: str
+    status: str = ""
+    message: str = ""
+
+
+class _Spec(Observed, frozen=True, rename={"provider_id": "providerID"}):
+    version: str = ""
+    provider_id: str = ""
+
+
+class _Status(Observed, frozen=True):
+    conditions: list[_Statement] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    node_ref: NodeReference | None = None
+
+
+class _Machine(Observed, frozen=True):
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+@lru_cache(maxsize=512)  # several controllers look at each change
+def _machine(object_: Object) -> _Machine:
+    return object_.decode(_Machine)
+
+
+def ties(object_: Object) -> Any:
+    """To what an object belongs, and whether it goes."""
+    metadata = object_.metadata
+    return (metadata.uid, metadata.labels, metadata.owner_references, metadata.deletion_timestamp)
+
+
+def counted_machine(object_: Object) -> Any:
+    """A machine as one of many (`Rollup`)."""
+    found = _machine(object_)
+    counted = [(one.type, one.status) for one in found.status.conditions if one.type in _COUNTED]
+    return (ties(object_), found.spec.version, counted)
+
+
+_COUNTED = ("Ready", "Available", "UpToDate")
+
+
+def owned_machine(object_: Object) -> Any:
+    """A machine as whoever keeps it as it should be: what is asked for, and what holds of it."""
+    metadata, status = object_.metadata, _machine(object_).status
+    holds = [(one.type, one.status) for one in status.conditions]
+    return (ties(object_), metadata.generation, metadata.annotations, status.node_ref, holds)
+
+
+def examined_machine(object_: Object) -> Any:
+    """A machine as health checks see it. What its node says is in messages, and not watched by itself."""
+    found = _machine(object_)
+    health = [one for one in found.status.conditions if one.type in _HEALTH]
+    return (ties(object_), object_.metadata.annotations, found.spec.provider_id, found.status.node_ref, health)
+
+
+_HEALTH = ("NodeHealthy", "HealthCheckSucceeded", "OwnerRemediated")
+
+
+def awaited_cluster(object_: Object) -> Any:
+    """A Cluster as those who wait for its infrastructure and its control plane."""
+    metadata = object_.metadata
+    initialization = object_.decode(Cluster).status.initialization
+    return (metadata.uid, metadata.generation, is_paused(object_), initialization)
+
+
+def booting_machine(object_: Object) -> Any:
+    """A machine's infrastructure as that of its cluster."""
+    return (ties(object_), object_.decode(InfrastructureMachine).status.initialization)
