@@ -181,7 +181,7 @@ class MachineDeployments:
         }
         match = {**deployment.spec.selector.match_labels, names.TEMPLATE_HASH: hash_}
         template = msgspec.to_builtins(deployment.spec.template)
-        template["metadata"] = {**template.get("metadata", {}), "labels": labels}
+        template["metadata"] = {**propagated(deployment.spec.template)["metadata"], "labels": labels}
         spec: Tree = {
             "clusterName": deployment.spec.cluster_name,
             "replicas": 0 if observed.sets else observed.replicas,

@@ -11,7 +11,7 @@ from typing import Any
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import NodeReference
-from espalier.api.meta import Observed
+from espalier.api.meta import Observed, Tree
 from espalier.kube.objects import Object
 from espalier.local.capi.contract import InfrastructureMachine
 from espalier.local.capi.objects import is_paused
@@ -23,18 +23,13 @@ class _Statement(Observed, frozen=True):
     message: str = ""
 
 
-class _Spec(Observed, frozen=True, rename={"provider_id": "providerID"}):
-    version: str = ""
-    provider_id: str = ""
-
-
 class _Status(Observed, frozen=True):
     conditions: list[_Statement] = []  # noqa: RUF012  (msgspec copies empty defaults)
     node_ref: NodeReference | None = None
 
 
 class _Machine(Observed, frozen=True):
-    spec: _Spec = _Spec()
+    spec: Tree = {}  # noqa: RUF012
     status: _Status = _Status()
 
 
@@ -53,24 +48,31 @@ def counted_machine(object_: Object) -> Any:
     """A machine as one of many (`Rollup`)."""
     found = _machine(object_)
     counted = [(one.type, one.status) for one in found.status.conditions if one.type in _COUNTED]
-    return (ties(object_), found.spec.version, counted)
+    return (ties(object_), found.spec.get("version"), counted)
 
 
 _COUNTED = ("Ready", "Available", "UpToDate")
 
 
 def owned_machine(object_: Object) -> Any:
-    """A machine as whoever keeps it as it should be: what is asked for, and what holds of it."""
-    metadata, status = object_.metadata, _machine(object_).status
-    holds = [(one.type, one.status) for one in status.conditions]
-    return (ties(object_), metadata.generation, metadata.annotations, status.node_ref, holds)
+    """A machine as whoever keeps it as it should be: what is asked of it, and what holds of it.
+
+    What a machine takes over from its parts is its own: for that alone the owner would only write a generation anew.
+    """
+    found = _machine(object_)
+    asked = {name: value for name, value in found.spec.items() if name not in _TAKEN_OVER}
+    holds = [(one.type, one.status) for one in found.status.conditions]
+    return (ties(object_), object_.metadata.annotations, asked, found.status.node_ref, holds)
+
+
+_TAKEN_OVER = ("bootstrap", "providerID", "failureDomain")
 
 
 def examined_machine(object_: Object) -> Any:
     """A machine as health checks see it. What its node says is in messages, and not watched by itself."""
     found = _machine(object_)
     health = [one for one in found.status.conditions if one.type in _HEALTH]
-    return (ties(object_), object_.metadata.annotations, found.spec.provider_id, found.status.node_ref, health)
+    return (ties(object_), object_.metadata.annotations, found.spec.get("providerID"), found.status.node_ref, health)
 
 
 _HEALTH = ("NodeHealthy", "HealthCheckSucceeded", "OwnerRemediated")
