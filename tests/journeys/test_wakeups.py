@@ -18,7 +18,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.core import DAEMON_SET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.laptop import EPOCH, NEW, Laptop, condition, laptop, machines, manifest, pod_network
@@ -141,5 +141,33 @@ def test_what_a_waiting_machine_consists_of_comes_back_when_somebody_removes_it(
         assert again is not None
         assert again.metadata.uid != part.metadata.uid
         await nobody_slept(world)
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_where_it_stands() -> None:
+    async def story(world: Laptop) -> None:
+        await world.create("garden")
+        await world.change(KubeadmControlPlane.resource, "garden", PAUSE)
+        [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+        await world.change(Machine.resource, machine.metadata.name, {"spec": {"version": NEW}})
+        await nobody_slept(world)
+        workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+        assert workload is not None
+        assert workload.version == NEW
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_a_control_plane_machine_whose_bootstrap_configuration_is_changed_by_hand_is_replaced() -> None:
+    async def story(world: Laptop) -> None:
+        await world.create("garden")
+        [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+        await world.change(KubeadmConfig.resource, machine.metadata.name, {"spec": {"preKubeadmCommands": ["true"]}})
+        await nobody_slept(world)
+        [another] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+        assert another.metadata.uid != machine.metadata.uid
 
     simulate(story)

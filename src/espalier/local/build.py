@@ -173,13 +173,10 @@ class _Wiring:
         controller.watch(inventory.secrets, self._control_planes_of_secret)
         for templates in inventory.machine_templates:
             controller.watch(templates, self._in_same(inventory.control_planes))
-        self._watch_parts(controller, names.CONTROL_PLANE_NAME)
+        for parts in inventory.machine_parts:
+            by_name = named_by_label(names.CONTROL_PLANE_NAME)
+            controller.watch(parts, by_name, predicate=change_of(relevance.compared_part))
         return controller
-
-    def _watch_parts(self, controller: Controller, owner: str) -> None:
-        """Have whom this label names look again when what its machines consist of comes or goes."""
-        for cache in self._inventory.machine_parts:
-            controller.watch(cache, named_by_label(owner), predicate=change_of(relevance.ties))
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
         """Control planes also wait for the workers of their cluster to be gone."""
@@ -188,7 +185,9 @@ class _Wiring:
         return self._in_same(self._inventory.control_planes)(machine) if machine.metadata.deletion_timestamp else ()
 
     def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
-        return owners_of(KubeadmControlPlane.resource)(secret)
+        """Users may bring their own, which nobody owns."""
+        owned = owners_of(KubeadmControlPlane.resource)(secret)
+        return owned if secret.metadata.owner_references else self._in_same(self._inventory.control_planes)(secret)
 
     def deployments(self) -> Controller:
         inventory = self._inventory
@@ -222,7 +221,8 @@ class _Wiring:
         controller.watch(inventory.clusters, self._in_cluster(inventory.sets), predicate=pause_changed)
         for templates in (inventory.config_templates, *inventory.machine_templates):
             controller.watch(templates, self._sets_of_template)
-        self._watch_parts(controller, names.SET)
+        for parts in inventory.machine_parts:
+            controller.watch(parts, named_by_label(names.SET), predicate=change_of(relevance.ties))
         return controller
 
     def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
@@ -278,8 +278,14 @@ class _Wiring:
         controller.watch(cache)
 
         of_cluster = self._in_same(cache)
-        machines = inventory.infrastructure[provider.machine.kind]
-        controller.watch(machines, of_cluster, predicate=change_of(relevance.booting_machine))
+        hardware = inventory.infrastructure[provider.machine.kind]
+        controller.watch(hardware, of_cluster, predicate=change_of(relevance.booting_machine))
+        # An API server has the version of its machines, also when that changes where they stand.
+        controller.watch(
+            inventory.machines,
+            lambda machine: of_cluster(machine) if names.CONTROL_PLANE in machine.metadata.labels else (),
+            predicate=generation_changed,
+        )
         controller.watch(inventory.secrets, lambda secret: of_cluster(secret) if secret.name.endswith("-ca") else ())
         return controller
 

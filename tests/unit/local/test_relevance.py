@@ -49,6 +49,7 @@ def machine(
         (machine({}, {"version": "v2"}), {OWNED, COUNTED}),
         (machine({}, {"deletion": {"nodeDrainTimeoutSeconds": 1}}), {OWNED}),
         (machine({"generation": 2}, {"bootstrap": {"dataSecretName": "x"}}), set()),
+        (machine({"generation": 2}, {"bootstrap": {"configRef": {"name": "x"}}}), {OWNED}),
         (machine({"generation": 2}, {"providerID": "docker:////x"}), {EXAMINED}),
         (machine({}, {}, nodeRef={"name": "x"}), {OWNED, EXAMINED}),
         (machine({}, {}, statement("Ready", "False", "another", observedGeneration=2)), set()),

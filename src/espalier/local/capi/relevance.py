@@ -61,11 +61,13 @@ def owned_machine(object_: Object) -> Any:
     """
     found = _machine(object_)
     asked = {name: value for name, value in found.spec.items() if name not in _TAKEN_OVER}
+    asked["bootstrap"] = (found.spec.get("bootstrap") or {}).get("configRef")
     holds = [(one.type, one.status) for one in found.status.conditions]
     return (ties(object_), object_.metadata.annotations, asked, found.status.node_ref, holds)
 
 
-_TAKEN_OVER = ("bootstrap", "providerID", "failureDomain")
+_TAKEN_OVER = ("providerID", "failureDomain")
+"""And of what a machine boots with, the name of the Secret."""
 
 
 def examined_machine(object_: Object) -> Any:
@@ -76,6 +78,12 @@ def examined_machine(object_: Object) -> Any:
 
 
 _HEALTH = ("NodeHealthy", "HealthCheckSucceeded", "OwnerRemediated")
+
+
+def compared_part(object_: Object) -> Any:
+    """What a machine consists of as its control plane compares it: its spec, and from which template it was made."""
+    metadata = object_.metadata
+    return (ties(object_), metadata.generation, metadata.annotations)
 
 
 def awaited_cluster(object_: Object) -> Any:
