@@ -152,10 +152,11 @@ def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_whe
         await world.change(KubeadmControlPlane.resource, "garden", PAUSE)
         [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
         await world.change(Machine.resource, machine.metadata.name, {"spec": {"version": NEW}})
-        await nobody_slept(world)
+        await asyncio.sleep(60)
         workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
         assert workload is not None
         assert workload.version == NEW
+        await nobody_slept(world)
 
     simulate(story)
 
