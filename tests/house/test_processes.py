@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 
-from cyclopts import App
+import click
+import pytest
 
-from espalier.cli.main import ROOMS
+from espalier.cli.main import ROOMS, program
 
 
 def loaded(module: str) -> set[str]:
@@ -36,12 +36,22 @@ def test_no_other_command_loads_the_laptop_world() -> None:
 
 
 def test_a_command_loads_no_other_commands() -> None:
-    whole = loaded("espalier.cli.main; espalier.cli.main.program(['plan'])")
+    whole = loaded("espalier.cli.main; espalier.cli.main.run(['plan', '--help'])")
     assert {f"espalier.cli.{room}" for room in ROOMS} & whole == {"espalier.cli.plan"}
 
 
+def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ESPALIER_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "espalier get clusters --all")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
+    assert "plain,--all-namespaces" in whole
+    assert {f"espalier.cli.{room}" for room in ROOMS} & whole == {"espalier.cli.get"}
+
+
 def test_every_command_is_found_by_its_name() -> None:
-    for room, commands in ROOMS.items():
-        app = App(name=room)
-        import_module(f"espalier.cli.{room}").register(app)
-        assert tuple(name for name in app if not name.startswith("-")) == tuple(commands)
+    context = click.Context(program)
+    names = program.list_commands(context)
+    assert names == sorted(name for commands in ROOMS.values() for name in commands)
+    found = {name: program.get_command(context, name) for name in names}
+    assert {name: command.name for name, command in found.items() if command} == {name: name for name in names}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import semver
+from msgspec.structs import replace
 
 from espalier.api import capi
 from espalier.api.capi.docker import DockerMachineTemplate, Mount

@@ -100,14 +100,6 @@ def test_the_version_is_the_release_of_this_build(world: LaptopWorld) -> None:
     assert facts["eksaVersion"] == release == f"v{facts['version']}"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_the_commands(shell: str, tmp_path: Path) -> None:
-    told = LaptopWorld(tmp_path).espalier("completion", shell)
-    assert told.code == 0
-    assert "upgrade" in told.out
-    assert "kubeconfig" in told.out
-
-
 @pytest.mark.parametrize("verb", ["create", "upgrade"])
 @pytest.mark.parametrize(
     ("manager", "said"),

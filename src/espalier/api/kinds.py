@@ -7,7 +7,6 @@ class Cluster(KubeObject):
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
@@ -44,7 +43,7 @@ class Rule(NamedTuple):
 
     `field` is the path, from the struct, of the field to blame, with a leading dot. `found` is an expression for what
     was found there; it, and what is allowed (a text, or `allows`: an expression), are said after the message, as in
-    `schema.Violation`. `creation`: the rule is also asked when there is no object before; `oldSelf` is optional then.
+    `Violation`. `creation`: the rule is also asked when there is no object before; `oldSelf` is optional then.
     """
 
     rule: str
@@ -56,8 +55,7 @@ class Rule(NamedTuple):
     creation: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True):
     """What a CRD says of a kind beside its schema."""
 
     resource: Resource
@@ -66,7 +64,7 @@ class Declaration:
     columns: tuple[Column, ...] = ()
     status: bool = False
     scale: Scale | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     partly: bool = False
 
     @property

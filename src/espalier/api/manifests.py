@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import yaml
 
 from espalier.api import catalog, eksa, paths
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.meta import Tree
-from espalier.api.schema import Violation, nearest_name, shown, violations
-from espalier.api.yaml_trees import Builder, ManifestError, Problem, child, decoded, error_in, nodes, problem_at
-
-__all__ = ["Document", "ManifestError", "Problem", "check", "read_manifests"]
+from espalier.api.schema import violations
+from espalier.api.violations import ManifestError, Problem, Violation, nearest_name, shown
+from espalier.api.yaml_trees import Builder, child, decoded, error_in, nodes, problem_at
 
 DATACENTER_KINDS = tuple(cls.resource.kind for cls in eksa.KINDS if cls.resource.kind.endswith("DatacenterConfig"))
 MANIFEST_KINDS = ("Cluster", *DATACENTER_KINDS)
 """What the manifest of a cluster may hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """One object of a manifest: its tree, the file it came from, and its place there (`index` counts from 1)."""
 
     tree: Tree

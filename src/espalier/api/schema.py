@@ -5,10 +5,7 @@ Stricter than an API server, which prunes unknown fields or warns of them: a typ
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,27 +15,7 @@ from espalier.api import paths
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.structural import Schema, metadata_schema, object_schema
-
-LONGEST_FOUND = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A field that is not as it must be. `found` and `allowed` are for people, `message` also says what to do."""
-
-    field: str
-    found: str
-    allowed: str
-    message: str
-
-    def __str__(self) -> str:
-        parts = [self.message]
-        if self.found:
-            parts.append(f"found {self.found}")
-        if self.allowed:
-            parts.append(f"allowed: {self.allowed}")
-        text = "; ".join(parts)
-        return f"{self.field}: {text}" if self.field else text
+from espalier.api.violations import Violation, nearest_name, shown
 
 
 def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
@@ -95,19 +72,6 @@ def _unknown(key: str, value: Any, properties: dict[str, Schema], path: tuple[pa
     else:
         message = "unknown field; nothing may be set here"
     return Violation(paths.render((*path, key)), shown(value), ", ".join(sorted(properties)), message)
-
-
-def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """The known name that `name` was probably meant to be, None when nothing is near. Case counts little."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
-    return by_lower[near[0]] if near else None
-
-
-def shown(value: Any) -> str:
-    """A value as people wrote it, cut when it is long."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_FOUND else text[: LONGEST_FOUND - 1] + "…"
 
 
 def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:

@@ -6,8 +6,7 @@ under `kubernetesVersion` stays the text that was written, so that `1.30` is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -15,7 +14,7 @@ import yaml
 from espalier.api import paths
 from espalier.api.meta import Tree
 from espalier.api.scalars import Scalar, resolve
-from espalier.api.schema import Violation
+from espalier.api.violations import ManifestError, Problem, Violation
 
 MOST_NODES = 200_000
 """Nodes of a document, each alias counted as what it stands for: more is an attack or an accident."""
@@ -24,30 +23,6 @@ _PLAIN = "plain"
 _QUOTED = "quoted"
 _TAG = "tag:yaml.org,2002:"
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong in a manifest, and where. Lines and columns count from 1; 0 when there is no such place."""
-
-    source: str
-    violation: Violation
-    line: int = 0
-    column: int = 0
-    subject: str = ""
-    """The object, as `Kind name`, where the file alone does not tell."""
-
-    def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
-        return ": ".join(part for part in (place, self.subject, str(self.violation)) if part)
-
-
-class ManifestError(Exception):
-    """Manifests that can't be used; `problems` are all that were found."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = tuple(problems)
 
 
 class _Loader(yaml.CBaseLoader):

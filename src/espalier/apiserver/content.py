@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from espalier.api.yaml_trees import Builder, ManifestError, decoded, nodes
+from espalier.api.violations import ManifestError
+from espalier.api.yaml_trees import Builder, decoded, nodes
 from espalier.apiserver import protobuf
 from espalier.kube.errors import ApiError, BadRequest
 from espalier.kube.objects import encode_json

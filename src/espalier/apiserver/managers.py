@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.meta import Tree
 from espalier.apiserver.comparing import difference, fields_of
@@ -54,8 +54,7 @@ class Manager(NamedTuple):
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True):
     """What a manager owns, and since when (RFC 3339)."""
 
     fields: FieldSet

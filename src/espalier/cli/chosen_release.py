@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from espalier.api.manifests import Document, ManifestError
+from espalier.api.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.schema import Violation
+from espalier.api.violations import ManifestError, Violation
 from espalier.kube.objects import Object
 from espalier.releases import Releases
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+import click
+from click.shell_completion import get_completion_class
+
+from espalier.cli.commands import COMPLETING, Command
+from espalier.cli.flags import OneOf
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
+@click.command(cls=Command)
+@click.argument(
+    "shell", type=OneOf(("bash", "zsh", "fish")), metavar="SHELL", help="Whose completion: bash, zsh, fish."
+)
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a completion script.
 
-    @app.command
-    def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Whose completion.")]) -> None:
-        """Print a completion script.
-
-        Example: `source <(espalier completion bash)`
-        """
-        sys.stdout.write(app.generate_completion(shell=shell))
+    \b
+    Example:
+      source <(espalier completion bash)
+    """
+    made = get_completion_class(shell)
+    if made is not None:
+        sys.stdout.write(made(context.find_root().command, {}, "espalier", COMPLETING).source())

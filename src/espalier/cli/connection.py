@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from espalier.cli import flags
 from espalier.cli.failures import Away
@@ -21,8 +22,7 @@ MAX_REQUESTS = 4
 """At once: a further connection costs a handshake, which takes longer than the requests of a command."""
 
 
-@dataclass(frozen=True)
-class Connected:
+class Connected(msgspec.Struct, frozen=True):
     """A client, and the namespace that commands use when none is named."""
 
     client: Client

@@ -12,15 +12,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api import capi
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, follow, output, tables
+from espalier.cli import documents, flags, follow, lasting, output, tables
+from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
@@ -34,11 +35,6 @@ from espalier.releases import Releases
 from espalier.runtime import logs
 
 TIMEOUT = 120.0
-
-
-def register(app: App) -> None:
-    """Add the command to the program."""
-    app.command(demo)
 
 
 @dataclass
@@ -60,19 +56,27 @@ class Story:
         return Key(self.cluster["metadata"]["namespace"], self.cluster["metadata"]["name"])
 
 
-async def demo(
-    *,
-    filename: Annotated[Path, Parameter(name=["--filename", "-f"], help="Manifest of the cluster.")] = Path(
-        "examples/docker.yaml"
-    ),
-    boot_seconds: Annotated[float, Parameter(help="How long a simulated machine takes to boot.")] = 0.5,
-) -> None:
+@click.command(cls=Command)
+@click.option(
+    "--filename",
+    "-f",
+    type=flags.FILE,
+    default="examples/docker.yaml",
+    metavar="FILE",
+    show_default=True,
+    help="Manifest of the cluster.",
+)
+@flags.boot_seconds(0.5)
+async def demo(*, filename: Path, boot_seconds: float) -> None:
     """Show the main job on simulated machines, in a world of its own that is gone afterwards.
 
-    Example: `espalier demo -f examples/docker.yaml`
+    \b
+    Example:
+      espalier demo -f examples/docker.yaml
     """
     from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
 
+    lasting.settle_in()
     logs.setup(level="error")
     began = time.monotonic()
     found = documents.read([str(filename)])

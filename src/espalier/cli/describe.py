@@ -6,9 +6,9 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
@@ -17,6 +17,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli import connection, flags, output
+from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.family import Member, family, obstacle
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -27,27 +28,22 @@ from espalier.kube.errors import Forbidden, NotFound
 LAST_EVENTS = 8
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    group = App(name="describe", help="Show what an object is made of, and what it waits for.")
-    group.command(cluster)
-    app.command(group)
+@click.group(cls=Group)
+def describe() -> None:
+    """Show what an object is made of, and what it waits for."""
 
 
-async def cluster(
-    name: str,
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    show_all: Annotated[
-        bool, Parameter(name="--all", negative="", help="Each object: also templates, and machines that are well.")
-    ] = False,
-    output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
-    ] = "",
-) -> None:
+@describe.command()
+@click.argument("name", help="Name of the cluster.")
+@flags.connection
+@click.option("--all", "show_all", is_flag=True, help="Each object: also templates, and machines that are well.")
+@flags.output()
+async def cluster(name: str, *, connect: flags.Connection, show_all: bool, output_format: str) -> None:
     """Show the objects of a cluster as a tree, the one thing that blocks progress on top, and its last events.
 
-    Example: `espalier describe cluster garden`
+    \b
+    Example:
+      espalier describe cluster garden
     """
     output.check_format(output_format)
     async with connection.connect(connect) as connected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 
-from espalier.api.manifests import ManifestError
+from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
 

@@ -2,48 +2,140 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Any, TypeVar
 
-from cyclopts import Parameter
+import click
 
 from espalier.cli.failures import Usage
 
+Result = TypeVar("Result")
+Value = TypeVar("Value")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-@Parameter(name="*")
+FILE = click.Path(path_type=Path, readable=False)
+"""A file or folder. Who opens it says what is wrong with it."""
+
+
+class OneOf(click.Choice[Value]):
+    """One of these words, or of the values of an enumeration, in whatever case."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        """The word that stands for a choice."""
+        return str(choice).casefold()
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """What is said of another word."""
+        words = [str(choice) for choice in self.choices]
+        return f"found {str(value)!r}, allowed {'are' if len(words) > 1 else 'is'} {', '.join(words)}"
+
+
+class Number(click.ParamType[float]):
+    """A number within limits, whole when the limits are."""
+
+    name = "number"
+
+    def __init__(self, least: float, most: float) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that a text says."""
+        try:
+            number = type(self.least)(value)
+        except ValueError:
+            number = math.nan
+        if self.least <= number <= self.most:
+            return number
+        whole = "a whole number" if isinstance(self.least, int) else "a number"
+        allowed = f"{whole} from {self.least:g} to {self.most:g}"
+        raise click.BadParameter(f"found {value!r}, allowed is {allowed}", ctx, param)
+
+
 @dataclass(frozen=True)
 class Connection:
     """Which API server to talk to."""
 
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Kubeconfig file; else $KUBECONFIG, the laptop world's, ~/.kube/config.")
-    ] = None
-    context: Annotated[str | None, Parameter(help="Context within the kubeconfig.")] = None
-    namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"], help="Namespace; else the context's.")] = (
-        None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+
+def connection(command: Callable[..., Result]) -> Callable[..., Result]:
+    """`--kubeconfig`, `--context` and `--namespace`, given to the command as `connect`, a `Connection`."""
+
+    @click.option(
+        "--kubeconfig",
+        type=FILE,
+        metavar="FILE",
+        help="Kubeconfig file; else $KUBECONFIG, the laptop world's, ~/.kube/config.",
+    )
+    @click.option("--context", metavar="NAME", help="Context within the kubeconfig.")
+    @click.option("--namespace", "-n", metavar="NAME", help="Namespace; else the context's.")
+    @functools.wraps(command)
+    def connected(*, kubeconfig: Path | None, context: str | None, namespace: str | None, **others: Any) -> Result:
+        return command(connect=Connection(kubeconfig, context, namespace), **others)
+
+    return connected
+
+
+def filename(*, help: str, required: bool = False) -> Callable[[Decorated], Decorated]:
+    """`--filename`, given to the command as a tuple of names."""
+    path = click.Path(allow_dash=True, readable=False)
+    return click.option("--filename", "-f", multiple=True, required=required, type=path, metavar="FILE", help=help)
+
+
+def choice(name: str, default: StrEnum, *, help: str) -> Callable[[Decorated], Decorated]:
+    """A flag that takes one of the values of an enumeration."""
+    return click.option(name, type=OneOf(type(default)), default=str(default), show_default=True, help=help)
+
+
+def boot_seconds(default: float) -> Callable[[Decorated], Decorated]:
+    """`--boot-seconds`."""
+    return click.option(
+        "--boot-seconds",
+        type=Number(0.0, 86400.0),
+        default=default,
+        metavar="SECONDS",
+        show_default=True,
+        help="How long a simulated machine takes to boot.",
     )
 
 
-Releases = Annotated[
-    Path | None,
-    Parameter(
-        name="--releases",
-        help="Folder with a releases manifest (releases.yaml and what it names), instead of that of this build.",
-    ),
-]
+def log_level(*, default: str) -> Callable[[Decorated], Decorated]:
+    """`--log-level`."""
+    return click.option(
+        "--log-level", default=default, metavar="LEVEL", show_default=True, help="debug, info, warning or error."
+    )
 
 
-Namespaces = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name=["--namespace", "-n"],
-        help="Only Clusters of these namespaces: names by comma, or the flag several times. Else those of all.",
-        negative="",
-    ),
-]
+def output(ways: str = "json, yaml or jsonpath=TEMPLATE") -> Callable[[Decorated], Decorated]:
+    """`--output`, given to the command as `output_format`, empty for what people read."""
+    return click.option("--output", "-o", "output_format", default="", metavar="FORMAT", help=f"{ways}.")
+
+
+releases = click.option(
+    "--releases",
+    type=FILE,
+    metavar="FOLDER",
+    help="Folder with a releases manifest (releases.yaml and what it names), instead of that of this build.",
+)
+
+all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="The clusters of all namespaces.")
+
+watched_namespaces = click.option(
+    "--namespace",
+    "-n",
+    multiple=True,
+    metavar="NAMES",
+    help="Only Clusters of these namespaces: names by comma, or the flag several times. Else those of all.",
+)
+
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

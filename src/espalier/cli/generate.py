@@ -3,49 +3,54 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from pathlib import Path
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.cli import documents, flags, output
+from espalier.cli.commands import Group
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    group = App(name="generate", help="Show what would be written, without any cluster.")
-    group.command(objects)
-    app.command(group)
+@click.group(cls=Group)
+def generate() -> None:
+    """Show what would be written, without any cluster."""
 
 
+@generate.command()
+@flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
+@flags.releases
+@click.option(
+    "--namespace",
+    "-n",
+    default="default",
+    metavar="NAME",
+    show_default=True,
+    help="Namespace of objects that name none.",
+)
+@click.option("--workload", is_flag=True, help="The objects that go to the workload cluster (the CNI) instead.")
+@click.option(
+    "--output",
+    "-o",
+    "output_format",
+    type=flags.OneOf(("yaml", "json")),
+    default="yaml",
+    metavar="FORMAT",
+    show_default=True,
+    help="yaml or json.",
+)
 def objects(
-    *,
-    filename: Annotated[
-        list[str],
-        Parameter(
-            name=["--filename", "-f"],
-            help="Manifest of one or several clusters; `-` for standard input. Repeatable.",
-            negative="",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    releases: flags.Releases = None,
-    namespace: Annotated[
-        str, Parameter(name=["--namespace", "-n"], help="Namespace of objects that name none.")
-    ] = "default",
-    workload: Annotated[
-        bool, Parameter(help="The objects that go to the workload cluster (the CNI) instead.", negative="")
-    ] = False,
-    output_format: Annotated[
-        Literal["yaml", "json"], Parameter(name=["--output", "-o"], help="yaml or json.")
-    ] = "yaml",
+    *, filename: Sequence[str], releases: Path | None, namespace: str, workload: bool, output_format: str
 ) -> None:
     """Print the objects of Cluster API that the manager would write for the clusters of a manifest, all at once.
 
     No cluster is asked: the management cluster is taken to be of the newest release. What admission would refuse is
     refused here.
 
-    Example: `espalier generate objects -f examples/docker.yaml > objects.yaml`
+    \b
+    Example:
+      espalier generate objects -f examples/docker.yaml > objects.yaml
     """
     from espalier.cli.offline import Workshop  # noqa: PLC0415  other commands need not load what judges and renders
 

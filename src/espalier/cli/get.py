@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from typing import Annotated
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.cli import connection, flags, output, tables
+from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
 from espalier.cli.tables import Selection
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    group = App(name="get", help="Show objects.")
-    group.command(clusters, name=["clusters", "cluster"])
-    app.command(group)
+@click.group(cls=Group)
+def get() -> None:
+    """Show objects."""
 
 
+@get.command()
+@click.argument("name", required=False, help="Only this one.")
+@flags.connection
+@flags.all_namespaces
+@click.option("--selector", "-l", default="", metavar="LABELS", help="Label selector.")
+@click.option("--watch", "-w", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
 async def clusters(
-    name: Annotated[str | None, Parameter(help="Only this one.")] = None,
+    name: str | None,
     *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    all_namespaces: Annotated[
-        bool, Parameter(name=["--all-namespaces", "-A"], negative="", help="Of all namespaces.")
-    ] = False,
-    selector: Annotated[str, Parameter(name=["--selector", "-l"], help="Label selector.")] = "",
-    watch: Annotated[
-        bool, Parameter(name=["--watch", "-w"], negative="", help="Go on with a line for each change, until Ctrl-C.")
-    ] = False,
-    output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="wide, name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
-    ] = "",
+    connect: flags.Connection,
+    all_namespaces: bool,
+    selector: str,
+    watch: bool,
+    output_format: str,
 ) -> None:
     """Show clusters.
 
-    Example: `espalier get clusters -A -w`
+    \b
+    Example:
+      espalier get clusters -A -w
     """
     output.check_format(output_format)
     if name and all_namespaces:
@@ -63,3 +65,8 @@ async def clusters(
         else:
             listed = await client.list(Cluster.resource, selection.namespace, labels=selector)
             output.write_objects([item.tree for item in listed.items], output_format, single=False)
+
+
+cluster = copy.copy(clusters)
+cluster.hidden = True
+get.add_command(cluster, "cluster")

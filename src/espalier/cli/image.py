@@ -6,43 +6,53 @@ import os
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+import click
 
+from espalier.cli import flags
+from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.local.assets import base, recipes
 from espalier.local.assets.archive import Image, Layer, write_archive
 from espalier.local.assets.processes import BuildFailed
 from espalier.local.assets.runtime import Debian
-from espalier.upgrades import image
+from espalier.upgrades import image as upgrader
 
 KUBERNETES = ("kubeadm", "kubectl", "kubelet")
 MIB = 2**20
 
 
-def register(app: App) -> None:
-    """Add the commands to the program."""
-    group = App(name="image", help="Build container images, without Docker.")
-    group.command(build)
-    app.command(group)
+@click.group(cls=Group)
+def image() -> None:
+    """Build container images, without Docker."""
 
 
-def build(
-    name: Annotated[Literal["upgrader"], Parameter(help="Which image.")],
-    /,
-    *,
-    kubernetes_version: Annotated[str, Parameter(help="As clusters write it: v1.36.3, or v1.36.3-eks-1-36-1.")],
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The archive to write.")],
-    tag: Annotated[str, Parameter(help="Full name of the image. [default: espalier.local/upgrader:VERSION]")] = "",
-) -> None:
+@image.command()
+@click.argument("name", type=flags.OneOf(("upgrader",)), metavar="NAME", help="Which image: upgrader.")
+@click.option(
+    "--kubernetes-version",
+    required=True,
+    metavar="VERSION",
+    help="As clusters write it: v1.36.3, or v1.36.3-eks-1-36-1.",
+)
+@click.option("--output", "-o", required=True, type=flags.FILE, metavar="FILE", help="The archive to write.")
+@click.option(
+    "--tag",
+    default="",
+    metavar="NAME",
+    help="Full name of the image.",
+    show_default="espalier.local/upgrader:VERSION",
+)
+def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None:
     """Build the image that upgrades nodes in place to a Kubernetes version.
 
     It holds Python with the modules in use, nsenter, the program, and kubeadm, kubelet, kubectl, containerd and CNI
     plugins; no shell. They come from what `espalier assets build node-base-VERSION` has built. The archive is one for
     `ctr images import` (OCI) and for `docker load`; the same input gives the same bytes.
 
-    Example: `espalier image build upgrader --kubernetes-version v1.36.3 --output upgrader.tar`
+    \b
+    Example:
+      espalier image build upgrader --kubernetes-version v1.36.3 -o upgrader.tar
     """
     tag = tag or f"espalier.local/{name}:{kubernetes_version}"
     numbers = kubernetes_version.removeprefix("v").partition("-")[0]
@@ -65,33 +75,35 @@ def write(found: base.Base, version: str, tag: str, output: Path) -> tuple[str, 
     """
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as workshop:
         layers = _layers(found, version, Path(workshop))
-        upgrader = Image((tag,), tuple(layers.values()), (f"/{image.PROGRAM}",))
-        digests = write_archive([upgrader], output, docker=True)
+        made = Image((tag,), tuple(layers.values()), (f"/{upgrader.PROGRAM}",))
+        digests = write_archive([made], output, docker=True)
         return digests[tag], {what: _size(layer) for what, layer in layers.items()}
 
 
 def _layers(found: base.Base, version: str, workshop: Path) -> dict[str, Layer]:
     """Layers by what they are; the first two are the same for all Kubernetes versions."""
-    sources = Path(image.__file__).parents[2]
+    sources = Path(upgrader.__file__).parents[2]
     debian = Debian(found.root, sources)
-    runtime = debian.runtime(image.HOST_TOOLS, image.MODULES, workshop / "runtime")
+    runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, workshop / "runtime")
     files = _components(found)
     versions = {"containerd": recipes.CONTAINERD.version, "cni-plugins": recipes.CNI_PLUGINS.version}
-    path, text = image.describe(version, os.uname().machine, versions, files)
+    path, text = upgrader.describe(version, os.uname().machine, versions, files)
     return {
         "Python and nsenter": Layer(runtime),
         "the program": Layer(_program(debian, workshop / "program")),
-        "components": Layer({**image.components(files), path: _written(workshop / path, text, 0o644)}),
+        "components": Layer({**upgrader.components(files), path: _written(workshop / path, text, 0o644)}),
     }
 
 
 def _program(debian: Debian, workshop: Path) -> dict[str, Path | str]:
     """The program's modules compiled, beside their sources, and the file that starts them."""
-    launcher = _written(workshop / image.PROGRAM, image.launcher(debian.python), 0o755)
-    files: dict[str, Path | str] = {image.PROGRAM: launcher}
-    for path, source in image.sources().items():
+    launcher = _written(workshop / upgrader.PROGRAM, upgrader.launcher(debian.python), 0o755)
+    files: dict[str, Path | str] = {upgrader.PROGRAM: launcher}
+    for path, source in upgrader.sources().items():
         files[path] = _written(workshop / path, source.read_text() if source else "", 0o644)
-    cached = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in image.sources()}
+    cached = {
+        f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in upgrader.sources()
+    }
     compiled = debian.compile({target: workshop / path for target, path in cached.items()}, workshop, names=cached)
     return {**files, **compiled}
 

@@ -14,10 +14,10 @@ import msgspec
 
 from espalier.api import eksa
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.manifests import Document, ManifestError
+from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.api.schema import Violation
+from espalier.api.violations import ManifestError, Violation
 from espalier.cli.failures import Failure
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading

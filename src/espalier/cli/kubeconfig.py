@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api.core import SECRET, Secret
 from espalier.cli import connection, flags
+from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
 from espalier.kube.errors import NotFound
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    app.command(kubeconfig)
-
-
-async def kubeconfig(
-    name: Annotated[str, Parameter(help="Name of the cluster.")],
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-) -> None:
+@click.command(cls=Command)
+@click.argument("name", help="Name of the cluster.")
+@flags.connection
+async def kubeconfig(name: str, *, connect: flags.Connection) -> None:
     """Print the kubeconfig of a workload cluster.
 
-    Example: `espalier kubeconfig garden > garden.kubeconfig`
+    \b
+    Example:
+      espalier kubeconfig garden > garden.kubeconfig
     """
     async with connection.connect(connect) as connected:
         try:

@@ -4,91 +4,121 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
 from espalier.cli import chosen_release, connection, documents, flags, follow, output
+from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 
-Files = Annotated[
-    list[str],
-    Parameter(
-        name=["--filename", "-f"],
-        help="Manifest file; `-` for standard input. Repeatable.",
-        negative="",
-        allow_leading_hyphen=True,
-    ),
-]
-Timeout = Annotated[str, Parameter(help="How long to wait, as 90s, 5m, 1h30m.")]
-Wait = Annotated[bool, Parameter(help="Wait until it is done.")]
-DryRun = Annotated[
-    Literal["none", "server"], Parameter(help="`server`: have the server check everything, and change nothing.")
-]
-Output = Annotated[
-    str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
-]
+MANIFEST = "Manifest file; - for standard input. Repeatable."
+
+timeout_ = click.option(
+    "--timeout", default="1h", metavar="TIME", show_default=True, help="How long to wait, as 90s, 5m, 1h30m."
+)
+wait_ = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
+dry_run_ = click.option(
+    "--dry-run",
+    type=flags.OneOf(("none", "server")),
+    default="none",
+    show_default=True,
+    help="server: have the server check everything, and change nothing.",
+)
 
 
-def register(app: App) -> None:
-    """Add the commands to the program."""
-    for verb, command in (("create", create_cluster), ("upgrade", upgrade_cluster), ("delete", delete_cluster)):
-        group = App(name=verb, help=f"{verb.capitalize()} a cluster.")
-        group.command(command, name="cluster")
-        app.command(group)
+@click.group(cls=Group)
+def create() -> None:
+    """Create a cluster."""
 
 
+@click.group(cls=Group)
+def upgrade() -> None:
+    """Upgrade a cluster."""
+
+
+@click.group(cls=Group)
+def delete() -> None:
+    """Delete a cluster."""
+
+
+@create.command("cluster")
+@flags.filename(required=True, help=MANIFEST)
+@flags.connection
+@timeout_
+@wait_
+@dry_run_
+@flags.output("name, json, yaml or jsonpath=TEMPLATE")
 async def create_cluster(
     *,
-    filename: Files,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    timeout: Timeout = "1h",
-    wait: Wait = True,
-    dry_run: DryRun = "none",
-    output: Output = "",
+    filename: Sequence[str],
+    connect: flags.Connection,
+    timeout: str,
+    wait: bool,
+    dry_run: str,
+    output_format: str,
 ) -> None:
     """Create the cluster that a manifest describes, wait until it is ready, and write its kubeconfig.
 
-    Example: `espalier create cluster -f examples/docker.yaml --timeout 5m`
+    \b
+    Example:
+      espalier create cluster -f examples/docker.yaml --timeout 5m
     """
-    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output, creating=True)
+    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output_format, creating=True)
 
 
+@upgrade.command("cluster")
+@flags.filename(required=True, help=MANIFEST)
+@flags.connection
+@timeout_
+@wait_
+@dry_run_
+@flags.output("name, json, yaml or jsonpath=TEMPLATE")
 async def upgrade_cluster(
     *,
-    filename: Files,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    timeout: Timeout = "1h",
-    wait: Wait = True,
-    dry_run: DryRun = "none",
-    output: Output = "",
+    filename: Sequence[str],
+    connect: flags.Connection,
+    timeout: str,
+    wait: bool,
+    dry_run: str,
+    output_format: str,
 ) -> None:
     """Bring a cluster to what the manifest says: another version, other counts.
 
-    Example: `espalier upgrade cluster -f examples/docker.yaml`
+    \b
+    Example:
+      espalier upgrade cluster -f examples/docker.yaml
     """
-    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output, creating=False)
+    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output_format, creating=False)
 
 
+@delete.command("cluster")
+@click.argument("name", required=False, help="Name of the cluster, unless -f is given.")
+@flags.filename(help=MANIFEST)
+@flags.connection
+@timeout_
+@wait_
+@dry_run_
 async def delete_cluster(
-    name: Annotated[str | None, Parameter(help="Name of the cluster, unless -f is given.")] = None,
+    name: str | None,
     *,
-    filename: Files | None = None,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    timeout: Timeout = "1h",
-    wait: Wait = True,
-    dry_run: DryRun = "none",
+    filename: Sequence[str],
+    connect: flags.Connection,
+    timeout: str,
+    wait: bool,
+    dry_run: str,
 ) -> None:
     """Delete a cluster and everything that was made for it; with -f also the other objects of the manifest.
 
-    Example: `espalier delete cluster -f examples/docker.yaml`
+    \b
+    Example:
+      espalier delete cluster -f examples/docker.yaml
     """
     if (name is None) == (not filename):
         raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
@@ -97,7 +127,7 @@ async def delete_cluster(
             if name is not None:
                 targets = [(Cluster.resource, Key(connected.namespace, name))]
             else:
-                prepared = documents.in_namespace(documents.read(filename or []), connected.namespace)
+                prepared = documents.in_namespace(documents.read(filename), connected.namespace)
                 targets = [
                     (resource, Key(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]))
                     for resource, tree in prepared

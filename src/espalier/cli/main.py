@@ -12,18 +12,11 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
+import click
 import uvloop
-from cyclopts import App, CycloptsError
 
+from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
 from espalier.cli.failures import Exit, explain
-
-EPILOGUE = """
-Exit codes: 0 done · 1 refused or failed (the reason is on standard error) · 2 wrong command line ·
-3 no API server answered · 4 time is over · 130 interrupted.
-
-State of the laptop world lies under `$ESPALIER_HOME` (default: `espalier` in the XDG data folder);
-`$ESPALIER_HOME/kubeconfig` is for kubectl.
-"""
 
 ROOMS: Mapping[str, Sequence[str]] = {
     "up": ("up", "down", "status"),
@@ -44,28 +37,36 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "version": ("version",),
     "completion": ("completion",),
 }
-"""Modules of this package, and the commands that each adds to the program."""
+"""Modules of this package, and the commands that each has, under the same names."""
 
 
-def program(tokens: Sequence[str] = ()) -> App:
-    """The program, with the commands that a command line can mean: to import all of them takes longer than most run."""
-    app = App(
-        name="espalier",
-        help="Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects.",
-        help_format="markdown",
-        help_epilogue=EPILOGUE,
-        version=_version,
-    )
-    named = [room for room, commands in ROOMS.items() if tokens and tokens[0] in commands and room != "completion"]
-    for room in named or ROOMS:
-        import_module(f"espalier.cli.{room}").register(app)
-    return app
+class Program(Group):
+    """All commands, each imported when it is meant: to import them all takes longer than most run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return sorted(command for commands in ROOMS.values() for command in commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, None when there is none."""
+        for room, commands in ROOMS.items():
+            if cmd_name in commands:
+                command: click.Command = getattr(import_module(f"espalier.cli.{room}"), cmd_name)
+                return command
+        return None
 
 
-def _version() -> str:
-    from importlib import metadata  # noqa: PLC0415  to load it takes longer than to parse a command line
-
-    return metadata.version("espalier")
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"""{EXIT_CODES}
+State of the laptop world lies under $ESPALIER_HOME (default: espalier in the XDG data folder);
+$ESPALIER_HOME/kubeconfig is for kubectl.
+""",
+)
+@click.version_option(package_name="espalier", message="%(version)s")
+def program() -> None:
+    """Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects."""
 
 
 async def _finish(awaitable: Awaitable[Any]) -> Any:
@@ -74,19 +75,28 @@ async def _finish(awaitable: Awaitable[Any]) -> Any:
 
 def run(tokens: Sequence[str]) -> int:
     """Run one command and return its exit code."""
+    if COMPLETING in os.environ:
+        from click.shell_completion import shell_complete  # noqa: PLC0415  only for shells
+
+        return shell_complete(program, {}, "espalier", COMPLETING, os.environ[COMPLETING])
     try:
-        command, bound, _ = program(tokens).parse_args(tokens, exit_on_error=False, print_error=True)
-    except CycloptsError:
-        return Exit.USAGE
-    try:
-        result = command(*bound.args, **bound.kwargs)
+        with program.make_context("espalier", list(tokens)) as context:
+            result = program.invoke(context)
         if inspect.isawaitable(result):
             result = uvloop.run(_finish(result))
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as asked:
+        print(asked.message)
+        return Exit.OK
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except BrokenPipeError:
         # The reader left (`| head`): not an error, but Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except click.UsageError as wrong:
+        print(f"error: {sentence(wrong)}", file=sys.stderr)
+        return Exit.USAGE
     except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
         explained = explain(error)
         if explained is None:

@@ -6,17 +6,18 @@ import os
 import random
 import socket
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit
 
-from cyclopts import App, Parameter
+import click
 
 from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli import flags, manifests
+from espalier.cli import flags, lasting, manifests
+from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation, rights
@@ -43,57 +44,118 @@ LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    app.command(manager)
-
-
+@click.command(cls=Command)
+@click.option(
+    "--kubeconfig", type=flags.FILE, metavar="FILE", help="Kubeconfig; else $KUBECONFIG, or the pod's service account."
+)
+@click.option("--context", metavar="NAME", help="Context within the kubeconfig.")
+@click.option(
+    "--controllers",
+    default="*",
+    metavar="NAMES",
+    show_default=True,
+    help="Which controllers run here: names by comma, * all, -NAME not that.",
+)
+@flags.watched_namespaces
+@click.option(
+    "--watch-filter",
+    default="",
+    metavar="VALUE",
+    help="Only objects with this value of cluster.x-k8s.io/watch-filter.",
+)
+@flags.choice(
+    "--isolation",
+    Isolation.LAYERS,
+    help="layers: a cluster of which nothing new is asked is left alone, and each has the ways of its own "
+    "eksaVersion; gate: those of this manager from its next change on; off: always those of this manager.",
+)
+@flags.choice(
+    "--in-place",
+    FrontEnd.ANNOTATIONS,
+    help="What keeps Cluster API from replacing machines upgraded in place. annotations: it is paused; "
+    "hooks: it asks the runtime hooks of this manager (its gates RuntimeSDK and InPlaceUpdates, three control "
+    "plane machines or more, `espalier manifests --in-place hooks`).",
+)
+@click.option(
+    "--sync-period",
+    default="10h",
+    metavar="TIME",
+    show_default=True,
+    help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Act only while holding the Lease of this share.",
+)
+@click.option(
+    "--copy-kubeconfig/--no-copy-kubeconfig",
+    default=True,
+    show_default=True,
+    help="Copy workload kubeconfigs beside their Clusters.",
+)
+@click.option(
+    "--webhook-address",
+    default="0.0.0.0:9443",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="What the admission webhooks listen on; 0 for none.",
+)
+@click.option(
+    "--hooks-url",
+    default="",
+    metavar="URL",
+    help="https://HOST:PORT of the runtime hooks, for a manager that runs outside of the cluster.",
+)
+@click.option(
+    "--webhook-names",
+    default=manifests.SERVICE_NAMES,
+    metavar="NAMES",
+    show_default="those of its Service",
+    help="Names and addresses of the webhooks' certificate, by comma.",
+)
+@click.option(
+    "--health-address",
+    default="0.0.0.0:8081",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Where /healthz and /readyz are; 0 for none.",
+)
+@click.option(
+    "--metrics-address",
+    default="127.0.0.1:8080",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Where /metrics is; 0 for none.",
+)
+@flags.releases
+@flags.log_level(default="info")
 async def manager(
     *,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Kubeconfig; else $KUBECONFIG, or the pod's service account.")
-    ] = None,
-    context: Annotated[str | None, Parameter(help="Context within the kubeconfig.")] = None,
-    controllers: Annotated[
-        str, Parameter(help="Which controllers run here: names by comma, * all, -NAME not that.")
-    ] = "*",
-    namespace: flags.Namespaces = (),
-    watch_filter: Annotated[str, Parameter(help="Only objects with this value of cluster.x-k8s.io/watch-filter.")] = "",
-    isolation: Annotated[
-        Isolation,
-        Parameter(
-            help="layers: a cluster of which nothing new is asked is left alone, and each has the ways of its own "
-            "eksaVersion; gate: those of this manager from its next change on; off: always those of this manager."
-        ),
-    ] = Isolation.LAYERS,
-    in_place: Annotated[
-        FrontEnd,
-        Parameter(
-            help="What keeps Cluster API from replacing machines upgraded in place. annotations: it is paused; "
-            "hooks: it asks the runtime hooks of this manager (its gates RuntimeSDK and InPlaceUpdates, three control "
-            "plane machines or more, `espalier manifests --in-place hooks`)."
-        ),
-    ] = FrontEnd.ANNOTATIONS,
-    sync_period: Annotated[
-        str, Parameter(help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.")
-    ] = "10h",
-    leader_elect: Annotated[bool, Parameter(help="Act only while holding the Lease of this share.")] = True,
-    copy_kubeconfig: Annotated[bool, Parameter(help="Copy workload kubeconfigs beside their Clusters.")] = True,
-    webhook_address: Annotated[str, Parameter(help="HOST:PORT the admission webhooks listen on.")] = "0.0.0.0:9443",
-    hooks_url: Annotated[
-        str, Parameter(help="https://HOST:PORT of the runtime hooks, for a manager that runs outside of the cluster.")
-    ] = "",
-    webhook_names: Annotated[str, Parameter(help="Names and addresses of the webhooks' certificate, by comma.")] = (
-        manifests.SERVICE_NAMES
-    ),
-    health_address: Annotated[str, Parameter(help="HOST:PORT of /healthz and /readyz; 0 for none.")] = "0.0.0.0:8081",
-    metrics_address: Annotated[str, Parameter(help="HOST:PORT of /metrics; 0 for none.")] = "127.0.0.1:8080",
-    releases: flags.Releases = None,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    kubeconfig: Path | None,
+    context: str | None,
+    controllers: str,
+    namespace: Sequence[str],
+    watch_filter: str,
+    isolation: Isolation,
+    in_place: FrontEnd,
+    sync_period: str,
+    leader_elect: bool,
+    copy_kubeconfig: bool,
+    webhook_address: str,
+    hooks_url: str,
+    webhook_names: str,
+    health_address: str,
+    metrics_address: str,
+    releases: Path | None,
+    log_level: str,
 ) -> int:
     """Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.
 
-    Example: `espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1`
+    \b
+    Example:
+      espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1
     """
     resync = flags.seconds(sync_period, "--sync-period")
     if resync < 1:
@@ -103,6 +165,7 @@ async def manager(
     if by_hooks and not webhook_at:
         raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
+    lasting.settle_in()
     logs.setup(level=log_level)
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)

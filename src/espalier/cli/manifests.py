@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+import click
 import msgspec
-from cyclopts import App, Parameter
 
 from espalier.api import core, eksa
 from espalier.api.crd import crd_of
@@ -18,6 +18,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
 from espalier.cli import flags, output
+from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
 from espalier.kube.rights import Right, trees
@@ -40,29 +41,28 @@ VALIDATED = [
 Tree = dict[str, Any]
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    app.command(manifests)
-
-
-def manifests(
-    *,
-    image: Annotated[str, Parameter(help="Image of the manager; its Deployment is then part of the manifests.")] = "",
-    webhook_url: Annotated[
-        str, Parameter(help="https://HOST:PORT of a manager that runs outside of the cluster.")
-    ] = "",
-    namespace: flags.Namespaces = (),
-    in_place: Annotated[
-        FrontEnd,
-        Parameter(help="How machines are upgraded in place, as for `espalier manager`; hooks need more rights."),
-    ] = FrontEnd.ANNOTATIONS,
-) -> None:
+@click.command(cls=Command)
+@click.option(
+    "--image", default="", metavar="IMAGE", help="Image of the manager; its Deployment is then part of the manifests."
+)
+@click.option(
+    "--webhook-url", default="", metavar="URL", help="https://HOST:PORT of a manager that runs outside of the cluster."
+)
+@flags.watched_namespaces
+@flags.choice(
+    "--in-place",
+    FrontEnd.ANNOTATIONS,
+    help="How machines are upgraded in place, as for `espalier manager`; hooks need more rights.",
+)
+def manifests(*, image: str, webhook_url: str, namespace: Sequence[str], in_place: FrontEnd) -> None:
     """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
 
     With --namespace, the manager gets its rights on Clusters by a Role in each of these namespaces, which must be
     there; its ClusterRole is left with the kinds that have no namespace.
 
-    Example: `espalier manifests --image registry.example.com/espalier:v0.26.0 | kubectl apply -f -`
+    \b
+    Example:
+      espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
     """
     namespaces = flags.namespaces(namespace)
     if bool(image) == bool(webhook_url):

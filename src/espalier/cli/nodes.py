@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
+import click
 import msgspec
-from cyclopts import App, Parameter
 
-from espalier.cli import output
+from espalier.cli import flags, output
+from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 
@@ -17,16 +19,12 @@ if TYPE_CHECKING:  # loaded by the commands that need them: most command lines a
     from espalier.local.nspawn.container import Running
     from espalier.local.nspawn.state import NodeRecord, State
 
-Name = Annotated[str, Parameter(help="The node's name, as `espalier nodes list` shows it.")]
+NAME = click.argument("name", help="The node's name, as `espalier nodes list` shows it.")
 
 
-def register(app: App) -> None:
-    """Add the commands to the program."""
-    group = App(name="nodes", help="Look at the real nodes of this machine, enter them, and have them break.")
-    group.command(list_, name="list")
-    for command in (shell, logs, crash):
-        group.command(command)
-    app.command(group)
+@click.group(cls=Group)
+def nodes() -> None:
+    """Look at the real nodes of this machine, enter them, and have them break."""
 
 
 def state_of(home: Home) -> State:
@@ -36,15 +34,14 @@ def state_of(home: Home) -> State:
     return State(home.nodes)
 
 
-async def list_(
-    *,
-    output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
-    ] = "",
-) -> None:
+@nodes.command("list")
+@flags.output()
+async def list_(*, output_format: str) -> None:
     """List the real nodes of this world, and whether they run.
 
-    Example: `espalier nodes list`
+    \b
+    Example:
+      espalier nodes list
     """
     output.check_format(output_format)
     state = state_of(Home.locate())
@@ -56,13 +53,15 @@ async def list_(
     output.write_table(columns, [tuple(str(row[column.lower()]) for column in columns) for row in rows])
 
 
-async def shell(
-    name: Name,
-    *command: Annotated[str, Parameter(help="What to run instead of a shell; after --.", allow_leading_hyphen=True)],
-) -> None:
+@nodes.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@NAME
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, help="What to run instead of a shell; after --.")
+async def shell(name: str, *, command: Sequence[str]) -> None:
     """Enter a node: a shell inside, or one command.
 
-    Example: `espalier nodes shell garden-abcde -- systemctl status kubelet`
+    \b
+    Example:
+      espalier nodes shell garden-abcde -- systemctl status kubelet
     """
     from espalier.local.nspawn import container  # noqa: PLC0415
 
@@ -70,18 +69,17 @@ async def shell(
     _become(container.inside(running, *(command or ("bash", "-l"))))
 
 
-async def logs(
-    name: Name,
-    *,
-    unit: Annotated[str, Parameter(name=["--unit", "-u"], help="Only this unit, such as kubelet.")] = "",
-    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", help="Go on with what comes.")] = False,
-    bootstrap: Annotated[
-        bool, Parameter(negative="", help="What the bootstrap data said; also of a dead node.")
-    ] = False,
-) -> None:
+@nodes.command()
+@NAME
+@click.option("--unit", "-u", default="", metavar="UNIT", help="Only this unit, such as kubelet.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@click.option("--bootstrap", is_flag=True, help="What the bootstrap data said; also of a dead node.")
+async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     """Show the journal of a node, or what its bootstrap data said.
 
-    Example: `espalier nodes logs garden-abcde -u kubelet -f`
+    \b
+    Example:
+      espalier nodes logs garden-abcde -u kubelet -f
     """
     from espalier.local.nspawn import container  # noqa: PLC0415
 
@@ -97,10 +95,14 @@ async def logs(
     _become(container.inside(running, "journalctl", *options))
 
 
-async def crash(name: Name) -> None:
+@nodes.command()
+@NAME
+async def crash(name: str) -> None:
     """Stop a node at once, as a machine that breaks. It stays off; a MachineHealthCheck may have it replaced.
 
-    Example: `espalier nodes crash garden-abcde`
+    \b
+    Example:
+      espalier nodes crash garden-abcde
     """
     from espalier.local.nspawn import cgroups  # noqa: PLC0415
 

@@ -10,10 +10,10 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.manifests import Document, ManifestError
+from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
-from espalier.api.schema import Violation
+from espalier.api.violations import ManifestError, Violation
 from espalier.cli import documents
 from espalier.cli.failures import Failure
 from espalier.clusters import cni, plan

@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.cli import connection, documents, flags, output
+from espalier.cli.commands import Command
 from espalier.cli.failures import Exit, Usage, explain
 from espalier.clusters.gate import Isolation
 
 NOTHING, CHANGES, REFUSED = 0, 1, 2
 """Exit codes, as of `kubectl diff`."""
+EXIT_CODES = """
+\b
+Exit codes: 0 nothing would change · 1 something would · 2 refused, failed,
+or a wrong command line · 3 no API server answered · 4 time is over ·
+130 interrupted
+"""
 
-Output = Annotated[str, Parameter(name=["--output", "-o"], help="json or yaml.", show_default=False)]
 
-
-def register(app: App) -> None:
-    """Add the command to the program."""
-    app.command(plan)
-
-
+@click.command(cls=Command, epilog=EXIT_CODES)
+@flags.filename(help="Manifest of one or several clusters; - for standard input. Repeatable.")
+@click.option(
+    "--eksa-version",
+    default="",
+    metavar="VERSION",
+    help="As if this release were asked for; without -f, of all clusters.",
+)
+@click.option("--manager", is_flag=True, help="What a manager of this build would do with the clusters as they are.")
+@flags.choice("--isolation", Isolation.LAYERS, help="The setting of the manager that is asked about.")
+@flags.all_namespaces
+@flags.connection
+@flags.releases
+@flags.output("json or yaml")
 async def plan(
     *,
-    filename: Annotated[
-        list[str],
-        Parameter(
-            name=["--filename", "-f"],
-            help="Manifest of one or several clusters; `-` for standard input. Repeatable.",
-            negative="",
-            allow_leading_hyphen=True,
-        ),
-    ] = [],  # noqa: B006  only read
-    eksa_version: Annotated[
-        str, Parameter(help="As if this release were asked for; without -f, of all clusters.", show_default=False)
-    ] = "",
-    manager: Annotated[
-        bool, Parameter(help="What a manager of this build would do with the clusters as they are.", negative="")
-    ] = False,
-    isolation: Annotated[
-        Isolation, Parameter(help="The setting of the manager that is asked about.")
-    ] = Isolation.LAYERS,
-    all_namespaces: Annotated[
-        bool, Parameter(name=["--all-namespaces", "-A"], help="The clusters of all namespaces.", negative="")
-    ] = False,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    releases: flags.Releases = None,
-    output_format: Output = "",
+    filename: Sequence[str],
+    eksa_version: str,
+    manager: bool,
+    isolation: Isolation,
+    all_namespaces: bool,
+    connect: flags.Connection,
+    releases: Path | None,
+    output_format: str,
 ) -> int:
     """Show what would change: objects field by field, machines and why, how long, and what would be refused.
 
-    Only reads. Exit codes: 0 nothing would change, 1 something would, 2 and above an error or a refusal.
+    Only reads.
 
-    Example: `espalier plan -f examples/docker.yaml`
+    \b
+    Example:
+      espalier plan -f examples/docker.yaml
     """
     from espalier.cli import plan_text  # noqa: PLC0415  other commands need not load what judges and renders
     from espalier.cli.planning import Asked  # noqa: PLC0415

@@ -5,43 +5,37 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-from cyclopts import App, Parameter
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.cli import connection, flags, output
+from espalier.cli.commands import Group
 from espalier.cli.failures import Away, Failure
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
 
-Output = Annotated[
-    str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
-]
+
+@click.group(cls=Group)
+def releases() -> None:
+    """Show releases, and bring them to a management cluster."""
 
 
-def register(app: App) -> None:
-    """Add the commands to the program."""
-    group = App(name="releases", help="Show releases, and bring them to a management cluster.")
-    group.command(list_, name="list")
-    group.command(show)
-    group.command(import_, name="import")
-    app.command(group)
-
-
-async def list_(
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    releases: flags.Releases = None,
-    output_format: Output = "",
-) -> None:
+@releases.command("list")
+@flags.connection
+@flags.releases
+@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+async def list_(*, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """List releases: which this build (or a folder) brings, and which are installed on the management cluster.
 
-    Example: `espalier releases list`
+    \b
+    Example:
+      espalier releases list
     """
     output.check_format(output_format)
     offered = Releases.load(releases)
@@ -70,18 +64,19 @@ async def list_(
         )
 
 
-async def show(
-    version: Annotated[str, Parameter(help="The eksaVersion, like v0.26.0.")],
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    releases: flags.Releases = None,
-    output_format: Output = "",
-) -> None:
+@releases.command()
+@click.argument("version", help="The eksaVersion, like v0.26.0.")
+@flags.connection
+@flags.releases
+@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+async def show(version: str, *, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """Show a release: its Kubernetes versions, and when support of each ends. With -o, its objects.
 
     One that this build does not bring is looked for on the management cluster.
 
-    Example: `espalier releases show v0.25.1`
+    \b
+    Example:
+      espalier releases show v0.25.1
     """
     output.check_format(output_format)
     found = await _find(version, Releases.load(releases), connect)
@@ -102,16 +97,17 @@ async def show(
     )
 
 
-async def import_(
-    folder: Annotated[Path, Parameter(help="Folder with releases.yaml and what it names.")],
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-) -> None:
+@releases.command("import")
+@click.argument("folder", type=flags.FILE, help="Folder with releases.yaml and what it names.")
+@flags.connection
+async def import_(folder: Path, *, connect: flags.Connection) -> None:
     """Create the EKSAReleases and Bundles of a folder on the management cluster. What is there is never overwritten.
 
     The manager that makes clusters of them reads their EKS Distro releases from its own `--releases` folder.
 
-    Example: `espalier releases import ./mirror`
+    \b
+    Example:
+      espalier releases import ./mirror
     """
     offered = Releases.load(folder)
     objects = offered.objects()

@@ -11,14 +11,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from enum import StrEnum
-from typing import Annotated, NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
+import click
 import msgspec
-from cyclopts import App, Parameter
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import connection, flags, lock, output, tables
+from espalier.cli import connection, flags, lasting, lock, output, tables
+from espalier.cli.commands import Command
 from espalier.cli.failures import Away, Failure, Overdue, Usage
 from espalier.cli.home import Home
 from espalier.cli.nodes import state_of
@@ -55,44 +57,62 @@ class RealNodes(NamedTuple):
     in_place: FrontEnd
 
 
-Port = Annotated[int, Parameter(help="Port of the management API server; 0 keeps the one it had, or takes a free one.")]
-
-
-def register(app: App) -> None:
-    """Add the commands to the program."""
-    for command in (up, down, status):
-        app.command(command)
-
-
+@click.command(cls=Command)
+@click.option("--detach", "-d", is_flag=True, help="Go to the background once it serves.")
+@click.option(
+    "--port",
+    type=flags.Number(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port of the management API server; 0 keeps the one it had, or takes a free one.",
+)
+@flags.boot_seconds(0.2)
+@flags.choice(
+    "--nodes",
+    Nodes.SIMULATED,
+    help="simulated, or real: kubelets in systemd-nspawn containers, on Linux, as root.",
+)
+@click.option(
+    "--node-addresses",
+    default="10.77.0.0/24",
+    metavar="RANGE",
+    show_default=True,
+    help="IPv4 range of real nodes and their control planes, on a bridge of its own.",
+)
+@click.option(
+    "--api-server", type=flags.OneOf(ApiServer), help="embedded (for simulated nodes) or real (for real ones)."
+)
+@flags.choice(
+    "--in-place",
+    FrontEnd.ANNOTATIONS,
+    help="How machines are upgraded in place, as for `espalier manager`; hooks on real nodes.",
+)
+@flags.log_level(default="warning")
+@flags.releases
+@click.option("--ready-descriptor", type=int, default=-1, hidden=True)
 async def up(
     *,
-    detach: Annotated[
-        bool, Parameter(name=["--detach", "-d"], negative="", help="Go to the background once it serves.")
-    ] = False,
-    port: Port = 0,
-    boot_seconds: Annotated[float, Parameter(help="How long a simulated machine takes to boot.")] = 0.2,
-    nodes: Annotated[
-        Nodes,
-        Parameter(help="simulated, or real: kubelets in systemd-nspawn containers, on Linux, as root."),
-    ] = Nodes.SIMULATED,
-    node_addresses: Annotated[
-        str, Parameter(help="IPv4 range of real nodes and their control planes, on a bridge of its own.")
-    ] = "10.77.0.0/24",
-    api_server: Annotated[
-        ApiServer | None,
-        Parameter(help="embedded (for simulated nodes) or real (for real ones).", show_default=False),
-    ] = None,
-    in_place: Annotated[
-        FrontEnd, Parameter(help="How machines are upgraded in place, as for `espalier manager`; hooks on real nodes.")
-    ] = FrontEnd.ANNOTATIONS,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "warning",
-    releases: flags.Releases = None,
-    ready_descriptor: Annotated[int, Parameter(show=False)] = -1,
+    detach: bool,
+    port: int,
+    boot_seconds: float,
+    nodes: Nodes,
+    node_addresses: str,
+    api_server: ApiServer | None,
+    in_place: FrontEnd,
+    log_level: str,
+    releases: Path | None,
+    ready_descriptor: int,
 ) -> None:
     """Run the laptop world: a management cluster with all controllers, and simulated machines or real nodes.
 
-    It is for trying and testing, never for production. Examples: `espalier up --detach`, `espalier up --nodes real`
+    It is for trying and testing, never for production.
+
+    \b
+    Examples:
+      espalier up --detach
+      espalier up --nodes real
     """
+    lasting.settle_in()
     logs.setup(level=log_level)
     fit(nodes, api_server, in_place)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
@@ -213,15 +233,14 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
         _how_to_go_on(progress, home)
 
 
-async def down(
-    *,
-    delete_data: Annotated[
-        bool, Parameter(negative="", help="Also delete all its state: clusters, certificates, kubeconfig.")
-    ] = False,
-) -> None:
+@click.command(cls=Command)
+@click.option("--delete-data", is_flag=True, help="Also delete all its state: clusters, certificates, kubeconfig.")
+async def down(*, delete_data: bool) -> None:
     """Stop the laptop world. Its state stays, and `espalier up` goes on with it, unless --delete-data is given.
 
-    Example: `espalier down --delete-data`
+    \b
+    Example:
+      espalier down --delete-data
     """
     home = Home.locate()
     running = lock.holder(home.lock)
@@ -252,15 +271,14 @@ async def down(
             progress.say(f"its state in {home.root} is deleted")
 
 
-async def status(
-    *,
-    output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
-    ] = "",
-) -> None:
+@click.command(cls=Command)
+@flags.output()
+async def status(*, output_format: str) -> None:
     """Say whether the laptop world runs, and what is in it. Exit code 3 when it does not run.
 
-    Example: `espalier status -o jsonpath={.kubeconfig}`
+    \b
+    Example:
+      espalier status -o jsonpath={.kubeconfig}
     """
     output.check_format(output_format)
     home = Home.locate()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
 
-from cyclopts import App, Parameter
+import click
 
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.cli import connection, flags, output
+from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
@@ -26,28 +26,22 @@ KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[N
 )
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
-Output = Annotated[
-    str, Parameter(name=["--output", "-o"], help="name, json, yaml or jsonpath=TEMPLATE.", show_default=False)
-]
 
 
-def register(app: App) -> None:
-    """Add the commands to the program."""
-    group = App(name="upgrades", help="Show machines that are upgraded where they stand, and try again.")
-    group.command(list_, name="list")
-    group.command(describe)
-    group.command(retry)
-    app.command(group)
+@click.group(cls=Group)
+def upgrades() -> None:
+    """Show machines that are upgraded where they stand, and try again."""
 
 
-async def list_(
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-    output_format: Output = "",
-) -> None:
+@upgrades.command("list")
+@flags.connection
+@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+async def list_(*, connect: flags.Connection, output_format: str) -> None:
     """List upgrades in place: of control planes, of groups of workers, and of each node.
 
-    Example: `espalier upgrades list`
+    \b
+    Example:
+      espalier upgrades list
     """
     output.check_format(output_format)
     async with connection.connect(connect) as connected:
@@ -61,14 +55,15 @@ async def list_(
         output.write_table(("Kind", "Name", "Version", "Progress", "State", "Message"), rows)
 
 
-async def describe(
-    name: Annotated[str, Parameter(help="Name of an upgrade, of whatever kind.")],
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-) -> None:
+@upgrades.command()
+@click.argument("name", help="Name of an upgrade, of whatever kind.")
+@flags.connection
+async def describe(name: str, *, connect: flags.Connection) -> None:
     """Describe an upgrade: its steps one by one, or the nodes that belong to it.
 
-    Example: `espalier upgrades describe garden-cp-upgrade`
+    \b
+    Example:
+      espalier upgrades describe garden-cp-upgrade
     """
     async with connection.connect(connect) as connected:
         everything = await _all(connected.client)
@@ -87,14 +82,15 @@ async def describe(
             output.write_table(("Node Upgrade", "Progress", "State", "Message"), rows)
 
 
-async def retry(
-    name: Annotated[str, Parameter(help="Name of a NodeUpgrade, or of the upgrade that it belongs to.")],
-    *,
-    connect: flags.Connection = flags.Connection(),  # noqa: B008  frozen
-) -> None:
+@upgrades.command()
+@click.argument("name", help="Name of a NodeUpgrade, or of the upgrade that it belongs to.")
+@flags.connection
+async def retry(name: str, *, connect: flags.Connection) -> None:
     """Have a failed node tried again, from the first step that is not done. Remove the cause of the failure before.
 
-    Example: `espalier upgrades retry garden-7gkzp-node-upgrader`
+    \b
+    Example:
+      espalier upgrades retry garden-7gkzp-node-upgrader
     """
     async with connection.connect(connect) as connected:
         everything = await _all(connected.client)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib import metadata
-from typing import Annotated
 
-from cyclopts import App, Parameter
+import click
 
-from espalier.cli import output
+from espalier.cli import flags, output
+from espalier.cli.commands import Command
 from espalier.releases import Releases
 
 
@@ -17,20 +17,14 @@ def text() -> str:
     return metadata.version("espalier")
 
 
-def register(app: App) -> None:
-    """Add the command to the program."""
-    app.command(version)
-
-
-def version(
-    *,
-    output_format: Annotated[
-        str, Parameter(name=["--output", "-o"], help="json, yaml or jsonpath=TEMPLATE.", show_default=False)
-    ] = "",
-) -> None:
+@click.command(cls=Command)
+@flags.output()
+def version(*, output_format: str) -> None:
     """Say which version this is and which Kubernetes versions its newest release has.
 
-    Example: `espalier version -o json`
+    \b
+    Example:
+      espalier version -o json
     """
     newest = Releases.load().newest()
     facts = {"version": text(), "eksaVersion": newest.version, "kubernetesVersions": list(newest.kubernetes_versions)}

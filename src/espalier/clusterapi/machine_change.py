@@ -9,7 +9,6 @@ made) is no reason to replace it. The dates of `rollout.before` and `rollout.aft
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -45,8 +44,7 @@ class ChangeKind(Enum):
     REPLACE = "Replace"
 
 
-@dataclass(frozen=True, slots=True)
-class MachineChange:
+class MachineChange(msgspec.Struct, frozen=True):
     """What has to happen, and because of which fields (of all that differ, those that ask for the most)."""
 
     kind: ChangeKind
@@ -56,8 +54,7 @@ class MachineChange:
         return self.kind is not ChangeKind.NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class MachineParts:
+class MachineParts(msgspec.Struct, frozen=True):
     """What a machine is made of, or should be. None stands for what is not known."""
 
     version: str = ""
@@ -67,7 +64,7 @@ class MachineParts:
     """Whether Cluster API completes the bootstrap configuration by the version (`control_plane_bootstrap`)."""
     infrastructure: Template | None = None
     failure_domain: str = ""
-    in_place: Mapping[str, Any] = field(default_factory=dict)
+    in_place: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Labels, annotations and the fields of the machine's spec that follow without another machine."""
     has_foreign_marks: bool = False
     """Whether labels and annotations may also be others'; then only those asked for are compared."""

@@ -13,7 +13,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation, shown
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
@@ -196,8 +196,8 @@ def _changed_facts(old: Object, new: Object) -> list[Violation]:
     return [
         Violation(
             f"spec.{field}",
-            schema.shown(after[field]) if field in after else "nothing",
-            schema.shown(before[field]) if field in before else "nothing",
+            shown(after[field]) if field in after else "nothing",
+            shown(before[field]) if field in before else "nothing",
             sentences.RELEASE_CHANGED,
         )
         for field in sorted(before.keys() | after.keys())

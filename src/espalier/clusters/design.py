@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
@@ -18,8 +19,7 @@ from espalier.clusters.layers.layer import Layer
 from espalier.releases import Distro, Releases, resolve
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     """What clusters of one Kubernetes version are made of."""
 
     bundle: VersionsBundle
@@ -31,8 +31,7 @@ class Components:
         return self.distro.version
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
+class Design(msgspec.Struct, frozen=True):
     """A cluster to render. Two equal designs give equal objects, whatever else is going on."""
 
     key: Key

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
@@ -20,8 +21,7 @@ class Manifest(NamedTuple):
     body: Tree
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedGroup:
+class RenderedGroup(msgspec.Struct, frozen=True):
     """The objects of a group of workers."""
 
     name: str
@@ -31,8 +31,7 @@ class RenderedGroup:
     health_check: MachineHealthCheck
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(msgspec.Struct, frozen=True):
     """The objects of a cluster. Templates have their first names; which are in use is not known here."""
 
     infrastructure: KubeObject

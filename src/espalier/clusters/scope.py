@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import msgspec
@@ -23,11 +22,10 @@ from espalier.clusters.layers import Layer
 from espalier.kube.objects import Object
 
 
-@dataclass(frozen=True)
-class Machinery:
+class Machinery(msgspec.Struct, frozen=True, dict=True):
     """The Cluster API objects made for a cluster, by name. Objects of others are not in it."""
 
-    objects: Mapping[Resource, Mapping[str, Object]] = field(default_factory=dict)
+    objects: Mapping[Resource, Mapping[str, Object]] = {}
     secrets: tuple[Object, ...] = ()
     """Cluster API's Secrets of the cluster; only that with the kubeconfig has its data."""
     sets: tuple[Object, ...] = ()
@@ -86,8 +84,7 @@ class Machinery:
         return self.control_plane is not None and contract.is_control_plane_available(self.control_plane)
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, dict=True):
     """One Cluster and what belongs to it, at the beginning of a pass; only `machinery` is read again within one."""
 
     object: Object
@@ -114,7 +111,7 @@ class Scope:
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""
-        return replace(self, machinery=machinery)
+        return msgspec.structs.replace(self, machinery=machinery)
 
     @property
     def key(self) -> Key:

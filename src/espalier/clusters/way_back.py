@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from espalier.clusterapi import contract
 from espalier.clusters import in_place, names
 from espalier.clusters.scope import Machinery
 
 
-@dataclass(frozen=True, slots=True)
-class WayBack:
+class WayBack(msgspec.Struct, frozen=True):
     """Kubernetes minor versions to which a step down is none, because no machine was given the newer one."""
 
     control_plane: frozenset[str] = frozenset()
-    groups: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By name of the MachineDeployment."""
 
 

@@ -8,7 +8,8 @@ reads are, and writes of which it is certain that they never left.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+
+import msgspec
 
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response
@@ -17,8 +18,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _COME_BACK = frozenset({429, 503})
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """How patient a client is: attempts in all, and seconds for the first and the longest pause."""
 
     attempts: int = 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -68,6 +67,8 @@ def _file(content: bytes) -> Iterator[str]:
         finally:
             os.close(descriptor)
     else:
+        import tempfile  # noqa: PLC0415  rarely needed, and loads much
+
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)
             file.flush()

@@ -7,12 +7,12 @@ process. HTTP is one shell around each: nothing above this file knows whether a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class User:
+
+class User(msgspec.Struct, frozen=True):
     """Who asks, as the authenticator found out."""
 
     name: str
@@ -22,25 +22,23 @@ class User:
 ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One API request. `path` has no query; header names are lower case; `timeout` in seconds, None for no limit."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     timeout: float | None = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One API response; header names are lower case. Any status: judging it is the client's work."""
 
     status: int
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Stream(Protocol):

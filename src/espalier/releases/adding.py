@@ -15,7 +15,7 @@ from pathlib import Path
 import semver
 
 from espalier.api.eksa.manifest import ReleaseManifest
-from espalier.api.manifests import ManifestError
+from espalier.api.violations import ManifestError
 from espalier.releases.catalog import Releases
 from espalier.releases.files import MANIFEST, SCHEME, Files
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import semver
 
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.manifest import ReleaseEntry, ReleaseManifest
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease, EKSAReleaseSpec, VersionsBundle
 from espalier.api.kinds import KubeObject
-from espalier.api.manifests import Document, ManifestError, Problem
+from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta
-from espalier.api.schema import Violation
+from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of
@@ -35,8 +35,7 @@ class UnknownRelease(LookupError):
         self.eksa_version = eksa_version
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """One release: the object that stands for it, and its Bundles."""
 
     eksa_release: EKSARelease

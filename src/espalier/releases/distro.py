@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 
 
 class Image(NamedTuple):
@@ -29,8 +30,7 @@ class Image(NamedTuple):
         return f"{self.repository}/{self.name}:{self.tag}"
 
 
-@dataclass(frozen=True, slots=True)
-class Distro:
+class Distro(msgspec.Struct, frozen=True):
     """The images of a Kubernetes release. `version` is what Cluster API objects say: `v1.35.4-eks-1-35-1`."""
 
     name: str

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.kinds import KubeObject
-from espalier.api.manifests import Document, ManifestError, Problem, read_manifests
-from espalier.api.schema import Violation, violations
+from espalier.api.manifests import Document, read_manifests
+from espalier.api.schema import violations
+from espalier.api.violations import ManifestError, Problem, Violation
 
 K = TypeVar("K", bound=KubeObject)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,8 +18,7 @@ API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """A write that waits for our word. `object` is None for deletions, `old` for creations."""
 
     operation: Operation
@@ -34,8 +32,7 @@ class AdmissionRequest:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionResponse:
+class AdmissionResponse(msgspec.Struct, frozen=True):
     """Our word. A refusal has a sentence, a status code with its reason, and a cause for each wrong field.
 
     `changed` is the whole object as we would have it; None leaves it as it is.

@@ -70,6 +70,8 @@ def _clean(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {"is": type(value).__name__, **_clean(fields)}
+    if isinstance(value, msgspec.Struct):
+        return {"is": type(value).__name__, **_clean(msgspec.structs.asdict(value))}
     if isinstance(value, Object):
         return repr(value)  # never its content
     return value

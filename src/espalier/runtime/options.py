@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 """Cluster API's label by which several managers share out objects."""
@@ -12,8 +13,7 @@ WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 _LEASE_NAME_LIMIT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """`--controllers`, `--namespace` (several) and `--watch-filter`. The defaults take everything.
 
     `controllers` is as for kube-controller-manager: names, `*` for all, `-name` for all but that one.

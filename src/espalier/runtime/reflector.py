@@ -10,8 +10,9 @@ import asyncio
 import random
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
@@ -27,8 +28,7 @@ _AT_ONCE = 1.0  # a watch that ends that early without a word is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """What is mirrored: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
 
     resource: Resource

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.api.manifests import Document, ManifestError, check, read_manifests
+from espalier.api.manifests import Document, check, read_manifests
+from espalier.api.violations import ManifestError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DOCKER = (EXAMPLES / "docker.yaml").read_text()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli.failures import Usage
-from espalier.cli.manager import manager
+from espalier.cli.main import run
 
 
-async def test_hooks_are_served_beside_webhooks_or_not_at_all() -> None:
-    with pytest.raises(Usage, match=r"--in-place hooks: .* give --webhook-address as well"):
-        await manager(in_place=FrontEnd.HOOKS, webhook_address="0")
+def test_hooks_are_served_beside_webhooks_or_not_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manager", "--in-place", "hooks", "--webhook-address", "0"]) == 2
+    assert re.search(r"--in-place hooks: .* give --webhook-address as well", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9443", "127.0.0.1:9443", "https://"])
-async def test_cluster_api_calls_nothing_but_https(url: str) -> None:
-    with pytest.raises(Usage, match=r"--hooks-url: found .*, allowed is https://HOST:PORT"):
-        await manager(in_place=FrontEnd.HOOKS, hooks_url=url)
+def test_cluster_api_calls_nothing_but_https(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manager", "--in-place", "hooks", "--hooks-url", url]) == 2
+    assert f"--hooks-url: found '{url}', allowed is https://HOST:PORT" in capsys.readouterr().err

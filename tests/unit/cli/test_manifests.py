@@ -10,8 +10,9 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
-from espalier.cli.main import program
+from espalier.cli.main import run
 from tests.support.audit import grants
+from tests.support.command_line import understood
 
 
 def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -> None:
@@ -50,8 +51,7 @@ IMAGE = "registry.example.com/espalier:v0.26.0"
 
 def printed(capsys: pytest.CaptureFixture[str], *flags_: str) -> dict[str, Tree]:
     """What the command prints, by kind, where there is one of it in the namespace of the system."""
-    command, bound, _ = program(["manifests"]).parse_args(["manifests", "--image", IMAGE, *flags_])
-    command(*bound.args, **bound.kwargs)
+    assert run(["manifests", "--image", IMAGE, *flags_]) == 0
     trees = list(yaml.safe_load_all(capsys.readouterr().out))
     return {tree["kind"]: tree for tree in trees if tree["metadata"].get("namespace") == SYSTEM_NAMESPACE}
 
@@ -82,8 +82,7 @@ def test_the_manager_serves_what_probes_and_webhooks_ask_for(capsys: pytest.Capt
     pod = found["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    _, bound, _ = program(container["args"]).parse_args(container["args"])
-    asked = bound.arguments
+    asked = understood(container["args"])
     assert asked["webhook_address"] == f":{ports['webhooks']}"
     assert asked["health_address"] == f":{ports['health']}"
     probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
@@ -110,8 +109,7 @@ def test_the_manager_serves_what_probes_and_webhooks_ask_for(capsys: pytest.Capt
 def test_the_manager_watches_the_namespaces_of_its_rights_and_no_others(capsys: pytest.CaptureFixture[str]) -> None:
     for given, expected in (([], ()), (["--namespace", "team-a,team-b"], ("team-a", "team-b"))):
         (container,) = printed(capsys, *given)["Deployment"]["spec"]["template"]["spec"]["containers"]
-        _, bound, _ = program(container["args"]).parse_args(container["args"])
-        assert flags.namespaces(bound.arguments.get("namespace", ())) == expected
+        assert flags.namespaces(understood(container["args"])["namespace"]) == expected
 
 
 def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from typing import Any
 
 import msgspec
+import msgspec.structs
 
 from espalier.api.meta import Tree
 from espalier.clusters import ownership, plan
@@ -146,6 +146,6 @@ def test_items_of_keyed_lists_are_compared_by_their_keys_in_any_order() -> None:
 def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> None:
     scope = made(objects=[])
     assert scope.design is not None
-    shared = dataclasses.replace(scope.design, watch_filter="blue")
+    shared = msgspec.structs.replace(scope.design, watch_filter="blue")
     wanted = [*plan.control_plane(shared, scope.machinery), *plan.worker_groups(shared, scope.machinery)]
     assert {object_.metadata.labels.get("cluster.x-k8s.io/watch-filter") for object_ in wanted} == {"blue"}

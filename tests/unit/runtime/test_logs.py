@@ -9,6 +9,7 @@ import pytest
 import structlog
 
 from espalier.kube.objects import Object
+from espalier.kube.wire import Request, Response
 from espalier.runtime import logs
 from espalier.runtime.outcome import Wait
 
@@ -55,6 +56,8 @@ def test_what_is_below_the_level_is_not_written(written: io.StringIO) -> None:
         {"object": Object(b'{"kind":"Secret","metadata":{"name":"a"},"data":{"p":"hunter2"}}')},
         {"error": KEY.replace("MHcCAQEE", "hunter2")},
         {"client_private_key": "hunter2"},
+        {"response": Response(200, b"hunter2")},
+        {"request": Request("GET", "/", headers={"authorization": "hunter2"})},
     ],
     ids=str,
 )

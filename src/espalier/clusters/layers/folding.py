@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import semver
+from msgspec.structs import replace
 
 from espalier.clusters.layers.layer import BASE, Layer, release
 from espalier.clusters.layers.table import LAYERS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 import semver
 
 from espalier.api.eksa.cluster import ClusterSpec
@@ -21,8 +21,7 @@ BASE = semver.Version(0)
 """The release of the base: every cluster has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """What one release does otherwise. Once released it is never changed, or clusters of that release would be."""
 
     name: str

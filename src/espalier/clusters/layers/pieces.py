@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import ApiServer, Arg, ClusterConfiguration, Component, KubeadmConfigSpec
 from espalier.clusters.rendered import Manifest, Rendered, RenderedGroup

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment
@@ -18,8 +20,7 @@ from espalier.clusters.validity import problem
 from espalier.kube.objects import Object, encode_json
 
 
-@dataclass(frozen=True)
-class CNIChange:
+class CNIChange(msgspec.Struct, frozen=True):
     """The pod network is applied to the workload cluster."""
 
     mark: str
@@ -31,8 +32,7 @@ class CNIChange:
     """Whether `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
 
 
-@dataclass(frozen=True)
-class Foreseen:
+class Foreseen(msgspec.Struct, frozen=True):
     """What a manager would write, and what is there afterwards."""
 
     before: Machinery
@@ -48,7 +48,7 @@ class Foreseen:
     cni: CNIChange | None = None
     workers_wait: bool = False
     """Whether groups of workers stay as they are until all of the control plane has its version."""
-    gone: frozenset[str] = field(default_factory=frozenset)
+    gone: frozenset[str] = msgspec.field(default_factory=frozenset)
     """Names of MachineDeployments that go with their machines."""
 
     @property

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
@@ -43,12 +44,11 @@ class SeenMachine(NamedTuple):
         return self.machine.metadata.deletion_timestamp is not None
 
 
-@dataclass(frozen=True)
-class Fleet:
+class Fleet(msgspec.Struct, frozen=True):
     """The machines of a cluster, as they are."""
 
     machines: Sequence[SeenMachine] = ()
-    sets: Mapping[str, MachineSet] = field(default_factory=dict)
+    sets: Mapping[str, MachineSet] = msgspec.field(default_factory=dict)
 
     def of_control_plane(self, name: str) -> list[SeenMachine]:
         """Machines of a control plane that stay, oldest first."""
@@ -77,8 +77,7 @@ class Going(NamedTuple):
     why: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """What happens to the machines of the control plane, or of a group of workers."""
 
     name: str

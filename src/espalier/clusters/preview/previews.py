@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
@@ -30,8 +30,7 @@ from espalier.runtime.admission import AdmissionRequest, Operation
 from espalier.runtime.snapshot import Snapshot
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True):
     """What would happen to one cluster."""
 
     key: Key

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.versions import after, minor

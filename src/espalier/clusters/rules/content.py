@@ -12,7 +12,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.network import ClusterNetwork
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.durations import seconds
 from espalier.clusters.rules import in_place, unsupported

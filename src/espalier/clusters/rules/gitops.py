@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 from espalier.clusters.rules import messages
 
 _FIELD = "spec.gitOpsRef"

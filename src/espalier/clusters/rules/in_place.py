@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:

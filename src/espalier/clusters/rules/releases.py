@@ -9,7 +9,7 @@ import semver
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 from espalier.clusters import names
 from espalier.clusters.rules import messages
 

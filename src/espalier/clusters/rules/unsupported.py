@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
-from espalier.api.schema import Violation
+from espalier.api.violations import Violation
 
 DATACENTERS = (DockerDatacenterConfig.resource.kind,)
 

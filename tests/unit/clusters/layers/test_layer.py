@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import semver
+from msgspec.structs import replace
 
 from espalier.api.meta import Tree
 from espalier.clusters import names

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree

@@ -1,0 +1,66 @@
+"""What is wrong, as it is said to people: the field, what was found, what is allowed, what to do, and where."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+LONGEST_FOUND = 60
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A field that is not as it must be. `found` and `allowed` are for people, `message` also says what to do."""
+
+    field: str
+    found: str
+    allowed: str
+    message: str
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.found:
+            parts.append(f"found {self.found}")
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        text = "; ".join(parts)
+        return f"{self.field}: {text}" if self.field else text
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something wrong in a manifest, and where. Lines and columns count from 1; 0 when there is no such place."""
+
+    source: str
+    violation: Violation
+    line: int = 0
+    column: int = 0
+    subject: str = ""
+    """The object, as `Kind name`, where the file alone does not tell."""
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
+        return ": ".join(part for part in (place, self.subject, str(self.violation)) if part)
+
+
+class ManifestError(Exception):
+    """Manifests that can't be used; `problems` are all that were found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str | None:
+    """The known name that `name` was probably meant to be, None when nothing is near. Case counts little."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[near[0]] if near else None
+
+
+def shown(value: Any) -> str:
+    """A value as people wrote it, cut when it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_FOUND else text[: LONGEST_FOUND - 1] + "…"

@@ -1,0 +1,107 @@
+"""What all commands have in common: how help looks, how flags may be written, what is said of a wrong command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from espalier.api.violations import nearest_name
+
+EXIT_CODES = """
+\b
+Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
+2 wrong command line · 3 no API server answered · 4 time is over ·
+130 interrupted
+"""
+
+COMPLETING = "_ESPALIER_COMPLETE"
+"""What completion scripts set, as click names it."""
+
+
+class _Shown(click.Command):
+    """Help that ends with the exit codes."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"epilog": EXIT_CODES, **settings})
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first sentence of the help, whole."""
+        first = " ".join(inspect.cleandoc(self.help or "").partition("\n\n")[0].split())
+        return f"{first.partition('. ')[0].rstrip('.')}."
+
+
+class Command(_Shown):
+    """A command. Its flags may also be written as programs in Go take them: `-o=json`, `--leader-elect=false`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Bring flags to the way in which click writes them, and have it parse them."""
+        try:
+            return super().parse_args(ctx, list(self._as_click_writes(args)))
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
+            raise
+
+    def _as_click_writes(self, args: Sequence[str]) -> Iterator[str]:
+        options = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
+        end = args.index("--") if "--" in args else len(args)
+        for arg in args[:end]:
+            name, equals, value = arg.partition("=")
+            option = options.get(name) if equals else None
+            if option is not None and option.is_flag and value in ("true", "false"):
+                yield from [name] if value == "true" else option.secondary_opts[:1]
+            elif option is not None and not name.startswith("--"):
+                yield from (name, value)
+            else:
+                yield arg
+        yield from args[end:]
+
+
+class Group(_Shown, click.Group):
+    """Commands below one word. The word alone shows its help."""
+
+    command_class = Command
+
+
+def sentence(error: click.UsageError) -> str:
+    """What is wrong with a command line: the flag, what was found, what is allowed, and where help is."""
+    if error.ctx is None:
+        return error.format_message()
+    said = _wrong(error, error.ctx).rstrip(".")
+    return f"{said}{'' if said.endswith('?') else ';'} `{error.ctx.command_path} --help` says more"
+
+
+def _wrong(error: click.UsageError, context: click.Context) -> str:
+    match error:
+        case click.NoSuchCommand() if isinstance(context.command, click.Group):
+            known = context.command.list_commands(context)
+            near = nearest_name(error.command_name, known)
+            allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
+            return f"there is no command {error.command_name!r}; {allowed}"
+        case click.NoSuchOption():
+            meant = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+            return f"there is no flag {error.option_name}{meant}"
+        case click.BadOptionUsage():
+            option = next(one for one in context.command.params if error.option_name in _spellings(one))
+            if isinstance(option, click.Option) and option.is_flag:
+                return f"{error.option_name}: found a value, allowed is {' or '.join(_spellings(option))} alone"
+            allowed = f"{option.make_metavar(context)}: {option.help}"
+            return f"{error.option_name}: found nothing after it, allowed is {allowed}"
+        case click.MissingParameter() if error.param is not None:
+            return f"{_name(error.param, context)} must be given: {error.param.help}"
+        case click.BadParameter() if error.param is not None:
+            return f"{_name(error.param, context)}: {error.message}"
+        case _:
+            said = error.format_message()
+            usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+            return f"{said[:1].lower()}{said[1:].rstrip('.')}; allowed is `{usage}`"
+
+
+def _spellings(parameter: click.Parameter) -> list[str]:
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
+def _name(parameter: click.Parameter, context: click.Context) -> str:
+    return parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(context)

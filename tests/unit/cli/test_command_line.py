@@ -1,0 +1,222 @@
+"""The command line: what is understood, what is refused and how, what help shows, what shells complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli.main import run
+from espalier.cli.up import Nodes
+from espalier.clusters import Isolation
+from tests.support.command_line import shown, understood
+
+UNDERSTOOD: list[tuple[str, dict[str, Any]]] = [
+    ("plan -f -", {"filename": ("-",), "manager": False, "isolation": Isolation.LAYERS, "output_format": ""}),
+    ("plan --filename=a.yaml -f b.yaml -fc.yaml", {"filename": ("a.yaml", "b.yaml", "c.yaml")}),
+    ("plan -A --isolation gate --manager", {"all_namespaces": True, "isolation": Isolation.GATE, "manager": True}),
+    ("plan --isolation Off --eksa-version=", {"isolation": Isolation.OFF, "eksa_version": ""}),
+    ("plan --kubeconfig k --context c -n team", {"kubeconfig": Path("k"), "context": "c", "namespace": "team"}),
+    ("get clusters", {"name": None, "all_namespaces": False, "watch": False, "selector": ""}),
+    ("get cluster garden -n=team", {"name": "garden", "namespace": "team"}),
+    ("get clusters -Awo wide", {"all_namespaces": True, "watch": True, "output_format": "wide"}),
+    ("get clusters --watch=false", {"watch": False}),
+    ("version -o=json", {"output_format": "json"}),
+    ("version -ojsonpath={.a=b}", {"output_format": "jsonpath={.a=b}"}),
+    ("create cluster -f a.yaml", {"wait": True, "timeout": "1h", "dry_run": "none"}),
+    ("create cluster -f a.yaml --no-wait --dry-run=server", {"wait": False, "dry_run": "server"}),
+    ("delete cluster garden --timeout -5m", {"name": "garden", "filename": (), "timeout": "-5m"}),
+    ("up", {"port": 0, "nodes": Nodes.SIMULATED, "api_server": None, "boot_seconds": 0.2, "releases": None}),
+    ("up -d --port 8443 --nodes real --ready-descriptor 3", {"detach": True, "port": 8443, "nodes": Nodes.REAL}),
+    ("demo --boot-seconds 1", {"filename": Path("examples/docker.yaml"), "boot_seconds": 1.0}),
+    ("manager", {"leader_elect": True, "in_place": FrontEnd.ANNOTATIONS, "controllers": "*", "namespace": ()}),
+    ("manager --leader-elect=false --copy-kubeconfig=true", {"leader_elect": False, "copy_kubeconfig": True}),
+    ("manager --no-leader-elect --in-place hooks", {"leader_elect": False, "in_place": FrontEnd.HOOKS}),
+    ("manager -n a,b --namespace c --controllers -node", {"namespace": ("a,b", "c"), "controllers": "-node"}),
+    ("assets build etcd nodes --dry-run", {"what": ("etcd", "nodes"), "dry_run": True}),
+    ("nodes shell garden", {"name": "garden", "command": ()}),
+    ("nodes shell garden ls -lh", {"command": ("ls", "-lh")}),
+    ("nodes shell garden -- ls --help -o=json", {"command": ("ls", "--help", "-o=json")}),
+    ("kubeconfig -- -odd", {"name": "-odd"}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), UNDERSTOOD, ids=[line for line, _ in UNDERSTOOD])
+def test_a_command_line_is_understood(line: str, expected: dict[str, Any]) -> None:
+    found = understood(shlex.split(line))
+    assert {name: found[name] for name in expected} == expected
+
+
+REFUSED = [
+    ("describe bed", "there is no command 'bed'; allowed: cluster; `espalier describe --help` says more"),
+    ("plann", "there is no command 'plann'; did you mean plan? `espalier --help` says more"),
+    ("get clutsers", "there is no command 'clutsers'; did you mean clusters? `espalier get --help` says more"),
+    ("--quiet", "there is no flag --quiet; `espalier --help` says more"),
+    ("plan --nmaespace a", "there is no flag --nmaespace; did you mean --namespace? `espalier plan --help` says more"),
+    ("plan --no-manager", "there is no flag --no-manager; did you mean --manager? `espalier plan --help` says more"),
+    ("plan -x", "there is no flag -x; `espalier plan --help` says more"),
+    (
+        "version -o",
+        "-o: found nothing after it, allowed is FORMAT: json, yaml or jsonpath=TEMPLATE; "
+        "`espalier version --help` says more",
+    ),
+    (
+        "plan --manager=maybe",
+        "--manager: found a value, allowed is --manager alone; `espalier plan --help` says more",
+    ),
+    (
+        "manager --no-leader-elect=true",
+        "--no-leader-elect: found a value, allowed is --leader-elect or --no-leader-elect alone; "
+        "`espalier manager --help` says more",
+    ),
+    (
+        "create cluster",
+        "--filename must be given: Manifest file; - for standard input. Repeatable; "
+        "`espalier create cluster --help` says more",
+    ),
+    ("kubeconfig", "NAME must be given: Name of the cluster; `espalier kubeconfig --help` says more"),
+    (
+        "plan --isolation none",
+        "--isolation: found 'none', allowed are layers, gate, off; `espalier plan --help` says more",
+    ),
+    ("image build lower", "NAME: found 'lower', allowed is upgrader; `espalier image build --help` says more"),
+    (
+        "up --port 70000",
+        "--port: found '70000', allowed is a whole number from 0 to 65535; `espalier up --help` says more",
+    ),
+    (
+        "up --port 1.5",
+        "--port: found '1.5', allowed is a whole number from 0 to 65535; `espalier up --help` says more",
+    ),
+    (
+        "demo --boot-seconds nan",
+        "--boot-seconds: found 'nan', allowed is a number from 0 to 86400; `espalier demo --help` says more",
+    ),
+    (
+        "get clusters a b",
+        "got unexpected extra argument (b); allowed is `espalier get clusters [OPTIONS] [NAME]`; "
+        "`espalier get clusters --help` says more",
+    ),
+    (
+        "get --",
+        "missing command; allowed is `espalier get [OPTIONS] COMMAND [ARGS]...`; `espalier get --help` says more",
+    ),
+    ("create cluster -f a --timeout soon", "--timeout: found 'soon', allowed is a duration such as 90s, 5m or 1h30m"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSED, ids=[line for line, _ in REFUSED])
+def test_a_wrong_command_line_is_told_in_one_line(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(shlex.split(line)) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"error: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["", "create", "-h", "--help", "get -h", "get clusters --help", "nodes shell a --help"]
+)
+def test_help_is_shown_to_who_asks_for_it_or_for_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(shlex.split(line)) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith(f"Usage: espalier {line.rpartition('-h')[0].rstrip(' -').removesuffix(' a')}".rstrip())
+    assert "Exit codes: 0 " in told.out
+    assert told.err == ""
+
+
+def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def pages() -> list[tuple[click.Context, str]]:
+    return [(context, context.get_help()) for context in shown()]
+
+
+def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for context, page in pages():
+        assert max(map(len, page.splitlines())) <= 80, context.command_path
+        assert page.startswith(f"Usage: {context.command_path} ")
+
+
+def test_every_command_has_an_example_that_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = [(context, page) for context, page in pages() if not isinstance(context.command, click.Group)]
+    assert len(commands) > 20
+    for context, page in commands:
+        (examples,) = re.findall(r"^  Examples?:\n((?:    .*\n)+)", page, flags=re.MULTILINE)
+        for line in examples.splitlines():
+            found = re.search(r"(espalier [^|>)]*)", line)
+            assert found is not None, line
+            assert found[1].startswith(context.command_path)
+            understood(shlex.split(found[1])[1:])
+
+
+def test_every_flag_and_argument_says_what_it_is_for() -> None:
+    for context in shown():
+        for parameter in context.command.params:
+            hidden = isinstance(parameter, click.Option) and parameter.hidden
+            assert hidden or parameter.help, (context.command_path, parameter.name)
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    for line in (["--help"], ["version"], ["manifests", "--image", "a"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "espalier.cli", *line], stdout=write, stderr=subprocess.PIPE, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+    os.close(write)
+
+
+@pytest.mark.parametrize(("shell", "word"), [("bash", "2"), ("zsh", "2"), ("fish", "sh")])
+def test_completion_knows_the_commands_of_the_program(
+    shell: str, word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["completion", shell]) == 0
+    assert f"_ESPALIER_COMPLETE={shell}_complete" in capsys.readouterr().out
+    monkeypatch.setenv("_ESPALIER_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", "espalier nodes sh")
+    monkeypatch.setenv("COMP_CWORD", word)
+    assert run([]) == 0
+    told = capsys.readouterr().out
+    assert "shell" in told
+    assert "crash" not in told
+
+
+COMPLETED = [
+    ("espalier pl", "plan"),
+    ("espalier up", "up upgrade upgrades"),
+    ("espalier releases ''", "import list show"),
+    ("espalier plan --isolation ''", "layers gate off"),
+    ("espalier plan --eksa", "--eksa-version"),
+    ("espalier nodes shell a --", "--help"),
+]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
+    program = tmp_path / "espalier"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m espalier.cli "$@"\n')
+    program.chmod(0o755)
+    script = "source <(espalier completion bash)\ncomplete -p espalier\n" + "".join(
+        f"COMP_WORDS=({line}) COMPREPLY=(); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_espalier_completion espalier; echo "${COMPREPLY[*]}"\n'
+        for line, _ in COMPLETED
+    )
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(["bash", "-euc", script], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == [
+        "complete -o nosort -F _espalier_completion espalier",
+        *(completed for _, completed in COMPLETED),
+    ]
