@@ -72,12 +72,17 @@ class MachineParts(msgspec.Struct, frozen=True):
 
 def machine_change(current: MachineParts, desired: MachineParts) -> MachineChange:
     """Compare a machine with what it should be."""
-    replace = tuple(_reasons_to_replace(current, desired))
+    replace = reasons_to_replace(current, desired)
     if replace:
         return MachineChange(ChangeKind.REPLACE, replace)
     before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_marks else current.in_place
     in_place = tuple(sorted(differences(_pruned(before), _pruned(desired.in_place))))
     return MachineChange(ChangeKind.IN_PLACE, in_place) if in_place else MachineChange(ChangeKind.NOTHING)
+
+
+def reasons_to_replace(current: MachineParts, desired: MachineParts) -> tuple[str, ...]:
+    """The fields that ask for another machine; what would change in place is not looked at."""
+    return tuple(_reasons_to_replace(current, desired))
 
 
 def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
@@ -176,7 +181,8 @@ def differences(current: Any, desired: Any, path: tuple[paths.Step, ...] = ()) -
 def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:
     if current.version != desired.version:
         yield "version"
-    if current.bootstrap is not None and desired.bootstrap is not None:
+    are_same = current.bootstrap == desired.bootstrap and current.is_completed == desired.is_completed
+    if current.bootstrap is not None and desired.bootstrap is not None and not are_same:
         # Of the machine's version, both: what follows from another version is no reason besides it.
         before, after = (bootstrap_for_comparison(_bootstrap(parts, current.version)) for parts in (current, desired))
         yield from (f"bootstrap.{name}" for name in sorted(differences(before, after)))
@@ -222,9 +228,9 @@ def _given(marks: Mapping[str, str]) -> dict[str, str]:
 
 def _pruned(value: Any) -> Any:
     """Without empty parts: absent and empty mean the same."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         kept = {name: _pruned(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in kept.items() if inner not in (None, "", [], {})}
+        return {name: inner for name, inner in kept.items() if inner or isinstance(inner, int | float)}
     if isinstance(value, list):
         return [_pruned(inner) for inner in value]
     return value

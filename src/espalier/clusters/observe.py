@@ -39,7 +39,7 @@ from espalier.releases import Releases, release_name
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
-from espalier.runtime.predicates import annotations_changed, any_of, generation_changed
+from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Observer:
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
-        asked = any_of(generation_changed, annotations_changed, self.reports.by_others)
+        asked = any_of(generation_changed, self.reports.by_others)
         controller.watch(self.clusters, predicate=asked)
         for cache in self.datacenters.values():
             controller.watch(cache, self._users_of_datacenter)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -79,26 +80,33 @@ def _comparable(wanted: Tree) -> Tree:
 
 def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[paths.Step, ...]) -> Iterator[str]:
     """`fields` is the set of owned fields below this path; without any, the whole value is owned."""
-    inner = {key: below for key, below in fields.items() if key != "."}
-    if not inner or type(wanted) is not type(live):
+    if not _has_inner(fields) or type(wanted) is not type(live):
         yield from _unequal(wanted, live, path)
     elif isinstance(wanted, dict):
-        owned = {key[2:]: below for key, below in inner.items()}
-        for name in owned.keys() | wanted.keys():
-            if name in owned and name in wanted:
-                yield from _differences(wanted[name], live.get(name), owned[name], (*path, name))
-            else:
-                below = (*path, name)
-                yield from list(_unequal(wanted.get(name), live.get(name), below)) or [paths.render(below)]
-    elif len(wanted) != len(inner):
+        for name, value in wanted.items():
+            below = fields.get(f"f:{name}")
+            if below is None:
+                yield from list(_unequal(value, live.get(name), (*path, name))) or [paths.render((*path, name))]
+            elif below or value != live.get(name):
+                yield from _differences(value, live.get(name), below, (*path, name))
+        for name in (key[2:] for key in fields if key != "." and key[2:] not in wanted):
+            yield from list(_unequal(None, live.get(name), (*path, name))) or [paths.render((*path, name))]
+    elif len(wanted) != len(fields) - ("." in fields):
         yield paths.render(path)
     else:
-        for key, below in inner.items():
+        for key, below in fields.items():
+            if key == ".":
+                continue
             ours, theirs = _item(wanted, key), _item(live, key)
             if ours is None or theirs is None:
                 yield paths.render(path)
             elif isinstance(ours, dict):
                 yield from _differences(ours, theirs, below, path)
+
+
+def _has_inner(fields: dict[str, Any]) -> bool:
+    """Whether fields are named; `.` stands for the value itself."""
+    return len(fields) > ("." in fields)
 
 
 def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
@@ -132,11 +140,16 @@ def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[s
 
 def _item(items: list[Any], key: str) -> Any:
     """The item of a list that a key of FieldsV1 names: `k:{"name":"a"}` by its keys, `v:"a"` by its value."""
-    kind, _, text = key.partition(":")
-    value = json.loads(text)
+    kind, value = _parsed(key)
     if kind == "v":
         return value if value in items else None
     return next((item for item in items if all(item.get(name) == part for name, part in value.items())), None)
+
+
+@lru_cache(maxsize=1024)  # the same few in all clusters
+def _parsed(key: str) -> tuple[str, Any]:
+    kind, _, text = key.partition(":")
+    return kind, json.loads(text)
 
 
 def _contains(live: Any, wanted: Any) -> bool:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import msgspec
-
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
-from espalier.api.meta import Observed
+from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
 from espalier.kube.objects import Object
@@ -37,30 +35,45 @@ def relevant(resource: Resource) -> Predicate:
 
 
 class Reports:
-    """Tells a status that we wrote from one that somebody else did: that is put right at once, ours is no news."""
+    """Tells what we wrote to Clusters from what others did: their edit of a status is put right, ours is no news.
+
+    Told by content and before the write, for its event may come before its answer.
+    """
 
     def __init__(self) -> None:
-        self._written: dict[Key, str] = {}
+        self._statuses: dict[Key, Tree] = {}
+        self._marks: dict[Key, dict[str, str]] = {}
 
-    def wrote(self, object_: Object) -> None:
-        """This is how an object is since our last report."""
-        self._written[object_.key] = object_.resource_version
+    def says(self, key: Key, status: Tree) -> None:
+        """This will be the status of a Cluster."""
+        self._statuses[key] = status
+
+    def marks(self, key: Key, annotation: str, value: str) -> None:
+        """This will be an annotation of a Cluster."""
+        self._marks.setdefault(key, {})[annotation] = value
 
     def by_others(self, old: Object | None, new: Object | None) -> bool:
-        """Passes changes of a status that are not ours, as far as known: our own may be seen before we are told."""
+        """Passes changes of status and annotations that are not ours."""
         if new is None and old is not None:
-            self._written.pop(old.key, None)
+            self._statuses.pop(old.key, None)
+            self._marks.pop(old.key, None)
         if old is None or new is None:
             return True
-        return self._written.get(new.key) != new.resource_version and _status(old) != _status(new)
+        before, after = old.metadata.annotations, new.metadata.annotations
+        ours = self._marks.get(new.key, {})
+        changed = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        if any(after.get(name) != ours.get(name, ...) for name in changed):
+            return True
+        status = _status(new)
+        return status != _status(old) and status != self._statuses.get(new.key)
 
 
 class _Reported(Observed, frozen=True):
-    status: msgspec.Raw = msgspec.Raw()
+    status: Tree | None = None
 
 
-def _status(object_: Object) -> bytes:
-    return bytes(object_.decode(_Reported).status)
+def _status(object_: Object) -> Tree | None:
+    return object_.decode(_Reported).status
 
 
 def _desired(object_: Object) -> object:

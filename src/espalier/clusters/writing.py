@@ -45,6 +45,8 @@ class Writer:
 
     async def annotate(self, resource: Resource, object_: Object, annotation: str, value: str) -> None:
         """Set one annotation."""
+        if resource == eksa.Cluster.resource:
+            self._reports.marks(object_.key, annotation, value)
         await self.merge(resource, object_, {"metadata": {"annotations": {annotation: value}}})
 
     async def merge(self, resource: Resource, object_: Object, patch: Tree) -> None:
@@ -61,9 +63,11 @@ class Writer:
 
     async def report(self, object_: Object, old: eksa.ClusterStatus, new: eksa.ClusterStatus) -> bool:
         """Bring the status of a Cluster up to date. Whether a write was needed."""
-        patch = difference(msgspec.to_builtins(old), msgspec.to_builtins(new), whole=True)
+        status = msgspec.to_builtins(new)
+        patch = difference(msgspec.to_builtins(old), status, whole=True)
         if not patch:
             return False
+        self._reports.says(object_.key, status)
         written = await self.client.patch(
             eksa.Cluster.resource,
             object_.name,
@@ -72,7 +76,6 @@ class Writer:
             type=PatchType.MERGE,
             subresource="status",
         )
-        self._reports.wrote(written)
         self.wrote(eksa.Cluster.resource, written)
         return True
 

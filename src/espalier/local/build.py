@@ -12,7 +12,7 @@ from espalier.api.core import NODE, POD
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.local.capi import names
+from espalier.local.capi import names, relevance
 from espalier.local.capi.cluster import Clusters
 from espalier.local.capi.contract import DOCKER, InfrastructureKinds
 from espalier.local.capi.inventory import Inventory, in_cluster, made_of, owned_by
@@ -32,7 +32,8 @@ from espalier.local.workloads import Workloads
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
-from espalier.runtime.mapping import ToKeys, owners_of
+from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
+from espalier.runtime.predicates import change_of, generation_changed
 
 FIELD_MANAGER = "espalier-laptop"
 """Under this name the laptop world writes to the management cluster."""
@@ -137,12 +138,18 @@ class _Wiring:
         """From a Cluster to what of a kind belongs to it."""
         return lambda cluster: [found.key for found in in_cluster(cache, cluster.key)]
 
+    def _in_same(self, cache: Cache) -> ToKeys:
+        """From what belongs to a Cluster to what of a kind belongs to the same."""
+        return lambda object_: [found.key for found in in_cluster(cache, cluster_key(object_))]
+
     def clusters(self) -> Controller:
         inventory = self._inventory
         controller = self._controller("laptop-cluster", Clusters(self._scheme).reconcile)
         controller.watch(inventory.clusters)
-        for cache in (inventory.control_planes, inventory.deployments, inventory.sets, inventory.machines):
+        for cache in (inventory.control_planes, inventory.deployments):
             controller.watch(cache, _cluster)
+        controller.watch(inventory.sets, _cluster, predicate=change_of(relevance.ties))
+        controller.watch(inventory.machines, _cluster, predicate=change_of(relevance.counted_machine))
         for provider in inventory.kinds:
             controller.watch(inventory.infrastructure[provider.cluster.kind], self._clusters_of_infrastructure)
         return controller
@@ -155,47 +162,67 @@ class _Wiring:
         inventory = self._inventory
         controller = self._controller("laptop-control-plane", KubeadmControlPlanes(self._scheme).reconcile)
         controller.watch(inventory.control_planes)
-        controller.watch(inventory.clusters, self._in_cluster(inventory.control_planes))
-        controller.watch(inventory.machines, self._control_planes_of_machine)
+        controller.watch(
+            inventory.clusters,
+            self._in_cluster(inventory.control_planes),
+            predicate=change_of(relevance.awaited_cluster),
+        )
+        controller.watch(
+            inventory.machines, self._control_planes_of_machine, predicate=change_of(relevance.owned_machine)
+        )
         controller.watch(inventory.secrets, self._control_planes_of_secret)
         for templates in inventory.machine_templates:
-            controller.watch(templates, self._control_planes_by_label)
+            controller.watch(templates, self._in_same(inventory.control_planes))
+        for parts in inventory.machine_parts:
+            by_name = named_by_label(names.CONTROL_PLANE_NAME)
+            controller.watch(parts, by_name, predicate=change_of(relevance.compared_part))
         return controller
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
         """Control planes also wait for the workers of their cluster to be gone."""
         if names.CONTROL_PLANE in machine.metadata.labels:
             return owners_of(KubeadmControlPlane.resource)(machine)
-        return self._control_planes_by_label(machine) if machine.metadata.deletion_timestamp else ()
+        return self._in_same(self._inventory.control_planes)(machine) if machine.metadata.deletion_timestamp else ()
 
     def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
-        return owners_of(KubeadmControlPlane.resource)(secret)
-
-    def _control_planes_by_label(self, object_: Object) -> Iterable[Key]:
-        return [found.key for found in in_cluster(self._inventory.control_planes, cluster_key(object_))]
+        """Users may bring their own, which nobody owns."""
+        owned = owners_of(KubeadmControlPlane.resource)(secret)
+        return owned if secret.metadata.owner_references else self._in_same(self._inventory.control_planes)(secret)
 
     def deployments(self) -> Controller:
         inventory = self._inventory
         controller = self._controller("laptop-machine-deployment", MachineDeployments(self._scheme).reconcile)
         controller.watch(inventory.deployments)
         controller.watch(inventory.sets, owners_of(MachineDeployment.resource))
-        controller.watch(inventory.machines, self._deployments_of_machine)
-        controller.watch(inventory.clusters, self._in_cluster(inventory.deployments))
+        controller.watch(
+            inventory.machines, self._deployments_of_machine, predicate=change_of(relevance.counted_machine)
+        )
+        controller.watch(inventory.clusters, self._in_cluster(inventory.deployments), predicate=pause_changed)
+        for templates in (inventory.config_templates, *inventory.machine_templates):
+            controller.watch(templates, self._deployments_of_template, predicate=change_of(relevance.ties))
         return controller
 
     def _deployments_of_machine(self, machine: Object) -> Iterable[Key]:
         name = machine.metadata.labels.get(names.DEPLOYMENT)
         return (Key(machine.namespace, name),) if name else ()
 
+    def _deployments_of_template(self, template: Object) -> Iterable[Key]:
+        sets = made_of(self._inventory.sets, template)
+        return [key for found in sets for key in owners_of(MachineDeployment.resource)(found)]
+
     def sets(self) -> Controller:
         inventory = self._inventory
         controller = self._controller("laptop-machine-set", MachineSets(self._scheme).reconcile)
         controller.watch(inventory.sets)
-        controller.watch(inventory.machines, owners_of(MachineSet.resource))
-        controller.watch(inventory.deployments, self._sets_of_deployment)
+        controller.watch(
+            inventory.machines, owners_of(MachineSet.resource), predicate=change_of(relevance.owned_machine)
+        )
+        controller.watch(inventory.deployments, self._sets_of_deployment, predicate=generation_changed)
         controller.watch(inventory.clusters, self._in_cluster(inventory.sets), predicate=pause_changed)
         for templates in (inventory.config_templates, *inventory.machine_templates):
             controller.watch(templates, self._sets_of_template)
+        for parts in inventory.machine_parts:
+            controller.watch(parts, named_by_label(names.SET), predicate=change_of(relevance.ties))
         return controller
 
     def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
@@ -226,18 +253,22 @@ class _Wiring:
         inventory = self._inventory
         controller = self._controller("laptop-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
         controller.watch(inventory.configs)
-        controller.watch(inventory.clusters, self._in_cluster(inventory.configs))
+        controller.watch(
+            inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(relevance.awaited_cluster)
+        )
+        # Also those of other machines: of the control plane's, the oldest begins the cluster.
+        controller.watch(inventory.machines, self._in_same(inventory.configs), predicate=change_of(relevance.ties))
         return controller
 
     def health_checks(self) -> Controller:
         inventory = self._inventory
         controller = self._controller("laptop-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
         controller.watch(inventory.health_checks)
-        controller.watch(inventory.machines, self._health_checks_in)
+        controller.watch(
+            inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(relevance.examined_machine)
+        )
+        controller.watch(inventory.clusters, self._in_cluster(inventory.health_checks), predicate=pause_changed)
         return controller
-
-    def _health_checks_in(self, object_: Object) -> Iterable[Key]:
-        return [found.key for found in in_cluster(self._inventory.health_checks, cluster_key(object_))]
 
     def infrastructure_clusters(self, provider: InfrastructureKinds) -> Controller:
         inventory = self._inventory
@@ -246,10 +277,15 @@ class _Wiring:
         cache = inventory.infrastructure[provider.cluster.kind]
         controller.watch(cache)
 
-        def of_cluster(object_: Object) -> Iterable[Key]:
-            return [found.key for found in in_cluster(cache, cluster_key(object_))]
-
-        controller.watch(inventory.infrastructure[provider.machine.kind], of_cluster)
+        of_cluster = self._in_same(cache)
+        hardware = inventory.infrastructure[provider.machine.kind]
+        controller.watch(hardware, of_cluster, predicate=change_of(relevance.booting_machine))
+        # An API server has the version of its machines, also when that changes where they stand.
+        controller.watch(
+            inventory.machines,
+            lambda machine: of_cluster(machine) if names.CONTROL_PLANE in machine.metadata.labels else (),
+            predicate=generation_changed,
+        )
         controller.watch(inventory.secrets, lambda secret: of_cluster(secret) if secret.name.endswith("-ca") else ())
         return controller
 
@@ -263,7 +299,8 @@ class _Wiring:
         def of_machine(machine: Object) -> Iterable[Key]:
             return [found.key for found in owned_by(cache, machine.metadata.uid)]
 
-        controller.watch(inventory.machines, of_machine)
+        controller.watch(inventory.machines, of_machine, predicate=generation_changed)
+        controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may be seen after their machine
         return controller
 
     def pods(self, pods: Pods) -> Controller:

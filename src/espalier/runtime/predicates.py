@@ -37,6 +37,11 @@ resource_version_changed = _on_change_of(lambda metadata: metadata.resource_vers
 """Everything but resyncs."""
 
 
+def change_of(view: Callable[[Object], Any]) -> Predicate:
+    """Changes after which an object looks otherwise in this view."""
+    return lambda old, new: old is None or new is None or view(old) != view(new)
+
+
 def labelled(selector: str) -> Predicate:
     """Objects that carry these labels, or did before the change."""
     matches = selectors.parse(selector)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
@@ -38,6 +39,21 @@ class Observed:
     machine_objects: tuple[Object, ...]
     answers: bool
     """Whether its API server can be reached now."""
+
+    @cached_property
+    def typed_deployments(self) -> list[MachineDeployment]:
+        """The groups of workers."""
+        return [found.decode(MachineDeployment) for found in self.deployments]
+
+    @cached_property
+    def all_of_it(self) -> Rollup:
+        """All machines together."""
+        return _rollup(self.machines)
+
+    @cached_property
+    def workers(self) -> Rollup:
+        """The machines that aren't of the control plane."""
+        return _rollup(machine for machine in self.machines if names.CONTROL_PLANE not in machine.metadata.labels)
 
     @property
     def reached(self) -> bool:
@@ -118,15 +134,10 @@ def _control_plane_counts(observed: Observed) -> MachineCounts | None:
     )
 
 
-def _workers(observed: Observed) -> list[Machine]:
-    return [machine for machine in observed.machines if names.CONTROL_PLANE not in machine.metadata.labels]
-
-
 def _worker_counts(observed: Observed) -> MachineCounts:
-    deployments = [found.decode(MachineDeployment) for found in observed.deployments]
-    rollup = Rollup.of(_workers(observed), _outdated(_workers(observed)))
+    rollup = observed.workers
     return MachineCounts(
-        desired_replicas=sum(1 if d.spec.replicas is None else d.spec.replicas for d in deployments),
+        desired_replicas=sum(1 if d.spec.replicas is None else d.spec.replicas for d in observed.typed_deployments),
         replicas=rollup.replicas,
         up_to_date_replicas=rollup.up_to_date,
         ready_replicas=rollup.ready,
@@ -135,8 +146,9 @@ def _worker_counts(observed: Observed) -> MachineCounts:
     )
 
 
-def _outdated(machines: Sequence[Machine]) -> list[str]:
-    return [machine.metadata.name for machine in machines if not holds(machine.status.conditions, "UpToDate")]
+def _rollup(machines: Iterable[Machine]) -> Rollup:
+    listed = list(machines)
+    return Rollup.of(listed, (m.metadata.name for m in listed if not holds(m.status.conditions, "UpToDate")))
 
 
 def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
@@ -198,25 +210,24 @@ def _workers_condition(observed: Observed) -> Condition:
     if not observed.deployments:
         return condition("WorkersAvailable", True, "NoWorkers")
     messages = []
-    for found in observed.deployments:
-        available = find(found.decode(MachineDeployment).status.conditions, "Available")
+    for found in observed.typed_deployments:
+        available = find(found.status.conditions, "Available")
         if available is None or available.status != "True":
-            messages.append(
-                f"* MachineDeployment {found.name}: {available.message if available else 'not reported yet'}"
-            )
+            said = available.message if available else "not reported yet"
+            messages.append(f"* MachineDeployment {found.metadata.name}: {said}")
     return condition("WorkersAvailable", not messages, "NotAvailable" if messages else "Available", "\n".join(messages))
 
 
 def _machine_conditions(observed: Observed) -> Iterator[Condition]:
-    control_plane = [machine for machine in observed.machines if names.CONTROL_PLANE in machine.metadata.labels]
-    for prefix, machines in (("ControlPlane", control_plane), ("Worker", _workers(observed))):
-        rollup = Rollup.of(machines, _outdated(machines))
+    control_plane = _rollup(machine for machine in observed.machines if names.CONTROL_PLANE in machine.metadata.labels)
+    for prefix, rollup in (("ControlPlane", control_plane), ("Worker", observed.workers)):
         shared = {statement.type: statement for statement in rollup.conditions(rollup.replicas)}
         for type_ in ("MachinesReady", "MachinesUpToDate"):
             yield msgspec.structs.replace(shared[type_], type=f"{prefix}{type_}")
-    rollup = Rollup.of(observed.machines, _outdated(observed.machines))
     counts = [_control_plane_counts(observed), _worker_counts(observed)]
     desired = 0 if observed.going else sum((count.desired_replicas or 0) for count in counts if count)
     yield from (
-        s for s in rollup.conditions(desired) if s.type in {"RollingOut", "ScalingUp", "ScalingDown", "Remediating"}
+        s
+        for s in observed.all_of_it.conditions(desired)
+        if s.type in {"RollingOut", "ScalingUp", "ScalingDown", "Remediating"}
     )

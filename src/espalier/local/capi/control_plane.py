@@ -14,7 +14,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.resource import Key
 from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.contract import holds
-from espalier.clusterapi.machine_change import ChangeKind, MachineParts
+from espalier.clusterapi.machine_change import MachineParts
 from espalier.kube.objects import Object
 from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.runtime.outcome import Wait
@@ -102,8 +102,8 @@ class Observed:
     def outdated(self) -> dict[str, tuple[str, ...]]:
         """Names of machines that must be replaced, with the fields that differ."""
         desired = machine_change.of_control_plane(self.control_plane)
-        changes = {owned.object.name: machine_change.machine_change(owned.parts, desired) for owned in self.machines}
-        return {name: change.fields for name, change in changes.items() if change.kind is ChangeKind.REPLACE}
+        fields = {owned.object.name: machine_change.reasons_to_replace(owned.parts, desired) for owned in self.machines}
+        return {name: reasons for name, reasons in fields.items() if reasons}
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,11 @@ class Inventory:
         """Machine templates of every provider."""
         return [self.infrastructure[provider.machine_template.kind] for provider in self.kinds]
 
+    @property
+    def machine_parts(self) -> list[Cache]:
+        """What machines consist of: their bootstrap configuration, and the machines of every provider."""
+        return [self.configs, *(self.infrastructure[provider.machine.kind] for provider in self.kinds)]
+
     def resource(self, kind: str) -> Resource | None:
         """Coordinates of an infrastructure kind, None for a kind of no provider here."""
         for provider in self.kinds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -62,7 +63,7 @@ class Observed:
         """How many machines are wanted."""
         return 1 if self.deployment.spec.replicas is None else self.deployment.spec.replicas
 
-    @property
+    @cached_property
     def newest(self) -> OwnedSet | None:
         """The set whose machines are those wanted."""
         return next((owned for owned in self.sets if is_current(owned.set, self.deployment)), None)
@@ -180,7 +181,7 @@ class MachineDeployments:
         }
         match = {**deployment.spec.selector.match_labels, names.TEMPLATE_HASH: hash_}
         template = msgspec.to_builtins(deployment.spec.template)
-        template["metadata"] = {**template.get("metadata", {}), "labels": labels}
+        template["metadata"] = {**propagated(deployment.spec.template)["metadata"], "labels": labels}
         spec: Tree = {
             "clusterName": deployment.spec.cluster_name,
             "replicas": 0 if observed.sets else observed.replicas,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -41,7 +42,7 @@ class Observed:
         """Machines that nobody asked to delete."""
         return [pair for pair in self.machines if pair[1].metadata.deletion_timestamp is None]
 
-    @property
+    @cached_property
     def current(self) -> bool:
         """Whether machines of this set are what the deployment wants."""
         return self.deployment is None or is_current(self.set, self.deployment)

@@ -8,7 +8,7 @@ import msgspec
 
 from espalier.api.capi.machine import MachineDeployment, MachineSet, MachineTemplate
 from espalier.api.meta import Tree
-from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
+from espalier.clusterapi.machine_change import of_machine_template, reasons_to_replace
 
 IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
 """Fields of a machine's spec that follow the template without a new machine (Cluster API's rule)."""
@@ -23,8 +23,8 @@ def template_hash(template: MachineTemplate) -> str:
 
 def is_current(set_: MachineSet, deployment: MachineDeployment) -> bool:
     """Whether the set's machines are those that the deployment wants."""
-    change = machine_change(of_machine_template(set_.spec.template), of_machine_template(deployment.spec.template))
-    return change.kind is not ChangeKind.REPLACE
+    current, desired = of_machine_template(set_.spec.template), of_machine_template(deployment.spec.template)
+    return not reasons_to_replace(current, desired)
 
 
 def propagated(template: MachineTemplate) -> Tree:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from espalier.api.meta import OwnerReference, Tree
+from espalier.api.meta import Observed, OwnerReference, Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, NotFound
@@ -19,6 +19,10 @@ from espalier.kube.objects import Object
 from espalier.local.capi.objects import with_owner
 from espalier.runtime.cache import Cache
 from espalier.runtime.transforms import strip_managed_fields
+
+
+class _Reported(Observed, frozen=True):
+    status: Tree | None = None
 
 
 class Writer:
@@ -42,8 +46,11 @@ class Writer:
 
     async def status(self, resource: Resource, current: Object, status: msgspec.Struct) -> Object:
         """Make `status` the object's whole status, unless it is. Returns the object as it is then."""
-        wanted = {"status": msgspec.to_builtins(status)}
-        patch = difference({"status": current.tree.get("status") or {}}, wanted, whole=True)
+        wanted = msgspec.to_builtins(status)
+        present = current.decode(_Reported).status or {}
+        if present == wanted:  # as nearly always
+            return current
+        patch = difference({"status": present}, {"status": wanted}, whole=True)
         return await self._patch(resource, current, patch, "status")
 
     async def finalizer(self, resource: Resource, current: Object, finalizer: str, *, present: bool) -> Object:
@@ -56,8 +63,12 @@ class Writer:
 
     async def owner(self, resource: Resource, current: Object, owner: OwnerReference, labels: Tree) -> Object:
         """Have `owner` among the object's owners, and these labels on it. Returns the object as it is then."""
-        owners = msgspec.to_builtins(with_owner(current.metadata, owner))
-        return await self.change(resource, current, {"metadata": {"ownerReferences": owners, "labels": labels}})
+        present = current.metadata
+        owners = with_owner(present, owner)
+        if owners is present.owner_references and labels.items() <= present.labels.items():
+            return current
+        wanted = {"ownerReferences": msgspec.to_builtins(owners), "labels": labels}
+        return await self.change(resource, current, {"metadata": wanted})
 
     async def delete(self, resource: Resource, current: Object) -> None:
         """Ask for the deletion of exactly this object, unless that was done before."""

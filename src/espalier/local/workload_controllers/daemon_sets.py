@@ -37,14 +37,15 @@ def _plan(world: Snapshot, daemon_set: Workload) -> Iterator[Write]:
             on_node[pod.spec.node_name] = pod
         elif not pod.deleting:
             yield _delete(pod)
-    for node_name in sorted(wanted - on_node.keys()):
+    lacking = sorted(wanted - on_node.keys())
+    for node_name in lacking:
         template = daemon_set.template
         spec = template.setdefault("spec", {})
         spec["tolerations"] = [*spec.get("tolerations", []), *msgspec.to_builtins(tolerations)]
         name = f"{daemon_set.metadata.name}-{world.suffix()}"
         yield Create(POD, controlled_pod(daemon_set, template, name, {REVISION: revision}, node_name))
     yield from _replace_outdated(daemon_set, revision, len(wanted), on_node)
-    status = _status(daemon_set, revision, len(wanted), on_node)
+    status = _status(daemon_set, revision, len(wanted), on_node, len(lacking))
     if status != daemon_set.status:
         yield Change(DAEMON_SET, _key(daemon_set), {"status": status}, "status")
 
@@ -64,16 +65,18 @@ def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node:
             yield _delete(pod)
 
 
-def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod]) -> Tree:
+def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod], made: int) -> Tree:
+    """Pods that are being made count: who counts them at the next pass only has to report twice."""
     ready = sum(1 for pod in on_node.values() if pod.ready)
     status: Tree = {
-        "currentNumberScheduled": len(on_node),
+        "currentNumberScheduled": len(on_node) + made,
         "desiredNumberScheduled": wanted,
         "numberAvailable": ready,
         "numberMisscheduled": 0,
         "numberReady": ready,
         "observedGeneration": daemon_set.metadata.generation,
-        "updatedNumberScheduled": sum(1 for pod in on_node.values() if pod.metadata.labels.get(REVISION) == revision),
+        "updatedNumberScheduled": made
+        + sum(1 for pod in on_node.values() if pod.metadata.labels.get(REVISION) == revision),
     }
     if wanted > ready:
         status["numberUnavailable"] = wanted - ready

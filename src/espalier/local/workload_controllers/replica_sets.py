@@ -28,7 +28,7 @@ def _plan(world: Snapshot, replica_set: Workload) -> Iterator[Write]:
         yield Create(POD, controlled_pod(replica_set, replica_set.template, name, {}))
     for pod in sorted(pods, key=_goes_first)[: max(0, -missing)]:
         yield Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
-    status = _status(replica_set, pods)
+    status = _status(replica_set, pods, max(0, missing))
     if status != replica_set.status:
         key = Key(replica_set.metadata.namespace, replica_set.metadata.name)
         yield Change(REPLICA_SET, key, {"status": status}, "status")
@@ -39,12 +39,13 @@ def _goes_first(pod: Pod) -> tuple[bool, bool, str]:
     return (bool(pod.spec.node_name), pod.ready, pod.metadata.name)
 
 
-def _status(replica_set: Workload, pods: list[Pod]) -> Tree:
+def _status(replica_set: Workload, pods: list[Pod], made: int) -> Tree:
+    """Pods that are being made count: who counts them at the next pass only has to report twice."""
     ready = sum(1 for pod in pods if pod.ready)
     return {
         "availableReplicas": ready,
-        "fullyLabeledReplicas": len(pods),
+        "fullyLabeledReplicas": len(pods) + made,
         "observedGeneration": replica_set.metadata.generation,
         "readyReplicas": ready,
-        "replicas": len(pods),
+        "replicas": len(pods) + made,
     }

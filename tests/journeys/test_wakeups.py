@@ -1,0 +1,174 @@
+"""No controller of the laptop sleeps through what concerns it: in a settled world, one that is woken has nothing to do.
+
+Controllers are not woken by every change (`local/capi/relevance.py`). Whatever is left undone because a view lacks
+what a controller reads shows here, as soon as all of them are made to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.docker import DockerCluster, DockerMachine, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
+from espalier.api.core import DAEMON_SET
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.runtime import virtual
+from espalier.runtime.virtual import Simulation
+from tests.journeys.laptop import EPOCH, NEW, Laptop, condition, laptop, machines, manifest, pod_network
+
+KINDS: tuple[Resource, ...] = (
+    Cluster.resource,
+    DockerCluster.resource,
+    DockerMachine.resource,
+    DockerMachineTemplate.resource,
+    KubeadmConfig.resource,
+    KubeadmConfigTemplate.resource,
+    KubeadmControlPlane.resource,
+    Machine.resource,
+    MachineDeployment.resource,
+    MachineHealthCheck.resource,
+    MachineSet.resource,
+)
+TOUCHED = "journey/touched"
+PAUSE: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
+GO_ON: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+
+
+def simulate(story: Callable[[Laptop], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await story(world)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+async def state(world: Laptop) -> dict[str, Tree]:
+    """All objects of Cluster API without what says only when, or for which generation, something was written."""
+    found: dict[str, Tree] = {}
+    for resource in KINDS:
+        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+            tree = object_.tree
+            for name in ("resourceVersion", "managedFields", "annotations"):
+                tree["metadata"].pop(name, None)
+            for statement in tree.get("status", {}).get("conditions", []):
+                statement.pop("observedGeneration", None)
+            found[f"{resource.kind} {object_.name}"] = tree
+    return found
+
+
+async def nobody_slept(world: Laptop) -> None:
+    """Wake every controller for every object, once the world is settled: nothing comes of it."""
+    await asyncio.sleep(60)
+    before = await state(world)
+    for resource in KINDS:
+        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+            await world.change(
+                resource, object_.name, {"metadata": {"annotations": {TOUCHED: object_.resource_version}}}
+            )
+    await asyncio.sleep(60)
+    assert await state(world) == before
+
+
+def objects_of(name: str) -> list[tuple[Resource, Tree]]:
+    """A cluster with a health check of its workers."""
+    selector = {"matchLabels": {"cluster.x-k8s.io/deployment-name": f"{name}-md-0"}}
+    check = {"clusterName": name, "selector": selector, "checks": {"nodeStartupTimeoutSeconds": 0}}
+    metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": name}}
+    resource = MachineHealthCheck.resource
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": check}
+    return [*manifest(name, 1, 2), (resource, body)]
+
+
+async def made(world: Laptop, objects: Iterable[tuple[Resource, Tree]]) -> None:
+    for resource, body in objects:
+        await world.client.create(resource, body)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("first", range(8))
+def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_they_can(first: int) -> None:
+    async def story(world: Laptop) -> None:
+        objects = objects_of("garden")
+        for one in objects[first:] + objects[:first]:
+            await made(world, [one])
+            await nobody_slept(world)
+        workload = await world.connect("garden")
+        await workload.create(DAEMON_SET, pod_network())
+        await nobody_slept(world)
+        cluster = world.cache(Cluster.resource).list()[0]
+        assert condition(cluster, "Available") == "True"
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
+    async def story(world: Laptop) -> None:
+        await world.create("garden", workers=2)
+        await nobody_slept(world)
+        await world.change(Cluster.resource, "garden", PAUSE)
+        await world.change(KubeadmControlPlane.resource, "garden", {"spec": {"replicas": 3}})
+        await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
+        await nobody_slept(world)
+        assert len(machines(world, "garden")) == 3
+        await world.change(Cluster.resource, "garden", GO_ON)
+        await nobody_slept(world)
+        assert len(machines(world, "garden")) == 6
+        await world.upgrade("garden", control_planes=3, workers=3)
+        await nobody_slept(world)
+        assert {machine.spec.version for machine in machines(world, "garden")} == {NEW}
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda one: str(one.kind))
+def test_what_a_waiting_machine_consists_of_comes_back_when_somebody_removes_it(resource: Resource) -> None:
+    async def story(world: Laptop) -> None:
+        await made(world, [one for one in objects_of("garden") if one[0] != KubeadmControlPlane.resource])
+        await asyncio.sleep(60)
+        part = world.cache(resource).list()[0]
+        await world.client.delete(resource, part.name, SYSTEM_NAMESPACE)
+        await asyncio.sleep(60)
+        again = world.cache(resource).get(part.key)
+        assert again is not None
+        assert again.metadata.uid != part.metadata.uid
+        await nobody_slept(world)
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_where_it_stands() -> None:
+    async def story(world: Laptop) -> None:
+        await world.create("garden")
+        await world.change(KubeadmControlPlane.resource, "garden", PAUSE)
+        [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+        await world.change(Machine.resource, machine.metadata.name, {"spec": {"version": NEW}})
+        await asyncio.sleep(60)
+        workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+        assert workload is not None
+        assert workload.version == NEW
+        await nobody_slept(world)
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_a_control_plane_machine_whose_bootstrap_configuration_is_changed_by_hand_is_replaced() -> None:
+    async def story(world: Laptop) -> None:
+        await world.create("garden")
+        [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+        await world.change(KubeadmConfig.resource, machine.metadata.name, {"spec": {"preKubeadmCommands": ["true"]}})
+        await nobody_slept(world)
+        [another] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+        assert another.metadata.uid != machine.metadata.uid
+
+    simulate(story)
