@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.predicates import Predicate
 
 View: TypeAlias = Callable[[Object], Any]
@@ -41,12 +43,13 @@ class Reports:
     """
 
     def __init__(self) -> None:
-        self._statuses: dict[Key, Tree] = {}
+        self._statuses: dict[Key, bytes] = {}
+        """Encoded: there are as many as Clusters."""
         self._marks: dict[Key, dict[str, str]] = {}
 
     def says(self, key: Key, status: Tree) -> None:
         """This will be the status of a Cluster."""
-        self._statuses[key] = status
+        self._statuses[key] = encode_json(status)
 
     def marks(self, key: Key, annotation: str, value: str) -> None:
         """This will be an annotation of a Cluster."""
@@ -65,7 +68,11 @@ class Reports:
         if any(after.get(name) != ours.get(name, ...) for name in changed):
             return True
         status = _status(new)
-        return status != _status(old) and status != self._statuses.get(new.key)
+        return status != _status(old) and status != self._said(new.key)
+
+    def _said(self, key: Key) -> Tree | None:
+        said = self._statuses.get(key)
+        return None if said is None else msgspec.json.decode(said, type=Tree)
 
 
 class _Reported(Observed, frozen=True):
