@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -42,7 +42,7 @@ READ: tuple[Resource, ...] = (
 
 
 _BY_NAME = (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource)
-"""Kinds whose objects belong to a cluster by their name as well."""
+"""Kinds whose objects are a cluster's by their name, also without its label: then they are asked for one by one."""
 
 _MANY = 50
 """Clusters that are asked for by name; of more than these, everything is listed."""
@@ -66,23 +66,29 @@ async def read(
     keys = {one.key for one in clusters if namespace in (None, one.namespace)} if asked is None else set(asked)
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
-    parts = await asyncio.gather(
+    releases, datacenters, written, machines = await asyncio.gather(
         _list(client, EKSARelease.resource, None),
-        *(_list(client, kind, place) for kind in DATACENTERS.values() for place in {key.namespace for key in keys}),
-        *(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
-        *(_get(client, resource, SYSTEM_NAMESPACE, name) for resource in _BY_NAME for name in names[:_MANY] if ours),
+        _all(_list(client, kind, place) for kind in DATACENTERS.values() for place in {key.namespace for key in keys}),
+        _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
+        _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
     )
-    machines = await asyncio.gather(
-        *(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
-        _bundles(client, clusters, keys, parts[0], versions),
+    known = {(one.kind, one.name) for one in written}
+    others = ((resource, name) for resource in _BY_NAME for name in names[:_MANY] if ours)
+    rest = await asyncio.gather(
+        _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
+        _bundles(client, clusters, keys, releases, versions),
     )
-    objects = [*clusters, *(one for part in parts for one in part), *machines.pop()]
+    objects = [*clusters, *releases, *datacenters, *written, *(one for part in rest for one in part)]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
-    return World(list(unique.values()), _fleets([one for part in machines for one in part]))
+    return World(list(unique.values()), _fleets(machines))
 
 
 def _selector(label: str, names: Sequence[str]) -> str:
     return f"{label} in ({','.join(names)})" if 0 < len(names) <= _MANY else ""
+
+
+async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:
+    return [one for part in await asyncio.gather(*readings) for one in part]
 
 
 async def _list(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[Object]:
@@ -123,8 +129,7 @@ async def _bundles(
             wanted.add((spec.bundles_ref.namespace, spec.bundles_ref.name))
         elif spec.eksa_version in by_version:
             wanted.add(by_version[spec.eksa_version])
-    found = await asyncio.gather(*(_get(client, Bundles.resource, *where) for where in sorted(wanted)))
-    return [one for part in found for one in part]
+    return await _all(_get(client, Bundles.resource, *where) for where in sorted(wanted))
 
 
 def _fleets(objects: Iterable[Object]) -> dict[str, Fleet]:
