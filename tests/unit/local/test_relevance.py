@@ -66,7 +66,7 @@ def test_a_change_of_a_machine_wakes_those_to_whom_it_makes_a_difference(new: Ob
     assert {view for view in EVERYBODY if change_of(view)(machine(), new)} == woken
 
 
-@pytest.mark.parametrize("view", EVERYBODY, ids=lambda view: str(view.__name__))
+@pytest.mark.parametrize("view", [OWNED, COUNTED, EXAMINED], ids=lambda view: str(view.__name__))
 def test_a_machine_that_comes_or_goes_wakes_everybody(view: View) -> None:
     assert change_of(view)(None, machine())
     assert change_of(view)(machine(), None)
