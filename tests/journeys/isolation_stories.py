@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import semver
 from msgspec.structs import replace
@@ -76,9 +77,9 @@ NEXT: Sequence[Layer] = (
 so that there is something to be said to every cluster."""
 
 
-async def machines(world: AccountedClusters) -> dict[str, str]:
+async def machines(client: Client) -> dict[str, str]:
     """Machines by uid, each with its cluster."""
-    found = await world.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    found = await client.list(Machine.resource, SYSTEM_NAMESPACE)
     return {one.metadata.uid: one.metadata.labels[CLUSTER_NAME_LABEL] for one in found.items}
 
 
@@ -150,17 +151,17 @@ async def made_for(world: AccountedClusters, key: Key) -> dict[str, int]:
     return found
 
 
-async def scaling_replaces_no_machine(world: AccountedClusters) -> None:
+async def scaling_replaces_no_machine(world: AccountedClusters, first: int = 0) -> None:
     """A cluster keeps the ways of its own release through its first change as well: nothing but replicas changes."""
-    for key in (numbered(0), numbered(1)):
+    for key in (numbered(first), numbered(first + 1)):  # one of each release
         _, replaced, written = await scale(world, key)
         assert replaced == set()
         assert written == [f"MachineDeployment {key.name}-md-0"]
 
 
-async def scaling_replaces_all_of_its_machines_and_no_others(world: AccountedClusters) -> None:
+async def scaling_replaces_all_of_its_machines_and_no_others(world: AccountedClusters, first: int = 0) -> None:
     """The price of the gate alone: the first change of a cluster brings what the later build does otherwise."""
-    for key in (numbered(0), numbered(1)):
+    for key in (numbered(first), numbered(first + 1)):  # one of each release
         foreseen = await machines_that_a_change_replaces(world, key)
         all_of_it, replaced, _ = await scale(world, key)
         assert replaced == all_of_it == foreseen
@@ -199,13 +200,13 @@ def adoption(older: str | None) -> Story:
 
     async def before(world: AccountedClusters) -> None:
         await annotate(world, older)
-        uids.update(await machines(world))
+        uids.update(await machines(world.client))
 
     async def after(world: AccountedClusters) -> None:
         await asyncio.sleep(world.calm)
         assert world.written() == {ANNOTATION: 1}
         assert (await mark(world) or "").startswith("v1:")
-        assert await machines(world) == uids
+        assert await machines(world.client) == uids
 
     return Story(before, after)
 
@@ -306,26 +307,40 @@ RESTORED: tuple[Resource, ...] = (
 )
 
 
-async def restore(objects: Iterable[tuple[Resource, Object]], client: Client) -> None:
-    """Make all of these anew, owners first; the status of our own kinds is lost, as in most backups.
+OWN: tuple[Resource, ...] = (Cluster.resource, DockerDatacenterConfig.resource)
 
-    Uids and generations are the server's, and references to owners follow their uids.
+
+async def everything_of_the_garden(client: Client) -> list[tuple[Resource, Object]]:
+    """All that a management cluster has of each of its clusters; owners come first or later."""
+    found = [(resource, one) for resource in RESTORED for one in (await client.list(resource)).items]
+    return [(resource, one) for resource, one in found if "garden" in one.name]
+
+
+async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *, whole: bool = False) -> None:
+    """Make all of these anew, owners first. Uids and generations are the server's, references to owners follow them.
+
+    Unless it is `whole`, the status of our own kinds is lost, and who owned which field, as in most backups.
     """
     waiting = list(objects)
     uids: dict[str, str] = {}
-    while waiting:
-        ready = [one for one in waiting if all(ref.uid in uids for ref in one[1].metadata.owner_references)]
-        assert ready, "somebody's owner is not among what is restored"
-        for resource, object_ in ready:
+    few = asyncio.Semaphore(8)
+
+    async def make(resource: Resource, object_: Object) -> None:
+        async with few:
             made = await client.create(resource, anew(object_.tree, uids))
             uids[object_.metadata.uid] = made.metadata.uid
+            change = partial(client.patch, resource, made.name, made.namespace, type=PatchType.MERGE)
             status = object_.tree.get("status")
-            if status and resource not in (Cluster.resource, DockerDatacenterConfig.resource):
-                patch = {"status": status}
-                await client.patch(
-                    resource, made.name, made.namespace, patch=patch, type=PatchType.MERGE, subresource="status"
-                )
-        waiting = [one for one in waiting if one not in ready]
+            if status and (whole or resource not in OWN):
+                await change(patch={"status": status}, subresource="status")
+            if whole:
+                await change(patch={"metadata": {"managedFields": object_.tree["metadata"]["managedFields"]}})
+
+    while waiting:
+        ready = [all(ref.uid in uids for ref in one.metadata.owner_references) for _, one in waiting]
+        assert any(ready), "somebody's owner is not among what is restored"
+        await asyncio.gather(*(make(*one) for one, is_ready in zip(waiting, ready, strict=True) if is_ready))
+        waiting = [one for one, is_ready in zip(waiting, ready, strict=True) if not is_ready]
 
 
 def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
@@ -341,12 +356,7 @@ class Backup:
 
     async def take(self, world: AccountedClusters) -> None:
         """From a garden whose manager is gone for good, like its API server."""
-        self.objects = [
-            (resource, found)
-            for resource in RESTORED
-            for found in (await world.client.list(resource)).items
-            if "garden" in found.name
-        ]
+        self.objects = await everything_of_the_garden(world.client)
         self.mark = await mark(world)
         self.generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
         self.nodes = await uids_of_nodes(world)
@@ -363,7 +373,7 @@ class Backup:
         assert cluster.metadata.generation < self.generation
         assert cluster.status.observed_generation == cluster.metadata.generation
         assert await mark(world) == self.mark
-        assert (await machines(world)).keys() == self.machines
+        assert (await machines(world.client)).keys() == self.machines
         assert await uids_of_nodes(world) == self.nodes
         # The copy of the kubeconfig follows the uid of its Cluster; nothing else was lacking.
         # Which images upgrade nodes is written for all clusters at once, and is nothing of any.

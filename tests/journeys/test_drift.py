@@ -106,7 +106,7 @@ async def until_said(world: ManagedLaptop, *, status: str, text: str = "", secon
 
 def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_demand() -> None:
     async def tell(world: ManagedLaptop) -> None:
-        before = await machines(world)
+        before = await machines(world.client)
         assert said_of(await world.until_ready()).status == "True"
         written = world.written()
         for resource, name, patch, expected in EDITS:
@@ -125,7 +125,7 @@ def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_dem
             live = (await world.client.get(resource, name, SYSTEM_NAMESPACE)).tree
             assert not _contains(live, patch)
         await asyncio.sleep(CALM)
-        assert await machines(world) == before
+        assert await machines(world.client) == before
         about = f"involvedObject.kind=Cluster,involvedObject.name={GARDEN.name}"
         events = (await world.client.list(CORE_EVENT, GARDEN.namespace, fields=about)).items
         reasons = {event.tree["reason"] for event in events}
@@ -142,7 +142,7 @@ def _contains(live: object, part: object) -> bool:
 
 def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() -> None:
     async def tell(world: ManagedLaptop) -> None:
-        before = await machines(world)
+        before = await machines(world.client)
         await world.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
         await until_said(world, status="False", text="MachineHealthCheck eksa-system/garden-kcp-unhealthy is missing")
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
@@ -151,7 +151,7 @@ def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() ->
         await asyncio.sleep(resting.SECONDS + 5)
         checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
         assert len(checks.items) == 2
-        assert await machines(world) == before
+        assert await machines(world.client) == before
 
     story(tell)
 
@@ -166,13 +166,13 @@ def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for()
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         said = await until_said(world, status="False", text="correct-machines brings that back by replacing machines")
         assert field in said.message
-        before = await machines(world)
+        before = await machines(world.client)
         await asyncio.sleep(CALM)
-        assert await machines(world) == before
+        assert await machines(world.client) == before
         await annotate(world, names.DRIFT_ANNOTATION, "correct-machines")
         await until_said(world, status="True")
         await asyncio.sleep(CALM)
-        after = await machines(world)
+        after = await machines(world.client)
         assert len(after.keys() - before.keys()) == 1, "the control plane's one machine, and no worker"
         assert len(after) == len(before)
         assert (await world.until_ready()).status.ready

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
 
 import pytest
 
@@ -42,7 +40,6 @@ from tests.journeys.isolation_stories import (
     Backup,
     anew,
     annotate,
-    apply,
     is_synced,
     machines,
     mark,
@@ -52,7 +49,8 @@ from tests.journeys.isolation_stories import (
     set_status,
 )
 from tests.journeys.managed import CALM, MANAGER_AGENT, NAMESPACE, ManagedLaptop, managed_laptop
-from tests.journeys.test_quiet import all_ready, heard
+from tests.journeys.steady import Steady, steady
+from tests.journeys.test_quiet import heard
 from tests.journeys.test_simulated_machines import CrashingTransport
 from tests.support.stores import CopiedStores, copied
 
@@ -85,37 +83,10 @@ class WrittenPerObject:
         await self._transport.close()
 
 
-@dataclass(frozen=True)
-class Steady:
-    """So many clusters that are ready and were left alone for a while; no manager runs."""
-
-    store: MemoryStore
-    stores: MemoryStores
-    machines: Mapping[str, str]
-    at: datetime
-
-
-def steady(
-    count: int, isolation: Isolation = Isolation.LAYERS, annotations: Mapping[str, str] = MappingProxyType({})
-) -> Steady:
-    """What an earlier manager leaves behind."""
-
-    async def main(simulation: Simulation) -> Steady:
-        store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
-            await apply(world.client, count, **annotations)
-            await all_ready(world.clusters, count, seconds=900)
-            await asyncio.sleep(CALM)
-            found = await machines(world)
-        return Steady(store, stores, found, simulation.clock.now())
-
-    return run(main, epoch=EPOCH, seed=1)
-
-
 @pytest.fixture(scope="module")
 def two_hundred() -> Steady:
     """They look the same whether their manager rendered them by layers or by the gate alone."""
-    return steady(CLUSTERS)
+    return steady(CLUSTERS, since=EPOCH)
 
 
 def test_two_hundred_steady_clusters_are_quiet(two_hundred: Steady) -> None:
@@ -154,7 +125,7 @@ def upgrade_of_the_manager(
             written = set(world.written())
             assert written <= {STATUS}, "the later manager wrote more than statuses"
             assert max(per_object.values(), default=0) <= 1
-            assert await machines(world) == before.machines
+            assert await machines(world.client) == before.machines
             await then(world)
             await world.client.delete(Cluster.resource, numbered(0).name, NAMESPACE)
             await world.until_gone(numbered(0))
@@ -187,7 +158,7 @@ def test_the_same_without_isolation_fails(two_hundred: Steady) -> None:
 def test_the_same_holds_while_all_drift_is_corrected() -> None:
     """So the proof does not rest on nobody looking at what was made."""
     upgrade_of_the_manager(
-        steady(10, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
+        steady(10, since=EPOCH, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
         Isolation.LAYERS,
         scaling_replaces_no_machine,
     )
@@ -196,7 +167,9 @@ def test_the_same_holds_while_all_drift_is_corrected() -> None:
 def test_the_gate_alone_holds_for_what_it_made_itself() -> None:
     """Clusters whose manager had no layers before either."""
     upgrade_of_the_manager(
-        steady(3, Isolation.GATE), Isolation.GATE, scaling_replaces_all_of_its_machines_and_no_others
+        steady(3, since=EPOCH, isolation=Isolation.GATE),
+        Isolation.GATE,
+        scaling_replaces_all_of_its_machines_and_no_others,
     )
 
 

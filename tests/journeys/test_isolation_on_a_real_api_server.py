@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +17,9 @@ from espalier.releases import Releases
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import (
     NEXT,
-    STATUS,
     STORIES,
     Backup,
-    apply,
-    machines,
-    scaling_replaces_all_of_its_machines_and_no_others,
-    scaling_replaces_no_machine,
 )
-from tests.journeys.test_quiet import all_ready
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
 from tests.support.real_api_server import CALM, delete_all, managed_on, stop
 
@@ -85,36 +79,3 @@ async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_an
             await client.close()
             async with gated(empty, stores, layers=NEXT) as world:
                 await backup.is_left_alone(world)
-
-
-async def upgrade_of_the_manager(
-    control_plane: ControlPlane,
-    stores: MemoryStores,
-    isolation: Isolation,
-    then: Callable[[AccountedClusters], Awaitable[None]],
-) -> None:
-    """Of steady clusters of two releases, and what holds if it is isolated."""
-    async with asyncio.timeout(PATIENCE):
-        async with gated(control_plane, stores) as world:
-            await apply(world.client, CLUSTERS)
-            await all_ready(world.clusters, CLUSTERS, seconds=60)
-            await asyncio.sleep(CALM)
-            before = await machines(world)
-        async with managed_on(control_plane, stores, isolation=isolation, layers=NEXT) as world:
-            await asyncio.sleep(CALM)
-            assert world.written().keys() <= {STATUS}, "the later manager wrote more than statuses"
-            assert await machines(world) == before
-            await then(world)
-
-
-async def test_with_the_gate_alone_the_first_change_replaces_exactly_the_machines_foreseen(
-    control_plane: ControlPlane, stores: MemoryStores
-) -> None:
-    then = scaling_replaces_all_of_its_machines_and_no_others
-    await upgrade_of_the_manager(control_plane, stores, Isolation.GATE, then)
-
-
-async def test_the_same_without_isolation_fails(control_plane: ControlPlane, stores: MemoryStores) -> None:
-    """The proof that the test above can fail."""
-    with pytest.raises(AssertionError, match="the later manager wrote more than statuses"):
-        await upgrade_of_the_manager(control_plane, stores, Isolation.OFF, scaling_replaces_no_machine)

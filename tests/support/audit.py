@@ -94,11 +94,11 @@ class Requests:
 _decode = msgspec.json.Decoder(Asked).decode
 
 
-def told(audit_log: Path, user: str, *, since: int = 0) -> list[Asked]:
-    """Everything that a user asked, from this byte of the log on."""
+def told(audit_log: Path, user: str | None = None, *, since: int = 0) -> list[Asked]:
+    """Everything that a user asked, or all did, from this byte of the log on."""
     with audit_log.open("rb") as log:
         log.seek(since)
-        return [asked for asked in map(_decode, log) if asked.user.username == user]
+        return [asked for asked in map(_decode, log) if user in (None, asked.user.username)]
 
 
 @asynccontextmanager

@@ -92,6 +92,7 @@ async def managed_on(
     *,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
+    resync: float = RESYNC,
 ) -> AsyncIterator[OnRealApiServer]:
     """A manager of these settings, and machines whose clusters are kept in `stores`.
 
@@ -126,9 +127,9 @@ async def managed_on(
             webhooks=webhooks,
             isolation=isolation,
             layers=layers,
-            resync=RESYNC,
+            resync=resync,
         )
-        build_upgrades(manager, remotes=remotes, resync=RESYNC)
+        build_upgrades(manager, remotes=remotes, resync=resync)
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
         for controller in build(machines, caches, workloads, clock=clock, entropy=entropy, timing=Timing(boot=0.1)):

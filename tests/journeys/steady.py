@@ -1,0 +1,48 @@
+"""What an earlier manager leaves behind: clusters that are ready and were left alone, kept to start stories from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+
+from espalier.apiserver.store import MemoryStore
+from espalier.clusters import Isolation
+from espalier.local.stores import MemoryStores
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.isolation_stories import apply, machines
+from tests.journeys.managed import CALM, managed_laptop
+from tests.journeys.test_quiet import all_ready
+
+
+@dataclass(frozen=True)
+class Steady:
+    """So many clusters that are ready and were left alone for a while; no manager runs."""
+
+    store: MemoryStore
+    stores: MemoryStores
+    machines: Mapping[str, str]
+    at: datetime
+
+
+def steady(
+    count: int,
+    *,
+    since: datetime,
+    isolation: Isolation = Isolation.LAYERS,
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> Steady:
+    """Make them, on a simulated clock that starts at `since`."""
+
+    async def main(simulation: Simulation) -> Steady:
+        store, stores = MemoryStore(), MemoryStores()
+        async with managed_laptop(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
+            await apply(world.client, count, **annotations)
+            await all_ready(world.clusters, count, seconds=900)
+            await asyncio.sleep(CALM)
+            found = await machines(world.client)
+        return Steady(store, stores, found, simulation.clock.now())
+
+    return run(main, epoch=since, seed=1)
