@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 
 import espalier.releases
 from espalier.api.meta import Tree
-from tests.support.world import LaptopWorld, laptop_world
+from tests.support.world import LaptopWorld, Told, laptop_world
 
 pytestmark = pytest.mark.embedded
 
@@ -164,6 +165,22 @@ def generated(folder: Path, text: str, *flags: str) -> list[Tree]:
     told = LaptopWorld(folder).espalier("generate", "objects", "-f", "-", *flags, stdin=text)
     assert told.code == 0, told.err
     return list(yaml.safe_load_all(told.out))
+
+
+@pytest.mark.parametrize("flags", [(), ("-o", "json")])
+def test_a_reader_who_left_does_not_make_a_change_nothing(world: LaptopWorld, flags: Sequence[str]) -> None:
+    """As of `espalier plan -f FILE | head -1` under pipefail."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    told = world.into(writer, "plan", "-f", "-", *flags, stdin=UPGRADED)
+    os.close(writer)
+    assert told == Told(1, "", "")
+
+
+def test_output_that_can_not_be_written_is_an_error_and_no_change(world: LaptopWorld) -> None:
+    with Path("/dev/full").open("wb") as full:
+        told = world.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
+    assert told == Told(2, "", "error: the output could not be written: No space left on device\n")
 
 
 def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, world: LaptopWorld) -> None:

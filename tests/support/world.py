@@ -49,6 +49,21 @@ class LaptopWorld:
         )
         return Told(done.returncode, done.stdout, done.stderr)
 
+    def into(self, output: int, *arguments: str, stdin: str) -> Told:
+        """Run a command whose standard output is this open file."""
+        done = subprocess.run(
+            [*PROGRAM, *arguments],
+            input=stdin,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self.home,
+            timeout=SECONDS,
+            check=False,
+        )
+        return Told(done.returncode, "", done.stderr)
+
     def up(self, *flags: str) -> None:
         told = self.espalier("up", "--detach", *flags)
         assert told.code == 0, told.err

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 class Exit(enum.IntEnum):
@@ -66,4 +73,17 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             return Exit.INTERRUPTED, "interrupted; what was begun goes on in the background"
         case OSError() if error.filename:
             return Exit.REFUSED, f"{error.filename}: {error.strerror}"
+        case OSError() if error.errno in _FULL:
+            return Exit.REFUSED, f"the output could not be written: {error.strerror}"
     return None
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """What is printed within is written at its end. That a reader left (`| head`) is no error. Raises `OSError`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain again of what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,7 @@ import click
 import uvloop
 
 from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
-from espalier.cli.failures import Exit, explain
+from espalier.cli.failures import Exit, explain, printing
 
 ROOMS: Mapping[str, Sequence[str]] = {
     "up": ("up", "down", "status"),
@@ -79,21 +79,18 @@ def run(tokens: Sequence[str]) -> int:
         from click.shell_completion import shell_complete  # noqa: PLC0415  only for shells
 
         return shell_complete(program, {}, "espalier", COMPLETING, os.environ[COMPLETING])
+    result: object = None
     try:
-        with program.make_context("espalier", list(tokens)) as context:
-            result = program.invoke(context)
-        if inspect.isawaitable(result):
-            result = uvloop.run(_finish(result))
-        sys.stdout.flush()
+        with printing():
+            with program.make_context("espalier", list(tokens)) as context:
+                result = program.invoke(context)
+            if inspect.isawaitable(result):
+                result = uvloop.run(_finish(result))
     except click.exceptions.NoArgsIsHelpError as asked:
         print(asked.message)
         return Exit.OK
     except click.exceptions.Exit as done:
         return done.exit_code
-    except BrokenPipeError:
-        # The reader left (`| head`): not an error, but Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
     except click.UsageError as wrong:
         print(f"error: {sentence(wrong)}", file=sys.stderr)
         return Exit.USAGE

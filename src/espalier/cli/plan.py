@@ -10,7 +10,7 @@ import click
 
 from espalier.cli import connection, documents, flags, output
 from espalier.cli.commands import Command
-from espalier.cli.failures import Exit, Usage, explain
+from espalier.cli.failures import Exit, Usage, explain, printing
 from espalier.clusters.gate import Isolation
 
 NOTHING, CHANGES, REFUSED = 0, 1, 2
@@ -76,6 +76,11 @@ async def plan(
                 planned = await asked.of_manifest(connected.client, connected.namespace)
             else:
                 planned = await asked.of_release(connected.client, namespace)
+        with printing():  # whoever reads no more of it asks for the exit code all the same
+            if output_format:
+                output.write_facts(plan_text.facts(planned), output_format)
+            else:
+                plan_text.write(planned)
     except Exception as error:
         explained = explain(error)
         if explained is None:
@@ -83,10 +88,6 @@ async def plan(
         code, text = explained
         print(f"error: {text}" if not text.startswith("Error") else text, file=sys.stderr)
         return REFUSED if code is Exit.REFUSED else code
-    if output_format:
-        output.write_facts(plan_text.facts(planned), output_format)
-    else:
-        plan_text.write(planned)
     if any(preview.refusals for one in planned for preview in one if preview is not None):
         return REFUSED
     return NOTHING if all(preview.is_empty for one in planned for preview in one if preview is not None) else CHANGES

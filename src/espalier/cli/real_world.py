@@ -173,7 +173,7 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
         addresses = AddressRange.parse(settings.addresses)
     except BadRange as error:
         raise Failure("; ".join([*reasons, str(error)])) from error
-    if not missing:
+    if shutil.which("ip") is not None:
         try:
             await Bridge(state, addresses, settings.bridge).check()
         except RangeInUse as error:

@@ -14,6 +14,7 @@ from espalier.local.nspawn.state import NetworkRecord, State
 ELSEWHERE = "10.213.77.0/24"
 HERE = RealSettings(ELSEWHERE, bridge="esp-tested")
 """With a bridge of a name that no world has: others may run real nodes on this machine."""
+looks = pytest.mark.skipif(shutil.which("ip") is None, reason="interfaces are asked for by ip, of iproute2")
 
 
 async def reasons(settings: RealSettings, state: State) -> str:
@@ -36,6 +37,7 @@ async def test_a_range_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
     assert "node addresses '10.0.0.0/8'" in await reasons(RealSettings("10.0.0.0/8"), State(tmp_path))
 
 
+@looks
 async def test_a_range_of_which_the_machine_has_addresses_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,11 +54,13 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
     assert "tun0 has 10.213.0.0/16 already; choose another range with --node-addresses" in said
 
 
+@looks
 async def test_an_interface_of_the_name_is_that_of_another_world(tmp_path: Path) -> None:
     said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
     assert "there is an interface lo already: another world runs real nodes here; only one can" in said
 
 
+@looks
 async def test_a_world_keeps_the_range_that_its_nodes_have(tmp_path: Path) -> None:
     state = State(tmp_path / "nodes")
     state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
