@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from espalier.api.capi.machine import Machine
 from espalier.api.catalog import resource_of
@@ -150,11 +151,11 @@ class ManagedClusters:
         finally:
             stop()
 
-    async def preview(self, key: Key, manifest: Sequence[Tree]) -> Preview:
-        """What `espalier plan` would say of a manifest."""
+    async def preview(self, key: Key, manifest: Sequence[Tree], **manager: Any) -> Preview:
+        """What `espalier plan` would say of a manifest. `manager` says how the one asked about is run."""
         world = await reading.read(self.client, {key})
         snapshot = Snapshot()
-        observer = Observer(snapshot, Releases.load(), providers=self.providers)
+        observer = Observer(snapshot, Releases.load(), providers=self.providers, **manager)
         snapshot.fill(world.objects)
         previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
         return previews.of_change(key, manifest)

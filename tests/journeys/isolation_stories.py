@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from espalier.api import capi
 from espalier.api.capi.docker import DockerMachineTemplate, Mount
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.machine import Machine
 from espalier.api.catalog import resource_of
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
@@ -24,17 +24,15 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL
-from espalier.clusters import Isolation, drift, names, plan
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusters import Isolation, names
 from espalier.clusters.gate import OPENED
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.layers.pieces import changed
-from espalier.clusters.observe import WRITTEN, Observer
+from espalier.clusters.observe import WRITTEN
 from espalier.clusters.rendered import Rendered
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.releases import Releases
-from espalier.runtime.cache import Caches
 from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
 
 STATUS: Write = ("patch", "clusters", "status")
@@ -127,12 +125,15 @@ def is_synced(found: Object) -> bool:
     return any(one.type == names.SYNCED and one.status == "True" for one in status.conditions)
 
 
+THREE_WORKERS = [{"name": "md-0", "count": 3}]
+
+
 async def scale(world: AccountedClusters, key: Key) -> tuple[set[str], set[str], list[str]]:
     """Scale the workers of a cluster to three: the machines (by name) that should be replaced, and those that were,
     and all fields that were written."""
     before = {found.name: found for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
     generations = await made_for(world, key)
-    await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+    await world.change(key, workerNodeGroupConfigurations=THREE_WORKERS)
     await world.until_ready(key)
     after = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
     assert sum(name.startswith(f"{key.name}-") for name in after) == 1 + 3
@@ -162,36 +163,23 @@ async def scaling_replaces_no_machine(world: AccountedClusters, first: int = 0) 
 async def scaling_replaces_all_of_its_machines_and_no_others(world: AccountedClusters, first: int = 0) -> None:
     """The price of the gate alone: the first change of a cluster brings what the later build does otherwise."""
     for key in (numbered(first), numbered(first + 1)):  # one of each release
-        foreseen = await machines_that_a_change_replaces(world, key)
+        foreseen = await machines_that_a_plan_names(world, key)
         all_of_it, replaced, _ = await scale(world, key)
         assert replaced == all_of_it == foreseen
 
 
-async def machines_that_a_change_replaces(world: AccountedClusters, key: Key) -> set[str]:
-    """By name, from what the later manager would write: the pure functions say so, before anything is changed."""
-    caches = Caches(world.client)
-    observer = Observer(caches, Releases.load(), layers=NEXT, isolation=Isolation.GATE)
-    for cache in caches.all:
-        source = cache.source
-        cache.begin_list()
-        for share in source.shares:
-            cache.listed((await world.client.list(source.resource, share, labels=source.labels)).items)
-        cache.end_list("1")
-    scope = observer.scope(key)
-    assert scope is not None
-    assert scope.design is not None
-    machinery = scope.machinery
-    wanted = [*plan.control_plane(scope.design, machinery), *plan.worker_groups(scope.design, machinery)]
-    replaced = set()
-    for change in plan.changes(wanted, machinery):
-        name = change.body["metadata"]["name"]
-        live = machinery.of(change.resource).get(name)
-        if live is not None and drift.replaces_machines(change, live):
-            is_group = change.resource == MachineDeployment.resource
-            which = f"{DEPLOYMENT_NAME_LABEL}={name}" if is_group else f"!{DEPLOYMENT_NAME_LABEL}"
-            labels = f"{CLUSTER_NAME_LABEL}={key.name},{which}"
-            replaced |= {one.name for one in (await world.client.list(Machine.resource, labels=labels)).items}
-    return replaced
+async def machines_that_a_plan_names(world: AccountedClusters, key: Key) -> set[str]:
+    """By name: what `espalier plan` says of the change before it is made, if asked about the later manager."""
+    present = await world.client.get(Cluster.resource, key.name, key.namespace)
+    manifest = {
+        "apiVersion": Cluster.resource.api_version,
+        "kind": Cluster.resource.kind,
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "spec": present.tree["spec"] | {"workerNodeGroupConfigurations": THREE_WORKERS},
+    }
+    preview = await world.preview(key, [manifest], isolation=Isolation.GATE, layers=NEXT)
+    assert preview.refusals == ()
+    return {machine.name for group in preview.groups for machine in group.replaced}
 
 
 def adoption(older: str | None) -> Story:
