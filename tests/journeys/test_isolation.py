@@ -24,7 +24,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.clusters import Isolation, gate, names
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
@@ -42,13 +42,14 @@ from tests.journeys.isolation_stories import (
     annotate,
     is_synced,
     machines,
+    made_for,
     mark,
     numbered,
     scaling_replaces_all_of_its_machines_and_no_others,
     scaling_replaces_no_machine,
     set_status,
 )
-from tests.journeys.managed import CALM, MANAGER_AGENT, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, MANAGER_AGENT, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.journeys.steady import Steady, steady
 from tests.journeys.test_quiet import heard
 from tests.journeys.test_simulated_machines import CrashingTransport
@@ -259,28 +260,60 @@ def _without_times(status: Tree) -> Tree:
     return status | {"conditions": [one | {"lastTransitionTime": ""} for one in status["conditions"]]}
 
 
+async def restored(simulation: Simulation, stores: MemoryStores) -> tuple[MemoryStore, Backup]:
+    """An API server that had nothing but a garden's backup restored into it; no manager runs."""
+    empty, backup = MemoryStore(), Backup()
+    async with gated(simulation.clock, stores=stores) as world:
+        await world.apply()
+        await world.until_ready()
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        await backup.take(world)
+    server = Server(empty, now=simulation.clock.now, random=simulation.random)
+    await server.start()
+    client = Client(InProcessTransport(server))
+    await prepare(client, Releases.load())
+    await backup.restore(client)
+    await server.close()
+    return empty, backup
+
+
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine() -> None:
     """Also what a move to another management cluster comes to, whose manager is of a later build."""
 
     async def main(simulation: Simulation) -> None:
-        stores, empty, backup = MemoryStores(), MemoryStore(), Backup()
-        async with gated(simulation.clock, stores=stores) as world:
-            await world.apply()
-            await world.until_ready()
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
-            await world.until_ready()
-            await asyncio.sleep(CALM)
-            await backup.take(world)
-        server = Server(empty, now=simulation.clock.now, random=simulation.random)
-        await server.start()
-        client = Client(InProcessTransport(server))
-        await prepare(client, Releases.load())
-        await backup.restore(client)
-        await server.close()
+        stores = MemoryStores()
+        empty, backup = await restored(simulation, stores)
         async with gated(simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT) as world:
             await backup.is_left_alone(world)
 
     run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_restore_that_forgot_who_owns_which_field_is_told_and_put_right_on_demand() -> None:
+    """Nothing but ownership changes: no generation, and no machine."""
+
+    async def main(simulation: Simulation) -> None:
+        stores = MemoryStores()
+        empty, backup = await restored(simulation, stores)
+        async with managed_laptop(simulation.clock, seed=2, store=empty, stores=stores) as world:
+            told = synced(await world.until(lambda cluster: "False" in synced(cluster)))
+            assert "DockerCluster eksa-system/garden: metadata.managedFields" in told["False"]
+            generations = await made_for(world, GARDEN)
+            patch = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
+            await world.until(lambda cluster: "True" in synced(cluster))
+            await asyncio.sleep(CALM)
+            assert await made_for(world, GARDEN) == generations
+            assert (await machines(world.client)).keys() == backup.machines
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def synced(cluster: Cluster) -> dict[str, str]:
+    """What is said of drift, by the condition's status; empty before anything is said."""
+    return {one.status: one.message for one in cluster.status.conditions if one.type == names.SYNCED}
 
 
 def test_a_cluster_that_was_restored_without_its_machinery_says_so_and_is_made_anew_on_demand() -> None:
