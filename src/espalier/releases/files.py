@@ -19,6 +19,7 @@ from espalier.api.violations import ManifestError, Problem, Violation
 K = TypeVar("K", bound=KubeObject)
 
 SCHEME = "embed:///"
+MIRRORED = "https://"
 MANIFEST = "releases.yaml"
 
 
@@ -27,7 +28,10 @@ class MalformedRelease(ManifestError):
 
 
 class Files:
-    """The folder that `embed:///` names stand for; without a path, the data files of this package."""
+    """The folder that `embed:///` names stand for; without a path, the data files of this package.
+
+    It may also be a mirror: what manifests call `https://HOST/PATH` lies there as `HOST/PATH`. Nothing is fetched.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._is_own = path is None
@@ -52,10 +56,12 @@ class Files:
         return msgspec.convert(documents[0].tree, kind), documents[0]
 
     def _name(self, url: str) -> str:
-        name = url.removeprefix(SCHEME)
-        if not url.startswith(SCHEME) or ".." in PurePosixPath(name).parts or name.startswith("/"):
-            message = "this build reads manifests of releases from its own files only"
-            raise MalformedRelease([Problem(url, Violation("", url, f"{SCHEME}…", message))])
+        scheme = next((one for one in (SCHEME, MIRRORED) if url.startswith(one)), None)
+        name = url.removeprefix(scheme or "")
+        if scheme is None or ".." in PurePosixPath(name).parts or name.startswith("/"):
+            message = "manifests of releases are read from files only"
+            allowed = f"{SCHEME}PATH, or {MIRRORED}HOST/PATH of which the folder has a copy as HOST/PATH"
+            raise MalformedRelease([Problem(url, Violation("", url, allowed, message))])
         return name
 
 

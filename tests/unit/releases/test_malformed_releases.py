@@ -46,6 +46,25 @@ def test_a_folder_of_the_same_shape_is_read_as_well(folder: Path) -> None:
     assert Releases.load(folder).versions == Releases.load().versions
 
 
+def test_a_mirror_has_what_manifests_call_by_https(folder: Path) -> None:
+    """As published: each file under its host and path."""
+    kept = folder / "assets.example.com" / "releases" / "7"
+    kept.mkdir(parents=True)
+    for file in ("releases.yaml", "bundles-1.yaml"):
+        text = (folder / file).read_text().replace("embed:///", "https://assets.example.com/releases/7/")
+        (folder / file).write_text(text)
+    for moved in [*folder.glob("bundles-*.yaml"), folder / "eks-distro"]:
+        moved.rename(kept / moved.name)
+    for bundles in kept.glob("bundles-*.yaml"):
+        bundles.write_text(bundles.read_text().replace("embed:///", "https://assets.example.com/releases/7/"))
+    mirrored = Releases.load(folder)
+    assert mirrored.versions == EMBEDDED
+    url = mirrored.release("v0.26.0").eksa_release.spec.bundle_manifest_url
+    assert url == "https://assets.example.com/releases/7/bundles-1.yaml"
+    bundle = mirrored.release("v0.26.0").bundles.spec.versions_bundles[0]
+    assert mirrored.distro(bundle) == Releases.load().distro(bundle)
+
+
 def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path, change: Change) -> None:
     entry = first_entry(folder)
     for version in ("v0.27.0-dev+build.9", "v0.27.0-dev+build.10", "v0.9.0"):
@@ -151,13 +170,21 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "releases.yaml",
             "embed:///bundles-1.yaml",
             "https://example.com/bundles-1.yaml",
-            "https://example.com/bundles-1.yaml: this build reads manifests of releases from its own files only; ",
+            "example.com/bundles-1.yaml: the file is missing: No such file or directory",
         ),
         (
             "releases.yaml",
             "embed:///bundles-1.yaml",
             "embed:///../bundles-1.yaml",
-            "embed:///../bundles-1.yaml: this build reads manifests of releases from its own files only; ",
+            "embed:///../bundles-1.yaml: manifests of releases are read from files only; found "
+            "embed:///../bundles-1.yaml; allowed: embed:///PATH, or https://HOST/PATH of which the folder has a copy "
+            "as HOST/PATH",
+        ),
+        (
+            "releases.yaml",
+            "embed:///bundles-1.yaml",
+            "https:///etc/bundles-1.yaml",
+            "https:///etc/bundles-1.yaml: manifests of releases are read from files only; ",
         ),
         (
             "bundles-1.yaml",
