@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from enum import Enum
 
@@ -127,3 +128,17 @@ class _Far(Passing):
     async def stream(self, request: Request) -> Stream | Response:
         self._far.check()
         return self._far.opened(await super().stream(request))
+
+
+class Blocked(Passing):
+    """Lets no write pass to whatever has these words in its path, as long as it is shut."""
+
+    def __init__(self, transport: Transport, words: str, shut: asyncio.Event) -> None:
+        super().__init__(transport)
+        self._words = words
+        self._shut = shut
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET" and self._words in request.path and self._shut.is_set():
+            raise Unreachable("no answer")
+        return await super().request(request)

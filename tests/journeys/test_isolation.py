@@ -25,7 +25,6 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.clusters import Isolation, gate, names
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Stream, Transport
@@ -33,6 +32,7 @@ from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
+from tests.journeys.faulty import Blocked
 from tests.journeys.isolation_stories import (
     NEXT,
     STATUS,
@@ -384,29 +384,12 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -
     run(main, epoch=EPOCH, seed=1)
 
 
-class Blocked:
-    """Lets no write of MachineDeployments pass as long as it is shut."""
-
-    def __init__(self, transport: Transport, shut: asyncio.Event) -> None:
-        self._transport = transport
-        self._shut = shut
-
-    async def request(self, request: Request) -> Response:
-        if request.method != "GET" and "machinedeployments" in request.path and self._shut.is_set():
-            raise Unreachable("no answer")
-        return await self._transport.request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-
 def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a_further_change() -> None:
     async def main(simulation: Simulation) -> None:
         shut = asyncio.Event()
-        async with managed_laptop(simulation.clock, wrap=lambda transport: Blocked(transport, shut)) as world:
+        async with managed_laptop(
+            simulation.clock, wrap=lambda transport: Blocked(transport, "/machinedeployments", shut)
+        ) as world:
             await world.apply()
             generation = (await world.until_ready()).status.observed_generation
             shut.set()

@@ -9,22 +9,28 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.core import CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
 from espalier.api.core import NAMESPACE as NAMESPACES
-from espalier.api.core import ROLE, ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.cli import manifests
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import User
+from espalier.kube.wire import Transport, User
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from espalier.upgrades.names import IMAGES
+from tests.journeys.faulty import Blocked
+from tests.journeys.in_place import ready, spec, until_so
+from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
 from tests.support.audit import Grant, grants
 from tests.support.upgraders import Upgraders
 
@@ -49,29 +55,18 @@ ELSEWHERE = {
 """Of the process around the controllers, which the laptop has not: elections, the webhooks' certificate, and releases
 that are created at start. `test_production` shows that they are used."""
 
-SELDOM = {
-    Grant(SYSTEM_NAMESPACE, "controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes", "delete"):
-        "its Cluster of Cluster API was never made, or is gone",
-    Grant(SYSTEM_NAMESPACE, "infrastructure.cluster.x-k8s.io", "dockerclusters", "delete"):
-        "its Cluster of Cluster API was never made, or is gone",
-    Grant(SYSTEM_NAMESPACE, "cluster.x-k8s.io", "machines", "get"):
-        "a NodeUpgrade written by hand does not say to which cluster its machine belongs",
-    Grant(SYSTEM_NAMESPACE, "anywhere.eks.amazonaws.com", "nodeupgrades", "delete"):
-        "an upgrade in place ends before all of its nodes are upgraded",
-    Grant(SYSTEM_NAMESPACE, "", "events", "patch"):
-        "an event of an upgrade is counted",
-    Grant(SYSTEM_NAMESPACE, "", "configmaps", "patch"):
-        "newer Bundles name more upgrader images",
-}  # fmt: skip
-"""What this journey has no occasion for, and when there is one."""
+Story = Callable[[ManagedLaptop], Awaitable[None]]
 
 
-def journey(story: Callable[[ManagedLaptop], Awaitable[None]], namespaces: Sequence[str] = ()) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, namespaces=namespaces) as world:
+def journey(story: Story, namespaces: Sequence[str] = (), **settings: Any) -> set[Grant]:
+    """Tell a story. Returns the grants that the manager used in it."""
+
+    async def main(simulation: Simulation) -> set[Grant]:
+        async with managed_laptop(simulation.clock, namespaces=namespaces, **settings) as world:
             await story(world)
+        return world.ledger.used(grants(manifests.installed(namespaces)))
 
-    run(main, epoch=EPOCH, seed=1)
+    return run(main, epoch=EPOCH, seed=1)
 
 
 async def everything(world: ManagedLaptop) -> None:
@@ -90,18 +85,65 @@ async def everything(world: ManagedLaptop) -> None:
     await world.until_gone()
 
 
-@pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
-def test_every_right_is_used_in_the_life_of_a_cluster(namespaces: Sequence[str]) -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await everything(world)
-        granted = set(grants(manifests.installed(namespaces)))
-        unused = {str(grant) for grant in granted - world.ledger.used(granted)}
-        again = Grant(namespaces[0] if namespaces else "", "", "events", "patch")  # an event that is counted
-        certificate = {Grant(SYSTEM_NAMESPACE, "", "secrets", verb) for verb in ("create", "patch")}
-        elsewhere = ELSEWHERE | certificate if namespaces else ELSEWHERE
-        assert unused == {str(grant) for grant in {*elsewhere, *SELDOM, again}}
+async def an_upgrade_that_does_not_end(world: ManagedLaptop) -> None:
+    """Its cluster is deleted meanwhile."""
+    await world.apply(**spec(1, 1))
+    await world.until_ready()
+    await world.change(kubernetesVersion="1.36")
+    await until_so(world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(ready(one)))
+    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await world.until_gone()
 
-    journey(story, namespaces)
+
+async def a_hand_that_edits(world: ManagedLaptop) -> None:
+    """What the manager said is said again when somebody takes it away; and a NodeUpgrade needs no Cluster."""
+    odd = {"machine": {"name": "nobody"}, "kubernetesVersion": "v1.36.3-eks-1-36-1", "nodeType": "Worker"}
+    body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": odd}
+    await world.client.create(NodeUpgrade.resource, body)
+    await world.apply()
+    await world.until_ready()
+    for _ in range(2):
+        await until_so(world, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "MachineNotFound")
+        await world.until(lambda cluster: bool(cluster.status.ready))
+        for resource, name, namespace in (
+            (NodeUpgrade.resource, "odd", SYSTEM_NAMESPACE),
+            (Cluster.resource, GARDEN.name, GARDEN.namespace),
+        ):
+            wiped = {"status": {"conditions": None, "ready": None}}
+            await world.client.patch(resource, name, namespace, patch=wiped, type=PatchType.MERGE, subresource="status")
+    no_images = {"data": None}
+    await world.client.patch(CONFIG_MAP, IMAGES, SYSTEM_NAMESPACE, patch=no_images, type=PatchType.MERGE)
+    await asyncio.sleep(CALM)
+
+
+def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
+    """It is deleted while all but the Cluster of Cluster API is made."""
+    shut = asyncio.Event()
+    shut.set()
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await asyncio.sleep(CALM)
+        assert (await world.client.list(KubeadmControlPlane.resource)).items
+        assert not (await world.client.list(capi.Cluster.resource)).items
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+
+    def blocked(transport: Transport) -> Transport:
+        return Blocked(transport, "/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters", shut)
+
+    return journey(story, namespaces, wrap=blocked)
+
+
+@pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
+def test_every_right_is_used(namespaces: Sequence[str]) -> None:
+    """In the life of a cluster, or of one that has no luck."""
+    granted = set(grants(manifests.installed(namespaces)))
+    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits)
+    used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
+    certificate = {Grant(SYSTEM_NAMESPACE, "", "secrets", verb) for verb in ("create", "patch")}
+    elsewhere = ELSEWHERE | certificate if namespaces else ELSEWHERE
+    assert {str(grant) for grant in granted - used} == {str(grant) for grant in elsewhere}
 
 
 def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
