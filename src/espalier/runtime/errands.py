@@ -1,8 +1,8 @@
 """Errands: what passes have done in workload clusters, by tasks of their own. No pass waits for an API server there.
 
-A pass sends an errand and waits a moment for it; what takes longer goes on alone, and the pass is told to come again.
-Few errands begin at once; one that takes longer than a moment makes way for the next, so that clusters that give no
-answer hold up nobody but themselves. A cluster has one errand at a time.
+A pass sends an errand and waits a moment for it, if it can begin at once; what takes longer goes on alone, and the pass
+is told to come again. Few errands begin at once; one that takes longer than a moment makes way for the next, so that
+clusters that give no answer hold up nobody but themselves. A cluster has one errand at a time.
 """
 
 from __future__ import annotations
@@ -94,14 +94,16 @@ class Errands:
         """
         known = self._known(key, errand)
         if known is None and key not in self._running:
+            begins = not self._turns.locked()
             task = asyncio.get_running_loop().create_task(self._do(key, errand), name=f"{errand.name} cluster {key}")
             self._running[key] = task
-            self._awaited.add(key)
-            try:
-                await asyncio.wait({task}, timeout=A_MOMENT)
-            finally:
-                self._awaited.discard(key)
-            known = self._known(key, errand)
+            if begins:
+                self._awaited.add(key)
+                try:
+                    await asyncio.wait({task}, timeout=A_MOMENT)
+                finally:
+                    self._awaited.discard(key)
+                known = self._known(key, errand)
         if known is None:
             return self._last_failure(key, errand)
         told: T | Failed = self._told(key, known, errand.writes)

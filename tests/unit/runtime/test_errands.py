@@ -233,6 +233,25 @@ def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
     story(workload, tell)
 
 
+def test_an_errand_that_has_to_wait_for_its_turn_is_not_waited_for() -> None:
+    """So when all clusters are looked at, at start, passes are through before the looks are."""
+
+    async def tell(sent: Errands, done: list[Key]) -> None:
+        begin = asyncio.get_running_loop().time()
+        first = [asyncio.create_task(sent.send(Key("team-a", f"garden-{number}"), look())) for number in range(8)]
+        for _ in range(2):  # they are sent, and begin
+            await asyncio.sleep(0)
+        for number in range(8, 100):
+            assert await sent.send(Key("team-a", f"garden-{number}"), look()) is None
+        assert asyncio.get_running_loop().time() == begin
+        assert await asyncio.gather(*first) == ["no cni-1"] * 8
+        await asyncio.sleep(100 * QUICK)
+        assert len(done) == 92
+        assert await sent.send(Key("team-a", "garden-99"), look()) == "no cni-1"
+
+    story(Workload(QUICK), tell)
+
+
 def test_those_that_give_no_answer_make_way_for_the_next() -> None:
     count = 50
 
