@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum, StrEnum
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -45,41 +45,79 @@ class Gate(Enum):
     CLOSED = "closed"
     """Reconciled to its end, and nothing was asked for since."""
     ADOPTED = "adopted"
-    """As closed, by the generations alone: it has no mark, or one of a format that this manager doesn't know."""
+    """As closed, as far as that is known: by the generations alone, for there is no mark, or one of a format that this
+    manager doesn't know; or by all but credentials, which the manager before didn't look at."""
+    CREDENTIALS = "credentials"
+    """As closed but for data of Secrets and ConfigMaps: what carries that is written, and nothing else."""
     OPEN = "open"
     """Something was asked for, or is half done."""
 
 
-def mark(cluster: Object, children: Iterable[Object], data: Mapping[str, Mapping[str, bytes]] | None = None) -> str:
+Data: TypeAlias = Mapping[str, Mapping[str, bytes]]
+"""That of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`."""
+
+
+def mark(cluster: Object, children: Iterable[Object], data: Data | None = None, key: bytes = b"") -> str:
     """The mark of a cluster that was reconciled with this content.
 
-    Content is the name of the Cluster, its spec, the patches it consents to (an annotation), the specs of its children,
-    and `data`: that of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`. Specs count
-    as they are stored: fields that this manager doesn't know do, and defaults that it would fill in don't. Order of
-    keys and nulls is no content, nor are other metadata (but the name, so that a copy of a Cluster is not taken for the
-    original) and status.
+    Content is the name of the Cluster, its spec, the patches it consents to (an annotation), and the specs of its
+    children. Specs count as they are stored: fields that this manager doesn't know do, and defaults that it would fill
+    in don't. Order of keys and nulls is no content, nor are other metadata (but the name, so that a copy of a Cluster
+    is not taken for the original) and status.
+
+    `data` has a digest of its own, the last part of the mark, which is absent without data. Its `key` is secret, or
+    whoever may read Clusters could try passwords; as long as the key isn't known, the data counts as another one.
     """
-    content = {
+    content: dict[str, Any] = {
         "cluster": _content(cluster),
         "children": sorted(map(_content, children), key=_encode),
-        "data": data or {},
+        "data": {},  # here it was once: marks without data stay good
     }
     if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier marks stay good
         content["patches"] = sorted(patches)
-    return f"{FORMAT}:{blake2b(_encode(content), digest_size=_DIGEST_BYTES, key=_KEY).hexdigest()}"
+    found = f"{FORMAT}:{_digest(content, _KEY)}"
+    if not data:
+        return found
+    # By the name as well: nobody sees which clusters have the same credentials.
+    return f"{found}:{_digest([cluster.namespace, cluster.name, data], key) if key else OPENED}"
+
+
+def opened(wanted: str, gate: Gate) -> str:
+    """The mark while a cluster is written to that stands so, and shall have the mark `wanted` afterwards.
+
+    That of one to which credentials alone are written says so: whoever finishes it may write nothing else either.
+    """
+    return f"{FORMAT}:{_parts(wanted)[0]}:{OPENED}" if gate is Gate.CREDENTIALS else OPENED
+
+
+def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
+    """Where a cluster with the mark `found` (None without one) stands, when its content now has the mark `wanted`."""
+    if found == OPENED:
+        return Gate.OPEN
+    if found is None or not found.startswith(f"{FORMAT}:"):
+        return Gate.ADOPTED if generations_match else Gate.OPEN
+    (content, data), (wanted_content, wanted_data) = _parts(found), _parts(wanted)
+    if content != wanted_content:
+        return Gate.OPEN
+    if OPENED in (data, wanted_data):
+        return Gate.CREDENTIALS
+    if data == wanted_data:
+        return Gate.CLOSED
+    return Gate.CREDENTIALS if data and wanted_data else Gate.ADOPTED
 
 
 _KEY = f"espalier gate {FORMAT}".encode()
 """Digests of different formats have nothing in common, even of the same bytes."""
 
 
-def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
-    """Where a cluster with the mark `found` (None without one) stands, when its content now has the mark `wanted`."""
-    if found == wanted:
-        return Gate.CLOSED
-    if found == OPENED or (found is not None and found.startswith(f"{FORMAT}:")):
-        return Gate.OPEN
-    return Gate.ADOPTED if generations_match else Gate.OPEN
+def _parts(mark: str) -> tuple[str, str]:
+    """The digests of content and of data in a mark of this format; the latter is empty without data."""
+    _, content, data = f"{mark}::".split(":")[:3]
+    return content, data
+
+
+def _digest(content: Any, key: bytes) -> str:
+    return blake2b(_encode(content), digest_size=_DIGEST_BYTES, key=key).hexdigest()
 
 
 def _content(object_: Object) -> list[Any]:

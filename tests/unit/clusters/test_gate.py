@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -31,8 +31,11 @@ def cluster() -> Tree:
     return example()[0]
 
 
-def mark(cluster: Tree, *children: Tree, data: Mapping[str, Mapping[str, bytes]] | None = None) -> str:
-    return gate.mark(as_object(cluster), [as_object(child) for child in children], data)
+KEY = b"known to the manager alone"
+
+
+def mark(cluster: Tree, *children: Tree, data: gate.Data | None = None, key: bytes = KEY) -> str:
+    return gate.mark(as_object(cluster), [as_object(child) for child in children], data, key)
 
 
 def generations(*trees: Tree) -> int:
@@ -45,6 +48,17 @@ def test_a_mark_says_its_format_and_nothing_of_the_content() -> None:
     assert found.startswith("v1:")
     assert len(found) == 3 + 40
     assert int(found[3:], 16)
+
+
+def test_the_mark_of_a_cluster_without_credentials_is_that_of_earlier_managers() -> None:
+    """Written down: a mark that another build computes otherwise opens the gates of all clusters at its upgrade."""
+    tree = datacenter() | {
+        "kind": "Cluster",
+        "spec": {"kubernetesVersion": "1.35", "datacenterRef": {"name": "garden"}},
+    }
+    assert mark(tree, datacenter()) == "v1:26f5e3b69b47a75911883b051471e9a275c502a3"
+    tree["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: "a"}
+    assert mark(tree, datacenter()) == "v1:8d1d12b16d25ade2db1118209bb44db4bb699151"
 
 
 @pytest.mark.parametrize(
@@ -122,18 +136,60 @@ def test_two_children_whose_generations_move_in_opposite_directions_are_noticed(
     assert mark(cluster(), *swapped) != mark(cluster(), child("a", disk=20), child("b", disk=40))
 
 
+SECRET = "Secret eksa-system/credentials"
+ROSE, LILY = ({SECRET: {"user": b"gardener", "password": password}} for password in (b"rose", b"lily"))
+
+
 def test_a_changed_secret_is_noticed_and_an_equal_one_of_another_name_too() -> None:
     """Secrets have no generation at all."""
-    name = "Secret team-a/credentials"
-    before = mark(cluster(), datacenter(), data={name: {"user": b"gardener", "password": b"rose"}})
-    assert before == mark(cluster(), datacenter(), data={name: {"password": b"rose", "user": b"gardener"}})
-    for other in (
-        {name: {"user": b"gardener", "password": b"lily"}},
-        {name: {"user": b"gardener"}},
-        {"Secret team-a/other": {"user": b"gardener", "password": b"rose"}},
-        {},
-    ):
-        assert mark(cluster(), datacenter(), data=other) != before
+    before = mark(cluster(), datacenter(), data=ROSE)
+    assert before == mark(cluster(), datacenter(), data={SECRET: {"password": b"rose", "user": b"gardener"}})
+    others: list[gate.Data] = [LILY, {SECRET: {"user": b"gardener"}}, {"Secret eksa-system/other": ROSE[SECRET]}]
+    for other in others:
+        wanted = mark(cluster(), datacenter(), data=other)
+        assert gate.stand(before, wanted, generations_match=True) is Gate.CREDENTIALS
+
+
+def test_credentials_are_told_apart_from_content() -> None:
+    before = mark(cluster(), datacenter(), data=ROSE)
+    more = child("a", disk=20)
+    assert gate.stand(before, mark(cluster(), more, data=ROSE), generations_match=True) is Gate.OPEN
+    assert gate.stand(before, mark(cluster(), more, data=LILY), generations_match=True) is Gate.OPEN
+
+
+def test_who_does_not_know_the_key_can_try_no_password_and_sees_no_two_clusters_alike() -> None:
+    found = mark(cluster(), datacenter(), data=ROSE)
+    assert found != mark(cluster(), datacenter(), data=ROSE, key=b"guessed")
+    other = cluster()
+    other["metadata"]["name"] = "orchard"
+    assert found.rpartition(":")[2] != mark(other, datacenter(), data=ROSE).rpartition(":")[2]
+
+
+def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_nothing() -> None:
+    """It was restored without the key, or moved here: the gate opens for credentials alone."""
+    before = mark(cluster(), datacenter(), data=ROSE)
+    for key in (b"", b"another"):
+        wanted = mark(cluster(), datacenter(), data=ROSE, key=key)
+        assert gate.stand(before, wanted, generations_match=False) is Gate.CREDENTIALS
+    unknown = mark(cluster(), datacenter(), data=ROSE, key=b"")
+    assert gate.stand(unknown, unknown, generations_match=True) is Gate.CREDENTIALS
+
+
+def test_who_finishes_writing_credentials_writes_nothing_else() -> None:
+    wanted = mark(cluster(), datacenter(), data=LILY)
+    half_done = gate.opened(wanted, Gate.CREDENTIALS)
+    assert gate.stand(half_done, wanted, generations_match=True) is Gate.CREDENTIALS
+    back = mark(cluster(), datacenter(), data=ROSE)
+    assert gate.stand(half_done, back, generations_match=True) is Gate.CREDENTIALS
+    more = mark(cluster(), child("a", disk=20), data=LILY)
+    assert gate.stand(half_done, more, generations_match=True) is Gate.OPEN
+    assert gate.opened(wanted, Gate.OPEN) == gate.OPENED
+
+
+def test_a_manager_that_begins_or_ceases_to_look_at_credentials_adopts() -> None:
+    with_data, without = mark(cluster(), datacenter(), data=ROSE), mark(cluster(), datacenter())
+    assert gate.stand(without, with_data, generations_match=False) is Gate.ADOPTED
+    assert gate.stand(with_data, without, generations_match=False) is Gate.ADOPTED
 
 
 KEYS = st.sampled_from(["a", "b", "c"])
