@@ -153,7 +153,7 @@ class ManagedClusters:
 
     async def preview(self, key: Key, manifest: Sequence[Tree], **manager: Any) -> Preview:
         """What `espalier plan` would say of a manifest. `manager` says how the one asked about is run."""
-        world = await reading.read(self.client, {key})
+        world = await reading.read(self.client, {key}, providers=self.providers)
         snapshot = Snapshot()
         observer = Observer(snapshot, Releases.load(), providers=self.providers, **manager)
         snapshot.fill(world.objects)

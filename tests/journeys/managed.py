@@ -17,6 +17,7 @@ from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BIN
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.kinds import KubeObject
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
@@ -87,6 +88,7 @@ async def managed_laptop(
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
     providers: Mapping[str, Provider] = PROVIDERS,
+    kinds: Sequence[type[KubeObject]] = (),
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
@@ -99,8 +101,9 @@ async def managed_laptop(
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
-    `layers`, `resync` and `namespaces` are the manager's. It has the rights that `espalier manifests` gives it: a
-    request that needs another one fails the story at its end, whatever became of it.
+    `layers`, `resync` and `namespaces` are the manager's; `kinds` are those of `providers` that are to be defined
+    first. It has the rights that `espalier manifests` gives it: a request that needs another one fails the story at
+    its end, whatever became of it.
 
     With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
@@ -166,10 +169,10 @@ async def managed_laptop(
             machines, caches, workloads, clock=clock, entropy=more(), keys=more(), timing=timing, pods=pods
         ):
             manager.add(controller)
-        await prepare(user, releases, (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
+        await prepare(user, releases, (*capi.KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
-        for tree in manifests.installed(namespaces, front_end):
+        for tree in manifests.installed(namespaces, front_end, providers):
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):

@@ -17,6 +17,8 @@ from espalier.clusters.render import docker as docker_provider
 class ExternalEtcdProvider:
     """Docker, with etcd elsewhere."""
 
+    links = docker_provider.links
+
     def infrastructure_cluster(self, design: Design) -> KubeObject:
         return docker_provider.infrastructure_cluster(design)
 

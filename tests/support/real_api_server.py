@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from espalier import clusters
+from espalier.api import capi
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.kinds import KubeObject
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
+from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client
@@ -90,13 +93,16 @@ async def managed_on(
     control_plane: ControlPlane,
     stores: MemoryStores,
     *,
+    providers: Mapping[str, Provider] = PROVIDERS,
+    kinds: Sequence[type[KubeObject]] = (),
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
 ) -> AsyncIterator[OnRealApiServer]:
     """A manager of these settings, and machines whose clusters are kept in `stores`.
 
-    When its manager was stopped, nobody answers for admission, and nobody is asked.
+    `kinds` are those of `providers` that are to be defined first. When its manager was stopped, nobody answers for
+    admission, and nobody is asked.
     """
     clock, entropy = SystemClock(), random.SystemRandom()
     written: Counter[Write] = Counter()
@@ -111,7 +117,7 @@ async def managed_on(
         for client in (user, machines, ours):
             stack.push_async_callback(client.close)
         releases = Releases.load()
-        await prepare(user, releases)
+        await prepare(user, releases, (*capi.KINDS, *kinds))
         workloads = Workloads(clock=clock, entropy=entropy, stores=stores, listen=False)
         stack.push_async_callback(workloads.close)
         manager = Manager(ours, clock=clock, entropy=entropy)
@@ -125,6 +131,7 @@ async def managed_on(
             releases=releases,
             remotes=remotes,
             webhooks=webhooks,
+            providers=providers,
             isolation=isolation,
             layers=layers,
             resync=resync,
@@ -143,7 +150,7 @@ async def managed_on(
             machinery=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
-            providers=PROVIDERS,
+            providers=providers,
             written=lambda: Counter(written),
             calm=CALM,
             managing=managing,

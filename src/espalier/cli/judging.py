@@ -22,6 +22,7 @@ from espalier.cli.failures import Failure
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
+from espalier.clusters.render import PROVIDERS
 from espalier.clusters.rules import content
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
@@ -97,4 +98,4 @@ def _by_itself(tree: Tree) -> list[str]:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:
         return []  # of a manifest that was read, only what the server knows better
-    return [] if is_self_managed(cluster) else [str(one) for one in content.violations(cluster)]
+    return [] if is_self_managed(cluster) else [str(one) for one in content.violations(cluster, PROVIDERS)]

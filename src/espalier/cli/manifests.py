@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +21,8 @@ from espalier.cli import flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
+from espalier.clusters.design import Provider
+from espalier.clusters.render import PROVIDERS
 from espalier.kube.rights import Right, trees
 from espalier.upgrades import rights as upgrade_rights
 
@@ -77,12 +79,16 @@ def manifests(*, image: str, webhook_url: str, namespace: Sequence[str], in_plac
     sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
 
 
-def installed(namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> list[Tree]:
+def installed(
+    namespaces: Sequence[str] = (),
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
+    providers: Mapping[str, Provider] = PROVIDERS,
+) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
-    everywhere = rights.CLUSTER_SCOPED if namespaces else rights.CLUSTER
+    everywhere = rights.CLUSTER_SCOPED if namespaces else (*rights.namespaced(providers), *rights.CLUSTER_SCOPED)
     if in_place is FrontEnd.HOOKS:
         everywhere = (*everywhere, *upgrade_rights.HOOKS)
-    system = (*rights.SYSTEM, *upgrade_rights.SYSTEM, *(rights.CERTIFICATE if namespaces else ()))
+    system = (*rights.system(providers), *upgrade_rights.SYSTEM, *(rights.CERTIFICATE if namespaces else ()))
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
@@ -92,7 +98,7 @@ def installed(namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNO
         *(
             tree
             for namespace in namespaces
-            for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rights.NAMESPACED)
+            for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rights.namespaced(providers))
         ),
     ]
 

@@ -129,7 +129,7 @@ class Admission:
             if old is not None and not is_self_managed(old) and not _is_paused(old):
                 yield from changes.fixed(old.spec, new.spec)
             return
-        yield from content.violations(new)
+        yield from content.violations(new, self._observer.kinds_of_datacenters)
         if old is None:
             yield from self._name_violations(new)
         elif not _is_paused(old):

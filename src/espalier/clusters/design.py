@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -13,9 +13,10 @@ from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.clusters import names
 from espalier.clusters.layers.layer import Layer
+from espalier.kube.objects import Object
 from espalier.releases import Distro, Releases, resolve
 
 
@@ -44,6 +45,10 @@ class Design(msgspec.Struct, frozen=True):
     """What the cluster's release does otherwise than the base; their defaults are in `spec` already."""
     front_end: FrontEnd = FrontEnd.ANNOTATIONS
     """How Cluster API is kept from replacing machines that are upgraded in place."""
+    children: tuple[Object, ...] = ()
+    """The objects that the Cluster links."""
+    data: Mapping[str, Mapping[str, bytes]] = {}
+    """That of the Secrets and ConfigMaps that these name, by `Kind namespace/name`."""
 
     @property
     def name(self) -> str:
@@ -75,8 +80,42 @@ class Design(msgspec.Struct, frozen=True):
         return names.labels(self.key, self.watch_filter)
 
 
+class Dependency(NamedTuple):
+    """A Secret or ConfigMap of the system's namespace that a linked object names."""
+
+    resource: Resource
+    name: str
+    field: str
+    """Where it is named, for people: `Kind name: spec.field`."""
+
+
+class Links(msgspec.Struct, frozen=True):
+    """What clusters of a provider link. What rendered objects are made of is content for the gate."""
+
+    datacenter: Resource
+    """The kind that `spec.datacenterRef` names."""
+    machine_configs: tuple[Resource, ...] = ()
+    """Kinds that a `machineGroupRef` may name. Other references are not looked at."""
+    data: tuple[Resource, ...] = ()
+    """Of Secret and ConfigMap, those that are read because a linked object names one."""
+    depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
+    """Which Secrets and ConfigMaps a Cluster depends on, by itself and its children. Pure."""
+    carriers: tuple[Resource, ...] = ()
+    """Kinds of rendered objects that carry their data. Machines are made of none of them: they are all that is written
+    when nothing but data changed."""
+
+    @property
+    def kinds(self) -> tuple[Resource, ...]:
+        """Kinds of the linked objects."""
+        return (self.datacenter, *self.machine_configs)
+
+
 class Provider(Protocol):
     """How one kind of infrastructure is rendered; all else is the same for all kinds. A module will do."""
+
+    @property
+    def links(self) -> Links:
+        """What its Clusters link."""
 
     def infrastructure_cluster(self, design: Design) -> KubeObject:
         """What the machines of a cluster share; it has the cluster's name."""
@@ -107,6 +146,8 @@ def design(
     watch_filter: str = "",
     layers: tuple[Layer, ...] = (),
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
+    children: tuple[Object, ...] = (),
+    data: Mapping[str, Mapping[str, bytes]] | None = None,
 ) -> Design:
     """The design of a cluster that has these layers.
 
@@ -119,7 +160,7 @@ def design(
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
         components[version] = Components(bundle, releases.distro(bundle))
-    return Design(key, spec, components, provider, watch_filter, layers, front_end)
+    return Design(key, spec, components, provider, watch_filter, layers, front_end, children, data or {})
 
 
 def group_name(group: eksa.WorkerNodeGroupConfiguration) -> str:

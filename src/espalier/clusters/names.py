@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
@@ -23,6 +23,9 @@ KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
 
 GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 """On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
+
+GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
+"""The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
 
 PATCHES_ANNOTATION = f"{GROUP}/patches"
 """On the Cluster, by people: names of patch layers that it consents to, by comma. Counts as content."""

@@ -15,7 +15,6 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, Mac
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.eksa.upgrades import (
@@ -31,6 +30,7 @@ from espalier.clusters import names
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered, release
+from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
@@ -47,10 +47,7 @@ if TYPE_CHECKING:
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
-BY_DATACENTER = "datacenter"
-
-DATACENTERS: dict[str, Resource] = {DockerDatacenterConfig.resource.kind: DockerDatacenterConfig.resource}
-"""Kinds that `spec.datacenterRef` may name."""
+BY_LINK = "link"
 
 WRITTEN: tuple[Resource, ...] = (
     capi.Cluster.resource,
@@ -101,11 +98,11 @@ class Observer:
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
-        indexes = {BY_NAME: _by_name, BY_DATACENTER: _by_datacenter}
+        indexes = {BY_NAME: _by_name, BY_LINK: _by_link}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
-        self.datacenters = {kind: caches.of(resource) for kind, resource in DATACENTERS.items()}
+        self.linked = LinkedObjects(caches, providers)
         self.eksa_releases = caches.of(EKSARelease.resource)
         self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
         self.written: dict[Resource, Cache] = {
@@ -136,8 +133,7 @@ class Observer:
         """Have every change of these objects bring the Clusters that it concerns."""
         asked = any_of(generation_changed, self.reports.by_others)
         controller.watch(self.clusters, predicate=asked)
-        for cache in self.datacenters.values():
-            controller.watch(cache, self._users_of_datacenter)
+        self.linked.watched_by(controller, self._users_of)
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
@@ -160,14 +156,17 @@ class Observer:
         """Everything about a Cluster that may not be stored yet."""
         key, cluster = found.key, read(found)
         bundles = self._bundles_of(cluster.spec)
-        made, problem = self._design(cluster, bundles)
-        children, missing = self._children(cluster)
+        linked = self.linked.of(cluster)
+        made, problem = self._design(cluster, bundles, linked)
         return Scope(
             object=found,
             cluster=cluster,
             machinery=self.machinery(key),
-            children=children,
-            missing=missing,
+            children=linked.children,
+            missing=linked.missing,
+            data=linked.data,
+            gate_key=linked.key,
+            datacenters=self.kinds_of_datacenters,
             management=self.management(cluster),
             bundles=bundles,
             known_versions=self.known_versions(),
@@ -178,7 +177,12 @@ class Observer:
             offered=self.offered_to(cluster),
         )
 
-    def _design(self, cluster: eksa.Cluster, bundles: Bundles | None) -> tuple[Design | None, str]:
+    @property
+    def kinds_of_datacenters(self) -> tuple[str, ...]:
+        """What `spec.datacenterRef` may name."""
+        return tuple(self._providers)
+
+    def _design(self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked) -> tuple[Design | None, str]:
         """The design, or why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
@@ -195,6 +199,8 @@ class Observer:
                 watch_filter=watch_filter,
                 layers=layers,
                 front_end=self._front_end,
+                children=tuple(child for _, child in linked.children),
+                data=linked.data,
             )
             return made, ""
         except LookupError as unknown:
@@ -309,16 +315,6 @@ class Observer:
             found.add(owner)
         return sorted(key for key in found if key.namespace != meta.namespace)
 
-    def _children(self, cluster: eksa.Cluster) -> tuple[tuple[tuple[Resource, Object], ...], tuple[str, ...]]:
-        reference = cluster.spec.datacenter_ref
-        if reference is None:
-            return (), ()
-        cache = self.datacenters.get(reference.kind)
-        found = cache.get(Key(cluster.metadata.namespace, reference.name)) if cache else None
-        if found is None:
-            return (), (f"{reference.kind} {reference.name}",)
-        return ((DATACENTERS[reference.kind], found),), ()
-
     def _bundles_of(self, spec: eksa.ClusterSpec) -> Bundles | None:
         reference = spec.bundles_ref or self._reference_of(spec.eksa_version)
         if reference is None:
@@ -348,9 +344,9 @@ class Observer:
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
         return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
 
-    def _users_of_datacenter(self, datacenter: Object) -> Iterable[Key]:
-        value = f"{datacenter.kind}/{datacenter.namespace}/{datacenter.name}"
-        return [cluster.key for cluster in self.clusters.by_index(BY_DATACENTER, value)]
+    def _users_of(self, linked: Object) -> Iterable[Key]:
+        value = f"{linked.kind}/{linked.namespace}/{linked.name}"
+        return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
         """A kubeconfig concerns its Cluster; the others are only waited for until they are gone."""
@@ -402,9 +398,9 @@ def _by_cluster(object_: Object) -> Iterable[str]:
     return (str(key),) if key is not None else ()
 
 
-def _by_datacenter(object_: Object) -> Iterable[str]:
+def _by_link(object_: Object) -> Iterable[str]:
     try:
-        reference = read(object_).spec.datacenter_ref
+        spec = read(object_).spec
     except msgspec.ValidationError:  # said by its own pass; here it may not end the watch of all others
         return ()
-    return (f"{reference.kind}/{object_.namespace}/{reference.name}",) if reference else ()
+    return dict.fromkeys(f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec))

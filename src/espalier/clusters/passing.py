@@ -47,8 +47,9 @@ class Pass:
 
     async def open_gate(self) -> None:
         """Durably note that the cluster is being changed. To be called before each write to what is made for it."""
-        if not self.scope.is_deleted:
-            await self._set_mark(gate.OPENED)
+        scope = self.scope
+        if not scope.is_deleted:
+            await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_data else gate.OPENED)
 
     async def close_gate(self) -> None:
         """Note that what is asked for is there, to its end."""

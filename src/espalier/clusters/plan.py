@@ -69,6 +69,12 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
+def carriers(design: Design, machinery: Machinery) -> list[KubeObject]:
+    """Of everything that the cluster has once: what carries data of Secrets and ConfigMaps."""
+    kinds = design.provider.links.carriers
+    return [one for one in control_plane(design, machinery) if one.resource in kinds]
+
+
 def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_name) -> list[KubeObject]:
     """Everything of the groups of workers; the objects to which others refer come first."""
     wanted: list[KubeObject] = []

@@ -6,6 +6,8 @@ their Clusters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from espalier.api.capi.machine import MachineSet
 from espalier.api.core import (
     CORE_EVENT,
@@ -16,7 +18,10 @@ from espalier.api.core import (
 )
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.clusters.observe import DATACENTERS, WRITTEN
+from espalier.clusters import linked
+from espalier.clusters.design import Provider
+from espalier.clusters.observe import WRITTEN
+from espalier.clusters.render import PROVIDERS
 from espalier.kube.rights import APPLY, FOLLOW, Right
 
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
@@ -30,26 +35,39 @@ CLUSTER_SCOPED: tuple[Right, ...] = (
 """Of kinds that have no namespace: releases are read to choose components by, and those of the build are created; the
 authority that signs the webhooks' certificate is written into their configurations. No Role can grant these."""
 
-NAMESPACED: tuple[Right, ...] = (
-    Right((Cluster.resource,), (*FOLLOW, "patch")),
-    Right((Cluster.resource,), ("patch",), "status"),
-    Right(tuple(DATACENTERS.values()), (*FOLLOW, "patch")),
-    Right((SECRET,), APPLY),
-    Right((CORE_EVENT,), APPLY),
-)
-"""In each namespace whose Clusters are watched."""
+
+def namespaced(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
+    """In each namespace whose Clusters are watched."""
+    return (
+        Right((Cluster.resource,), (*FOLLOW, "patch")),
+        Right((Cluster.resource,), ("patch",), "status"),
+        Right(linked.kinds(providers), (*FOLLOW, "patch")),
+        Right((SECRET,), APPLY),
+        Right((CORE_EVENT,), APPLY),
+    )
+
+
+NAMESPACED = namespaced(PROVIDERS)
+"""For the providers of this build."""
 
 CLUSTER: tuple[Right, ...] = (*NAMESPACED, *CLUSTER_SCOPED)
 """In all namespaces, for a manager that watches all."""
 
-SYSTEM: tuple[Right, ...] = (
-    Right((Bundles.resource,), (*FOLLOW, "create")),
-    Right((SECRET,), FOLLOW),
-    Right((MachineSet.resource,), FOLLOW),
-    Right((LEASE,), ("get", *APPLY)),
-    *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
-)
-"""In the system's namespace."""
+
+def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
+    """In the system's namespace."""
+    return (
+        Right((Bundles.resource,), (*FOLLOW, "create")),
+        Right((SECRET, *(kind for kind in linked.data_kinds(providers) if kind != SECRET)), FOLLOW),
+        Right((MachineSet.resource,), FOLLOW),
+        Right((LEASE,), ("get", *APPLY)),
+        *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
+    )
+
+
+SYSTEM = system(PROVIDERS)
+"""For the providers of this build."""
 
 CERTIFICATE: tuple[Right, ...] = (Right((SECRET,), APPLY),)
-"""There as well, for a manager that may not write Secrets in all namespaces: the webhooks' certificate is one."""
+"""There as well, for a manager that may not write Secrets in all namespaces: the webhooks' certificate is one, and the
+key to digests of credentials, where a provider has some."""

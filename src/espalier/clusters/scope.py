@@ -19,6 +19,7 @@ from espalier.clusters import cni, gate, names
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.layers import Layer
+from espalier.clusters.linked import Missing
 from espalier.kube.objects import Object
 
 
@@ -92,8 +93,14 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     machinery: Machinery
     children: tuple[tuple[Resource, Object], ...] = ()
     """The linked objects that there are."""
-    missing: tuple[str, ...] = ()
-    """The linked objects that there are not, as `Kind name`."""
+    missing: tuple[Missing, ...] = ()
+    """The linked objects that there are not."""
+    data: Mapping[str, Mapping[str, bytes]] = {}
+    """That of the Secrets and ConfigMaps that the linked objects name, by `Kind namespace/name`."""
+    gate_key: bytes = b""
+    """The key to digests of the data; empty while there is none."""
+    datacenters: tuple[str, ...] = ()
+    """Kinds that this manager's providers have for `spec.datacenterRef`."""
     management: eksa.Cluster | None = None
     """The Cluster that `spec.managementCluster` names."""
     bundles: Bundles | None = None
@@ -156,7 +163,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def mark(self) -> str:
         """The mark of what is asked for."""
-        return gate.mark(self.object, [child for _, child in self.children])
+        return gate.mark(self.object, [child for _, child in self.children], self.data, self.gate_key)
 
     @cached_property
     def gate(self) -> Gate:
@@ -177,8 +184,13 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the cluster is to be left alone, whatever this manager would render for it."""
+        """Whether the cluster is to be left alone, whatever this manager would render for it; but see `takes_data`."""
         return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
+
+    @property
+    def takes_data(self) -> bool:
+        """Whether what carries data of Secrets and ConfigMaps is to be written, and nothing else."""
+        return self.is_settled and self.gate is Gate.CREDENTIALS
 
     @property
     def is_bereft(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 
 import msgspec
 
@@ -19,7 +20,7 @@ from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import problem
-from espalier.kube.errors import Conflict, Unreachable
+from espalier.kube.errors import AlreadyExists, Conflict, Unreachable
 from espalier.runtime import owners
 from espalier.runtime.errands import Failed
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
@@ -58,8 +59,8 @@ async def find_children(p: Pass) -> Outcome:
     """All linked objects are there."""
     if not p.scope.missing:
         return Continue()
-    missing = ", ".join(f"{name} in namespace {p.scope.key.namespace}" for name in p.scope.missing)
-    return Wait(names.MISSING_DEPENDENT_OBJECTS, f"spec.datacenterRef: waiting for {missing}, which does not exist")
+    missing = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in p.scope.missing)
+    return Wait(names.MISSING_DEPENDENT_OBJECTS, missing)
 
 
 async def own_children(p: Pass) -> Outcome:
@@ -68,7 +69,7 @@ async def own_children(p: Pass) -> Outcome:
     for resource, child in p.scope.children:
         written = await owners.add_owner(p.tools.writer.client, resource, child, owner)
         if written is not child:
-            p.tools.observer.datacenters[resource.kind].wrote(written)
+            p.tools.observer.linked.wrote(resource, written)
     return Continue()
 
 
@@ -98,13 +99,48 @@ async def copy_kubeconfig(p: Pass) -> Outcome:
     return Continue()
 
 
+async def make_gate_key(p: Pass) -> Outcome:
+    """There is a key to digests of credentials. Without any, there is no need of one.
+
+    A lost one is made anew: all that carries credentials is then compared once more, and found as it should be.
+    """
+    if not p.scope.data or p.scope.gate_key:
+        return Continue()
+    key = secrets.token_bytes(32)
+    metadata = ObjectMeta(name=names.GATE_KEY.name, namespace=names.GATE_KEY.namespace)
+    body = core.Secret(metadata=metadata, data={names.GATE_KEY_FIELD: key})
+    try:
+        made = await p.tools.writer.client.create(core.SECRET, body)
+    except AlreadyExists:  # another pass was faster; or somebody wrote it
+        message = f"waiting for Secret {names.GATE_KEY} to be read; if it has no {names.GATE_KEY_FIELD}, delete it"
+        return Wait("WaitingForGateKey", message, after=1.0)
+    p.tools.observer.linked.wrote(core.SECRET, made)
+    p.scope = msgspec.structs.replace(p.scope, gate_key=key)
+    return Continue()
+
+
+async def carry_data(p: Pass) -> Outcome:
+    """Where nothing but data of Secrets and ConfigMaps changed, what carries it is written.
+
+    Nothing else is, whatever this manager would render otherwise: no machine is replaced by a new password.
+    """
+    scope = p.scope
+    if not scope.takes_data or scope.is_bereft:
+        return Continue()
+    found = problem(scope)
+    if found:
+        return Wait(*found)
+    await p.apply(plan.carriers(_design(p), scope.machinery), "CredentialsApplied")
+    return Continue()
+
+
 async def leave_settled(p: Pass) -> Outcome:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
     if p.scope.is_bereft:
         return Wait(readiness.MACHINERY_MISSING, readiness.BEREFT)
     if not p.scope.is_settled:
         return Continue()
-    await p.close_gate()  # writes only when the cluster is adopted
+    await p.close_gate()  # writes only when the cluster is adopted, or data changed
     return await oversee(p)
 
 
@@ -239,6 +275,8 @@ LIFE = (
     find_children,
     own_children,
     copy_kubeconfig,
+    make_gate_key,
+    carry_data,
     leave_settled,
     check,
     make_control_plane,

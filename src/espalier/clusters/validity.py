@@ -29,7 +29,7 @@ def _self_managed(scope: Scope) -> Problem | None:
 
 
 def _content(scope: Scope) -> Problem | None:
-    found = content.violations(scope.cluster)
+    found = content.violations(scope.cluster, scope.datacenters)
     return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 

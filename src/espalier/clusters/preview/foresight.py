@@ -69,7 +69,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     if scope.is_paused:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
     if scope.missing:
-        missing = ", ".join(f"{name} in namespace {scope.key.namespace}" for name in scope.missing)
+        missing = ", ".join(one.what for one in scope.missing)
         return replace(here, stops=f"{names.MISSING_DEPENDENT_OBJECTS}: there is no {missing}")
     if scope.is_bereft:
         return replace(here, stops=f"{readiness.MACHINERY_MISSING}: {readiness.BEREFT}")
@@ -82,8 +82,19 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
 
 
 def _settled(scope: Scope, here: Foreseen) -> Foreseen:
-    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted."""
+    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted.
+
+    Before that, what carries data of Secrets and ConfigMaps is written where that changed.
+    """
     design, machinery = scope.design, scope.machinery
+    if scope.takes_data:
+        trouble = problem(scope)
+        if trouble is not None or design is None:
+            return replace(here, settled=True, stops=f"{trouble.reason}: {trouble.message}" if trouble else "")
+        carried = plan.changes(plan.carriers(design, machinery), machinery)
+        shown = tuple(_shown(change, machinery, {}) for change in carried)
+        machinery = _with(machinery, carried)
+        here = replace(here, after=machinery, objects=shown)
     if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
         return replace(here, settled=True)
     found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
@@ -97,6 +108,7 @@ def _settled(scope: Scope, here: Foreseen) -> Foreseen:
         settled=True,
         after=after,
         objects=(
+            *here.objects,
             *(_shown(change, machinery, replaced) for change in changes),
             *(_removed(removal) for removal in removals),
         ),

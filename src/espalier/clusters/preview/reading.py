@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,8 +17,11 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.clusters.observe import DATACENTERS, WRITTEN
+from espalier.clusters import linked
+from espalier.clusters.design import Provider
+from espalier.clusters.observe import WRITTEN
 from espalier.clusters.preview.machines import Fleet, SeenMachine
+from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import is_self_managed
 from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
@@ -32,7 +35,8 @@ _OF_MACHINES = (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *
 
 READ: tuple[Resource, ...] = (
     eksa.Cluster.resource,
-    *DATACENTERS.values(),
+    *linked.kinds(PROVIDERS),
+    *linked.data_kinds(PROVIDERS),
     EKSARelease.resource,
     Bundles.resource,
     *WRITTEN,
@@ -56,7 +60,12 @@ class World(NamedTuple):
 
 
 async def read(
-    client: Client, asked: Collection[Key] | None, *, versions: Collection[str] = (), namespace: str | None = None
+    client: Client,
+    asked: Collection[Key] | None,
+    *,
+    versions: Collection[str] = (),
+    namespace: str | None = None,
+    providers: Mapping[str, Provider] = PROVIDERS,
 ) -> World:
     """What is there of some clusters, or of all (None) in a namespace, or everywhere.
 
@@ -66,9 +75,11 @@ async def read(
     keys = {one.key for one in clusters if namespace in (None, one.namespace)} if asked is None else set(asked)
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
-    releases, datacenters, written, machines = await asyncio.gather(
+    places = {key.namespace for key in keys}
+    releases, links, data, written, machines = await asyncio.gather(
         _list(client, EKSARelease.resource, None),
-        _all(_list(client, kind, place) for kind in DATACENTERS.values() for place in {key.namespace for key in keys}),
+        _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
+        _all(_list(client, kind, SYSTEM_NAMESPACE) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
     )
@@ -78,7 +89,7 @@ async def read(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
-    objects = [*clusters, *releases, *datacenters, *written, *(one for part in rest for one in part)]
+    objects = [*clusters, *releases, *links, *data, *written, *(one for part in rest for one in part)]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
 

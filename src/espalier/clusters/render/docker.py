@@ -14,10 +14,13 @@ from espalier.api.capi.docker import (
 )
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
-from espalier.clusters.design import Components, Design
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.clusters.design import Components, Design, Links
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.releases import Image
+
+links = Links(DockerDatacenterConfig.resource)
 
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from espalier.api.eksa import cluster as eksa
@@ -37,8 +37,11 @@ _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 _DEFAULT_NODE_MASK = {4: 24, 6: 64}
 
 
-def violations(cluster: eksa.Cluster) -> list[Violation]:
-    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included."""
+def violations(cluster: eksa.Cluster, datacenters: Collection[str]) -> list[Violation]:
+    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included.
+
+    `datacenters` are the kinds that there are providers for.
+    """
     spec = cluster.spec
     return [
         *name_violations(cluster.metadata.name),
@@ -48,7 +51,7 @@ def violations(cluster: eksa.Cluster) -> list[Violation]:
         *_networks(spec.cluster_network),
         *_health_checks(spec),
         *in_place.violations(spec),
-        *unsupported.violations(spec),
+        *unsupported.violations(spec, datacenters),
     ]
 
 

@@ -5,23 +5,20 @@ Refused where ignoring one would give another cluster than asked for, else warne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.violations import Violation
-
-DATACENTERS = (DockerDatacenterConfig.resource.kind,)
 
 _REMOVE = "this release can't do it, and the cluster would be another one without; remove the field"
 
 
-def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are refused."""
+def violations(spec: eksa.ClusterSpec, datacenters: Collection[str]) -> Iterator[Violation]:
+    """Fields that are refused; `datacenters` are the kinds that there are providers for."""
     reference = spec.datacenter_ref
-    if reference is not None and reference.kind not in DATACENTERS:
+    if reference is not None and reference.kind not in datacenters:
         message = "this release has no such provider yet"
-        yield Violation("spec.datacenterRef.kind", reference.kind, ", ".join(DATACENTERS), message)
+        yield Violation("spec.datacenterRef.kind", reference.kind, ", ".join(datacenters), message)
     whole = {
         "externalEtcdConfiguration": (spec.external_etcd_configuration, "etcd on machines of its own"),
         "proxyConfiguration": (spec.proxy_configuration, "a proxy"),

@@ -1,0 +1,173 @@
+"""What a Cluster links: objects, the Secrets and ConfigMaps that these name, and the key to digests of their data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import kubeconfig
+from espalier.clusters import names
+from espalier.clusters.design import Dependency, Links, Provider
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.transforms import metadata_only, strip_managed_fields
+
+if TYPE_CHECKING:
+    from espalier.runtime.controller import Controller
+
+NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+"""Types of Secrets whose data is never kept: keys and tokens of others are not for this process."""
+
+
+class Missing(NamedTuple):
+    """An object that is linked and is not there."""
+
+    field: str
+    """Where it is named."""
+    what: str
+    """`Kind name in namespace …`."""
+
+
+class Linked(msgspec.Struct, frozen=True):
+    """What a Cluster links, as it was read."""
+
+    children: tuple[tuple[Resource, Object], ...] = ()
+    missing: tuple[Missing, ...] = ()
+    data: Mapping[str, Mapping[str, bytes]] = {}
+    """That of the Secrets and ConfigMaps that the children name, by `Kind namespace/name`."""
+    key: bytes = b""
+    """Of digests of the data; empty while there is none."""
+
+
+def kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
+    """All kinds that Clusters of these providers link."""
+    return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.kinds))
+
+
+def data_kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
+    """The kinds of which data is read for these providers; with any, the key as well, which is in a Secret."""
+    found = dict.fromkeys(kind for provider in providers.values() for kind in provider.links.data)
+    return tuple(found | {SECRET: None}) if found else ()
+
+
+def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, eksa.Ref]]:
+    """What a Cluster refers to, with the fields."""
+    control_plane = spec.control_plane_configuration
+    fields = [
+        ("spec.datacenterRef", spec.datacenter_ref),
+        ("spec.controlPlaneConfiguration.machineGroupRef", control_plane.machine_group_ref if control_plane else None),
+        *(
+            (f"spec.workerNodeGroupConfigurations[{index}].machineGroupRef", group.machine_group_ref)
+            for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+    ]
+    yield from ((field, reference) for field, reference in fields if reference is not None)
+
+
+class LinkedObjects:
+    """Their caches. Without a provider that reads data, no Secret is looked at here."""
+
+    def __init__(self, caches: Caches, providers: Mapping[str, Provider]) -> None:
+        self._providers = providers
+        self._children = {kind.kind: caches.of(kind) for kind in kinds(providers)}
+        self._data: dict[Resource, Cache] = {
+            kind: caches.of(
+                kind,
+                SYSTEM_NAMESPACE,
+                labels=f"!{kubeconfig.CLUSTER_NAME_LABEL}",  # Cluster API's own
+                transform=without_keys_of_others if kind == SECRET else strip_managed_fields,
+            )
+            for kind in data_kinds(providers)
+        }
+        self._users: dict[tuple[str, Key], set[Key]] = {}
+        """Who named a Secret or ConfigMap when it was last looked at; whoever does so since, is looked at anyway."""
+
+    def watched_by(self, controller: Controller, users: Callable[[Object], Iterable[Key]]) -> None:
+        """Have every change bring the Clusters that it concerns; `users` are those that link an object."""
+        for cache in self._children.values():
+            controller.watch(cache, users)
+        for cache in self._data.values():
+            controller.watch(cache, lambda found: tuple(self._users.get((found.kind, found.key), ())))
+
+    def of(self, cluster: eksa.Cluster) -> Linked:
+        """Everything that a Cluster links."""
+        reference = cluster.spec.datacenter_ref
+        if reference is None:
+            return Linked()
+        provider = self._providers.get(reference.kind)
+        namespace = cluster.metadata.namespace
+        if provider is None:
+            return Linked(missing=(_missing("spec.datacenterRef", reference.kind, Key(namespace, reference.name)),))
+        links = provider.links
+        found: dict[tuple[Resource, str], Object] = {}
+        missing = []
+        for field, (kind, name) in _used(cluster.spec, links):
+            child = self._children[kind.kind].get(Key(namespace, name))
+            if child is None:
+                missing.append(_missing(field, kind.kind, Key(namespace, name)))
+            else:
+                found[kind, name] = child
+        dependencies = () if missing else tuple(links.depend(cluster, list(found.values())))
+        data, absent = self._data_of(Key(namespace, cluster.metadata.name), dependencies)
+        return Linked(
+            children=tuple((kind, child) for (kind, _), child in found.items()),
+            missing=(*missing, *absent),
+            data=data,
+            key=self._key if data else b"",
+        )
+
+    def wrote(self, resource: Resource, object_: Object) -> None:
+        """Show a linked object, or the key, that was written."""
+        (self._children.get(resource.kind) or self._data[resource]).wrote(object_)
+
+    def _data_of(
+        self, cluster: Key, dependencies: Sequence[Dependency]
+    ) -> tuple[dict[str, Mapping[str, bytes]], list[Missing]]:
+        data: dict[str, Mapping[str, bytes]] = {}
+        missing = []
+        for resource, name, field in dependencies:
+            key = Key(SYSTEM_NAMESPACE, name)
+            self._users.setdefault((resource.kind, key), set()).add(cluster)
+            found = self._data[resource].get(key)
+            if found is None:
+                missing.append(_missing(field, resource.kind, key))
+            else:
+                data[f"{resource.kind} {key}"] = _content(found)
+        return data, missing
+
+    @property
+    def _key(self) -> bytes:
+        found = self._data[SECRET].get(names.GATE_KEY)
+        return _content(found).get(names.GATE_KEY_FIELD, b"") if found is not None else b""
+
+
+def without_keys_of_others(secret: Object) -> Object:
+    """Keep data only of Secrets whose type may be that of credentials."""
+    return metadata_only(secret) if secret.decode(Secret).type in NO_CREDENTIALS else strip_managed_fields(secret)
+
+
+def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, tuple[Resource, str]]]:
+    """Each object that is referred to once, with the first field that does."""
+    seen = set()
+    for number, (field, reference) in enumerate(references(spec)):
+        allowed = links.machine_configs if number else (links.datacenter,)
+        for kind in allowed:
+            if kind.kind == reference.kind and (kind, reference.name) not in seen:
+                seen.add((kind, reference.name))
+                yield field, (kind, reference.name)
+
+
+def _missing(field: str, kind: str, key: Key) -> Missing:
+    return Missing(field, f"{kind} {key.name} in namespace {key.namespace}")
+
+
+def _content(found: Object) -> Mapping[str, bytes]:
+    if found.kind == CONFIG_MAP.kind:
+        return {name: value.encode() for name, value in found.decode(ConfigMap).data.items()}
+    return found.decode(Secret).data

@@ -1,0 +1,224 @@
+"""Stories of what a cluster depends on beside its Cluster: linked objects with content, and a Secret that they name.
+
+Told on the embedded and on a real API server, like those of isolation_stories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Mapping, Sequence
+
+from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.core import SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.clusters import names
+from espalier.clusters.gate import OPENED
+from espalier.kube.client import PatchType
+from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write
+from tests.journeys.isolation_stories import ANNOTATION, STATUS, Story, machines, made_for, mark
+from tests.support.orchard import (
+    CARRIED,
+    KINDS,
+    OrchardDatacenterConfig,
+    OrchardMachineConfig,
+    carried,
+)
+
+DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
+CREDENTIALS = "garden-credentials"
+CARRIER: Write = ("patch", "dockerclusters", "")
+
+
+async def plant(world: AccountedClusters) -> None:
+    """A garden whose datacenter and control plane config have the generation 1, and its workers' config 2."""
+    await put(world, SECRET, CREDENTIALS, data=password("rose"))
+    await put(world, DATACENTER, "garden", spec={"mounts": ["/srv/apples"], "credentialsRef": CREDENTIALS})
+    await put(world, MACHINES, "garden-control-plane", spec={"users": ["ann"]})
+    await put(world, MACHINES, "garden-workers", spec={"users": ["bob"]})
+    await world.apply(
+        datacenterRef={"kind": DATACENTER.kind, "name": "garden"},
+        controlPlaneConfiguration={"count": 1, "machineGroupRef": machine_config("garden-control-plane")},
+        workerNodeGroupConfigurations=[workers("garden-workers")],
+    )
+    await world.until_ready()
+    await edit(world, MACHINES, "garden-workers", spec={"users": ["bea"]})
+    await until_made(world)
+    await asyncio.sleep(world.calm)
+    assert await generations(world) == {"garden": 1, "garden-control-plane": 1, "garden-workers": 2}
+
+
+async def put(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
+    namespace = SYSTEM_NAMESPACE if resource == SECRET else NAMESPACE
+    tree: Tree = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
+    await world.client.create(resource, tree | {"metadata": {"name": name, "namespace": namespace}})
+
+
+async def edit(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
+    namespace = SYSTEM_NAMESPACE if resource == SECRET else NAMESPACE
+    await world.client.patch(resource, name, namespace, patch=dict(content), type=PatchType.MERGE)
+
+
+async def make_again(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
+    await world.client.delete(resource, name, NAMESPACE)
+    await put(world, resource, name, **content)
+
+
+def password(value: str) -> dict[str, str]:
+    return {"password": base64.b64encode(value.encode()).decode()}
+
+
+def machine_config(name: str) -> Tree:
+    return {"kind": MACHINES.kind, "name": name}
+
+
+def workers(config: str) -> Tree:
+    return {"name": "md-0", "count": 1, "machineGroupRef": machine_config(config)}
+
+
+async def generations(world: AccountedClusters) -> dict[str, int]:
+    """Of the linked objects."""
+    found = [one for kind in KINDS for one in (await world.client.list(kind.resource, NAMESPACE)).items]
+    return {one.name: one.metadata.generation for one in found}
+
+
+async def until_made(world: AccountedClusters, *, everywhere: Sequence[str] = ("/srv/apples",), **users: str) -> None:
+    """Wait until all that machines are made of is of this: mounts, and the user of the control plane and of workers."""
+
+    def of_mounts(tree: Tree) -> object:
+        mounts = [mount["hostPath"] for mount in tree["spec"]["template"]["spec"]["extraMounts"]]
+        return None if set(everywhere) <= set(mounts) else mounts
+
+    def of_users(path: Sequence[str], wanted: str) -> Callable[[Tree], object]:
+        def lacks(tree: Tree) -> object:
+            for name in ("spec", *path):
+                tree = tree[name]
+            found = [user["name"] for user in tree["users"]]
+            return None if found == [wanted] else found
+
+        return lacks
+
+    await world.until_all(DockerMachineTemplate.resource, "garden", of_mounts)
+    of_control_plane = of_users(["kubeadmConfigSpec"], users.get("control_plane", "ann"))
+    await world.until_all(KubeadmControlPlane.resource, "garden", of_control_plane)
+    of_workers = of_users(["template", "spec"], users.get("workers", "bea"))
+    await world.until_all(KubeadmConfigTemplate.resource, "garden", of_workers)
+    await world.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
+
+
+def _is_closed(cluster: Cluster) -> bool:
+    return OPENED not in cluster.metadata.annotations.get(names.GATE_ANNOTATION, OPENED)
+
+
+def a_reference_to_a_child_whose_generation_is_one_lower() -> Story:
+    """The Cluster's generation goes up by one, so that even the sum over everything stays as it was."""
+
+    async def before(world: AccountedClusters) -> None:
+        await put(world, MACHINES, "garden-others", spec={"users": ["cid"]})
+        await world.change(workerNodeGroupConfigurations=[workers("garden-others")])
+        found = await generations(world)
+        assert found["garden-others"] == found["garden-workers"] - 1
+
+    async def after(world: AccountedClusters) -> None:
+        await until_made(world, workers="cid")
+
+    return Story(before, after)
+
+
+def a_child_that_is_made_again_with_other_content() -> Story:
+    """Its generation starts anew, where it was."""
+
+    async def before(world: AccountedClusters) -> None:
+        await make_again(world, DATACENTER, "garden", spec={"mounts": ["/srv/pears"], "credentialsRef": CREDENTIALS})
+        await the_sum_tells_nothing(world)
+
+    async def after(world: AccountedClusters) -> None:
+        await until_made(world, everywhere=["/srv/pears"])
+
+    return Story(before, after)
+
+
+def two_children_that_move_in_opposite_directions() -> Story:
+    """One is changed, the other made again: the sum of their generations stays as it was."""
+
+    async def before(world: AccountedClusters) -> None:
+        await edit(world, MACHINES, "garden-control-plane", spec={"users": ["dan"]})
+        await make_again(world, MACHINES, "garden-workers", spec={"users": ["eve"]})
+        assert await generations(world) == {"garden": 1, "garden-control-plane": 2, "garden-workers": 1}
+        await the_sum_tells_nothing(world)
+
+    async def after(world: AccountedClusters) -> None:
+        await until_made(world, control_plane="dan", workers="eve")
+
+    return Story(before, after)
+
+
+def a_secret_that_is_changed() -> Story:
+    """Only what carries it is written, whatever the later manager would do otherwise; no machine is replaced."""
+    marks: list[str] = []
+    uids: dict[str, str] = {}
+    made: dict[str, int] = {}
+
+    async def before(world: AccountedClusters) -> None:
+        marks.append(await mark(world) or "")
+        assert await credentials(world) == seen("rose")
+        await edit(world, SECRET, CREDENTIALS, data=password("lily"))
+        uids.update(await machines(world.client))
+        made.update(await made_for(world, GARDEN))
+
+    async def after(world: AccountedClusters) -> None:
+        await is_carried(world, "lily", times=1)
+        await edit(world, SECRET, CREDENTIALS, data=password("tulip"))  # now while a manager runs
+        await is_carried(world, "tulip", times=2)
+
+    async def is_carried(world: AccountedClusters, value: str, *, times: int) -> None:
+        await world.until_all(DockerCluster.resource, "garden", lambda tree: _lacks(tree, seen(value)))
+        marks.append(_mark(await world.until(lambda cluster: _is_closed(cluster) and _mark(cluster) not in marks)))
+        assert len({one.split(":")[1] for one in marks}) == 1
+        await asyncio.sleep(world.calm)
+        written = world.written()
+        assert written.keys() <= {CARRIER, ANNOTATION, STATUS}
+        assert (written[CARRIER], written[ANNOTATION]) == (times, 2 * times)  # opened, and closed
+        assert await machines(world.client) == uids
+        assert await made_for(world, GARDEN) == made
+
+    return Story(before, after)
+
+
+async def the_sum_tells_nothing(world: AccountedClusters) -> None:
+    """It is that of the last reconcile."""
+    found = await world.client.get(Cluster.resource, "garden", NAMESPACE)
+    total = sum((await generations(world)).values())
+    assert found.decode(Cluster).status.children_observed_generation == total
+
+
+async def credentials(world: AccountedClusters) -> str:
+    """What the carrier says of them."""
+    found = await world.client.get(DockerCluster.resource, "garden", SYSTEM_NAMESPACE)
+    return found.metadata.annotations[CARRIED]
+
+
+def seen(value: str) -> str:
+    """What a carrier says of credentials with this password."""
+    return carried({f"Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}": {"password": value.encode()}})
+
+
+def _lacks(tree: Tree, wanted: str) -> object:
+    found = tree["metadata"]["annotations"][CARRIED]
+    return None if found == wanted else found
+
+
+def _mark(cluster: Cluster) -> str:
+    return cluster.metadata.annotations[names.GATE_ANNOTATION]
+
+
+STORIES: Mapping[str, Callable[[], Story]] = {
+    "a reference to a child whose generation is one lower": a_reference_to_a_child_whose_generation_is_one_lower,
+    "a child is made again with other content": a_child_that_is_made_again_with_other_content,
+    "two children move in opposite directions": two_children_that_move_in_opposite_directions,
+    "a secret is changed": a_secret_that_is_changed,
+}
