@@ -298,10 +298,13 @@ RESTORED: tuple[Resource, ...] = (
 OWN: tuple[Resource, ...] = (Cluster.resource, DockerDatacenterConfig.resource)
 
 
-async def everything_of_the_garden(client: Client) -> list[tuple[Resource, Object]]:
-    """All that a management cluster has of each of its clusters; owners come first or later."""
-    found = [(resource, one) for resource in RESTORED for one in (await client.list(resource)).items]
-    return [(resource, one) for resource, one in found if "garden" in one.name]
+async def everything_of_the_garden(client: Client, *linked: Resource) -> list[tuple[Resource, Object]]:
+    """All that a management cluster has of each of its clusters; owners come first or later.
+
+    `linked` are kinds of linked objects, if a provider has others than Docker.
+    """
+    found = [(resource, one) for resource in (*linked, *RESTORED) for one in (await client.list(resource)).items]
+    return [(resource, one) for resource, one in found if "garden" in one.name or one.key == names.GATE_KEY]
 
 
 async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *, whole: bool = False) -> None:
@@ -342,9 +345,9 @@ def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
 class Backup:
     """Of everything that a management cluster has of the garden, and what was so when it was taken."""
 
-    async def take(self, world: AccountedClusters) -> None:
-        """From a garden whose manager is gone for good, like its API server."""
-        self.objects = await everything_of_the_garden(world.client)
+    async def take(self, world: AccountedClusters, *linked: Resource) -> None:
+        """From a garden whose manager is gone for good, like its API server; `linked` are kinds of linked objects."""
+        self.objects = await everything_of_the_garden(world.client, *linked)
         self.mark = await mark(world)
         self.generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
         self.nodes = await uids_of_nodes(world)

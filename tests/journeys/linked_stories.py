@@ -18,9 +18,9 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters import names
 from espalier.clusters.gate import OPENED
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
 from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write
-from tests.journeys.isolation_stories import ANNOTATION, STATUS, Story, machines, made_for, mark
+from tests.journeys.isolation_stories import ANNOTATION, STATUS, Backup, Story, machines, made_for, mark
 from tests.support.orchard import (
     CARRIED,
     KINDS,
@@ -189,6 +189,51 @@ def a_secret_that_is_changed() -> Story:
     return Story(before, after)
 
 
+def a_secret_that_goes_and_comes_again() -> Story:
+    """It is waited for by name, and nothing is written to what was made; then as if it had been changed."""
+    uids: dict[str, str] = {}
+    made: dict[str, int] = {}
+
+    async def before(world: AccountedClusters) -> None:
+        await world.client.delete(SECRET, CREDENTIALS, SYSTEM_NAMESPACE)
+        uids.update(await machines(world.client))
+        made.update(await made_for(world, GARDEN))
+
+    async def after(world: AccountedClusters) -> None:
+        cluster = await world.until(lambda cluster: cluster.status.failure_message is not None)
+        assert cluster.status.failure_message == (
+            "OrchardDatacenterConfig garden: spec.credentialsRef: "
+            "waiting for Secret garden-credentials in namespace eksa-system, which does not exist"
+        )
+        assert world.written().keys() <= {STATUS}
+        await put(world, SECRET, CREDENTIALS, data=password("lily"))
+        await world.until_all(DockerCluster.resource, "garden", lambda tree: _lacks(tree, seen("lily")))
+        await world.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
+        await asyncio.sleep(world.calm)
+        assert world.written().keys() <= {CARRIER, ANNOTATION, STATUS}
+        assert await machines(world.client) == uids
+        assert await made_for(world, GARDEN) == made
+
+    return Story(before, after)
+
+
+async def uproot(client: Client) -> None:
+    """Delete what is linked, after the cluster."""
+    for resource in (*(kind.resource for kind in KINDS), SECRET):
+        for found in (await client.list(resource)).items:
+            if found.name.startswith("garden"):
+                await client.delete(resource, found.name, found.namespace)
+
+
+async def take(backup: Backup, world: AccountedClusters) -> None:
+    """Of a garden that was changed once, so that its generation starts anew with a restore."""
+    await world.change(workerNodeGroupConfigurations=[workers("garden-workers") | {"count": 2}])
+    await world.until_ready()
+    await asyncio.sleep(world.calm)
+    await backup.take(world, *(kind.resource for kind in KINDS))
+    assert names.GATE_KEY in {one.key for _, one in backup.objects}
+
+
 async def the_sum_tells_nothing(world: AccountedClusters) -> None:
     """It is that of the last reconcile."""
     found = await world.client.get(Cluster.resource, "garden", NAMESPACE)
@@ -221,4 +266,5 @@ STORIES: Mapping[str, Callable[[], Story]] = {
     "a child is made again with other content": a_child_that_is_made_again_with_other_content,
     "two children move in opposite directions": two_children_that_move_in_opposite_directions,
     "a secret is changed": a_secret_that_is_changed,
+    "a secret goes and comes again": a_secret_that_goes_and_comes_again,
 }

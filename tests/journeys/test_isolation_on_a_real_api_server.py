@@ -1,19 +1,22 @@
-"""The stories of isolation on a real API server: what is hidden from generations, a restore, the gate alone, none."""
+"""The stories of isolation on a real API server: what is hidden from generations, linked objects, and restores."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from espalier.api import capi
 from espalier.clusters import Isolation
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
+from tests.journeys import linked_stories
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import (
     NEXT,
@@ -21,6 +24,7 @@ from tests.journeys.isolation_stories import (
     Backup,
 )
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
+from tests.support.orchard import KINDS, ORCHARD
 from tests.support.real_api_server import CALM, delete_all, managed_on, stop
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
@@ -60,11 +64,38 @@ async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
             await story.after(world)
 
 
+orchard = partial(gated, providers=ORCHARD, kinds=KINDS)
+"""With a provider whose linked objects have content, and name a Secret."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIterator[None]:
+    """What is linked goes after a story as well."""
+    yield
+    client = control_plane.client()
+    await linked_stories.uproot(client)
+    await client.close()
+
+
+@pytest.mark.usefixtures("uprooted")
+@pytest.mark.parametrize("name", linked_stories.STORIES)
+async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(
+    control_plane: ControlPlane, stores: MemoryStores, name: str
+) -> None:
+    story = linked_stories.STORIES[name]()
+    async with asyncio.timeout(PATIENCE):
+        async with orchard(control_plane, stores) as world:
+            await linked_stories.plant(world)
+            await stop(world)
+            await story.before(world)
+        async with orchard(control_plane, stores, layers=NEXT) as world:
+            await story.after(world)
+
+
 async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
-    backup, assets = Backup(), find_assets()
-    assert assets is not None
+    backup = Backup()
     async with asyncio.timeout(PATIENCE):
         async with gated(control_plane, stores) as world:
             await a_steady_garden(world)
@@ -72,10 +103,31 @@ async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_an
             await world.until_ready()
             await asyncio.sleep(CALM)
             await backup.take(world)
-        async with real_control_plane(tmp_path, assets) as empty:
-            client = empty.client()
-            await prepare(client, Releases.load())
-            await backup.restore(client)
-            await client.close()
-            async with gated(empty, stores, layers=NEXT) as world:
-                await backup.is_left_alone(world)
+        async with restored(backup, tmp_path) as empty, gated(empty, stores, layers=NEXT) as world:
+            await backup.is_left_alone(world)
+
+
+@pytest.mark.usefixtures("uprooted")
+async def test_a_restore_with_linked_objects_and_a_secret_opens_no_gate(
+    control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
+) -> None:
+    backup = Backup()
+    async with asyncio.timeout(PATIENCE):
+        async with orchard(control_plane, stores) as world:
+            await linked_stories.plant(world)
+            await linked_stories.take(backup, world)
+        async with restored(backup, tmp_path) as empty, orchard(empty, stores, layers=NEXT) as world:
+            await backup.is_left_alone(world)
+
+
+@asynccontextmanager
+async def restored(backup: Backup, folder: Path) -> AsyncIterator[ControlPlane]:
+    """An API server that knows nothing but the backup."""
+    assets = find_assets()
+    assert assets is not None
+    async with real_control_plane(folder, assets) as empty:
+        client = empty.client()
+        await prepare(client, Releases.load(), (*capi.KINDS, *KINDS))
+        await backup.restore(client)
+        await client.close()
+        yield empty

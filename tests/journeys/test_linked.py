@@ -11,13 +11,32 @@ from functools import partial
 
 import pytest
 
+from espalier.api import capi
+from espalier.api.core import SECRET
+from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
-from espalier.clusters import Isolation
+from espalier.clusters import Isolation, gate, names
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
+from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.isolation_stories import NEXT
-from tests.journeys.linked_stories import STORIES, plant
-from tests.journeys.managed import CALM, managed_laptop
+from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, Backup, machines, made_for, mark
+from tests.journeys.linked_stories import (
+    CARRIER,
+    CREDENTIALS,
+    STORIES,
+    credentials,
+    edit,
+    password,
+    plant,
+    seen,
+    take,
+    until_made,
+)
+from tests.journeys.managed import CALM, GARDEN, managed_laptop
+from tests.journeys.test_simulated_machines import CrashingTransport
 from tests.support.orchard import KINDS, ORCHARD
 
 pytestmark = pytest.mark.embedded
@@ -41,5 +60,108 @@ def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_
             await story.before(world)
         async with gated(simulation.clock, seed=2, store=store, stores=stores, layers=NEXT) as world:
             await story.after(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def restored(simulation: Simulation, stores: MemoryStores, *lost: object) -> tuple[MemoryStore, Backup]:
+    """An API server into which a garden was restored, without objects of some keys; no manager runs."""
+    empty, backup = MemoryStore(), Backup()
+    async with gated(simulation.clock, stores=stores) as world:
+        await plant(world)
+        await take(backup, world)
+    backup.objects = [(resource, one) for resource, one in backup.objects if one.key not in lost]
+    server = Server(empty, now=simulation.clock.now, random=simulation.random)
+    await server.start()
+    client = Client(InProcessTransport(server))
+    await prepare(client, Releases.load(), (*capi.KINDS, *KINDS))
+    await backup.restore(client)
+    await server.close()
+    return empty, backup
+
+
+def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> None:
+    async def main(simulation: Simulation) -> None:
+        stores = MemoryStores()
+        empty, backup = await restored(simulation, stores)
+        async with gated(simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT) as world:
+            await backup.is_left_alone(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and_nothing_else() -> None:
+    """A backup without it, or a move to another management cluster: no machine is replaced for that."""
+
+    async def main(simulation: Simulation) -> None:
+        stores = MemoryStores()
+        empty, backup = await restored(simulation, stores, names.GATE_KEY)
+        async with gated(simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT) as world:
+            await asyncio.sleep(CALM)
+            content, _, data = (await mark(world) or "").rpartition(":")
+            before, _, digest = (backup.mark or "").rpartition(":")
+            assert content == before
+            assert data not in (digest, gate.OPENED)
+            assert (await machines(world.client)).keys() == backup.machines
+            written = world.written()
+            key, copy, images = ("create", "secrets", ""), ("patch", "secrets", ""), ("create", "configmaps", "")
+            assert written.keys() <= {CARRIER, ANNOTATION, STATUS, key, copy, images}
+            assert (written[CARRIER], written[key]) == (1, 1)  # who owned which field was lost as well
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_credentials_that_were_half_written_are_finished_without_anything_else(writes: int) -> None:
+    """The manager died after so many writes, and the next one would make machines of something else."""
+
+    async def main(simulation: Simulation) -> None:
+        store, stores, died = MemoryStore(), MemoryStores(), asyncio.Event()
+        async with gated(simulation.clock, store=store, stores=stores) as world:
+            await plant(world)
+            made, uids = await made_for(world, GARDEN), await machines(world.client)
+        async with gated(
+            simulation.clock,
+            seed=2,
+            store=store,
+            stores=stores,
+            wrap=lambda transport: CrashingTransport(transport, writes, died),
+        ) as world:
+            await edit(world, SECRET, CREDENTIALS, data=password("lily"))
+            await died.wait()
+            assert await mark(world) != gate.OPENED
+        async with gated(simulation.clock, seed=3, store=store, stores=stores, layers=NEXT) as world:
+            await asyncio.sleep(CALM)
+            assert await credentials(world) == seen("lily")
+            assert not (await mark(world) or "").endswith(gate.OPENED)
+            assert await made_for(world, GARDEN) == made
+            assert await machines(world.client) == uids
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with gated(simulation.clock) as world:
+            await plant(world)
+            await edit(world, SECRET, CREDENTIALS, data=password("lily"))
+            await edit(world, KINDS[1].resource, "garden-workers", spec={"users": ["eve"]})
+            await until_made(world, workers="eve")
+            assert await credentials(world) == seen("lily")
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_plan_says_that_a_changed_secret_changes_what_carries_it_alone() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with gated(simulation.clock) as world:
+            await plant(world)
+            world.manager.stop()
+            await asyncio.sleep(CALM)
+            await edit(world, SECRET, CREDENTIALS, data=password("lily"))
+            preview = await world.preview(GARDEN, [], isolation=Isolation.GATE, layers=NEXT)
+            assert [(one.kind, one.name) for one in preview.objects] == [("DockerCluster", "garden")]
+            assert preview.settled
+            assert preview.groups == ()
 
     run(main, epoch=EPOCH, seed=1)

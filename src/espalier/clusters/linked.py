@@ -122,6 +122,11 @@ class LinkedObjects:
             key=self._key if data else b"",
         )
 
+    def forget(self, cluster: Key) -> None:
+        """A Cluster is gone."""
+        for users in self._users.values():
+            users.discard(cluster)
+
     def wrote(self, resource: Resource, object_: Object) -> None:
         """Show a linked object, or the key, that was written."""
         (self._children.get(resource.kind) or self._data[resource]).wrote(object_)
