@@ -6,6 +6,7 @@ Docker's have none, so that its stories in test_isolation.py would hold if nobod
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -13,16 +14,20 @@ import pytest
 
 from espalier.api import capi
 from espalier.api.core import SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli import manifests
 from espalier.clusters import Isolation, gate, names
+from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, Backup, machines, made_for, mark
+from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, Backup, Story, machines, made_for, mark
 from tests.journeys.linked_stories import (
     CARRIER,
     CREDENTIALS,
@@ -31,12 +36,14 @@ from tests.journeys.linked_stories import (
     edit,
     password,
     plant,
+    put,
     seen,
     take,
     until_made,
 )
 from tests.journeys.managed import CALM, GARDEN, managed_laptop
 from tests.journeys.test_simulated_machines import CrashingTransport
+from tests.support.audit import grants
 from tests.support.orchard import KINDS, ORCHARD
 
 pytestmark = pytest.mark.embedded
@@ -47,21 +54,67 @@ gated = partial(managed_laptop, providers=ORCHARD, kinds=KINDS, isolation=Isolat
 """With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
-    story = STORIES[name]()
+def told(story: Story, isolation: Isolation = Isolation.GATE) -> None:
+    """Before it without a manager, after it with one of a later build."""
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        async with gated(simulation.clock, store=store, stores=stores) as world:
+        async with gated(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
             await plant(world)
             world.manager.stop()
             await asyncio.sleep(CALM)
             await story.before(world)
-        async with gated(simulation.clock, seed=2, store=store, stores=stores, layers=NEXT) as world:
+        async with gated(
+            simulation.clock, seed=2, store=store, stores=stores, layers=NEXT, isolation=isolation
+        ) as world:
             await story.after(world)
 
     run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
+    told(STORIES[name]())
+
+
+def test_with_layers_a_changed_secret_is_written_to_its_carriers_alone_as_well() -> None:
+    told(STORIES["a secret is changed"](), Isolation.LAYERS)
+
+
+@pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
+def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(namespaces: Sequence[str]) -> None:
+    """That it needs no others, the world says at its end."""
+
+    async def main(simulation: Simulation) -> None:
+        async with gated(simulation.clock, namespaces=namespaces) as world:
+            await plant(world)
+            with_it, without = (
+                set(grants(manifests.installed(namespaces, providers=each))) for each in (ORCHARD, PROVIDERS)
+            )
+            assert {grant.resource for grant in with_it - without} == {kind.resource.plural for kind in KINDS}
+            assert with_it - without == world.ledger.used(with_it - without)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_key_that_is_none_is_told_and_made_anew_once_it_is_deleted() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with gated(simulation.clock) as world:
+            await put(world, SECRET, names.GATE_KEY.name, data={})
+            planting = asyncio.create_task(plant(world))
+            cluster = await world.until(lambda cluster: "WaitingForGateKey" in reasons(cluster))
+            assert reasons(cluster)["WaitingForGateKey"] == (
+                "waiting for Secret eksa-system/espalier-gate-key to be read; if it has no key, delete it"
+            )
+            assert await made_for(world, GARDEN) == {}
+            await world.client.delete(SECRET, names.GATE_KEY.name, SYSTEM_NAMESPACE)
+            await planting
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def reasons(cluster: Cluster) -> dict[str, str]:
+    return {one.reason: one.message for one in cluster.status.conditions}
 
 
 async def restored(simulation: Simulation, stores: MemoryStores, *lost: object) -> tuple[MemoryStore, Backup]:
