@@ -25,6 +25,20 @@ NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "b
 """Types of Secrets whose data is never kept: keys and tokens of others are not for this process."""
 
 
+class Data(dict[str, bytes]):
+    """That of a Secret or ConfigMap. Nobody sees more of it than its fields."""
+
+    def __repr__(self) -> str:
+        return f"Data(fields={sorted(self)})"
+
+
+class GateKey(bytes):
+    """The key to digests of data. Nobody sees it."""
+
+    def __repr__(self) -> str:
+        return f"GateKey({len(self)} bytes)"
+
+
 class Missing(NamedTuple):
     """An object that is linked and is not there."""
 
@@ -41,7 +55,7 @@ class Linked(msgspec.Struct, frozen=True):
     missing: tuple[Missing, ...] = ()
     data: Mapping[str, Mapping[str, bytes]] = {}
     """That of the Secrets and ConfigMaps that the children name, by `Kind namespace/name`."""
-    key: bytes = b""
+    key: GateKey = GateKey()
     """Of digests of the data; empty while there is none."""
 
 
@@ -119,7 +133,7 @@ class LinkedObjects:
             children=tuple((kind, child) for (kind, _), child in found.items()),
             missing=(*missing, *absent),
             data=data,
-            key=self._key if data else b"",
+            key=self._key if data else GateKey(),
         )
 
     def forget(self, cluster: Key) -> None:
@@ -147,9 +161,9 @@ class LinkedObjects:
         return data, missing
 
     @property
-    def _key(self) -> bytes:
+    def _key(self) -> GateKey:
         found = self._data[SECRET].get(names.GATE_KEY)
-        return _content(found).get(names.GATE_KEY_FIELD, b"") if found is not None else b""
+        return GateKey(_content(found).get(names.GATE_KEY_FIELD, b"") if found is not None else b"")
 
 
 def without_keys_of_others(secret: Object) -> Object:
@@ -172,7 +186,7 @@ def _missing(field: str, kind: str, key: Key) -> Missing:
     return Missing(field, f"{kind} {key.name} in namespace {key.namespace}")
 
 
-def _content(found: Object) -> Mapping[str, bytes]:
+def _content(found: Object) -> Data:
     if found.kind == CONFIG_MAP.kind:
-        return {name: value.encode() for name, value in found.decode(ConfigMap).data.items()}
-    return found.decode(Secret).data
+        return Data((name, value.encode()) for name, value in found.decode(ConfigMap).data.items())
+    return Data(found.decode(Secret).data)

@@ -19,7 +19,7 @@ from espalier.clusters import cni, gate, names
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.layers import Layer
-from espalier.clusters.linked import Missing
+from espalier.clusters.linked import GateKey, Missing
 from espalier.kube.objects import Object
 
 
@@ -97,7 +97,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The linked objects that there are not."""
     data: Mapping[str, Mapping[str, bytes]] = {}
     """That of the Secrets and ConfigMaps that the linked objects name, by `Kind namespace/name`."""
-    gate_key: bytes = b""
+    gate_key: GateKey = GateKey()
     """The key to digests of the data; empty while there is none."""
     datacenters: tuple[str, ...] = ()
     """Kinds that this manager's providers have for `spec.datacenterRef`."""

@@ -15,6 +15,7 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, in_place, names, plan, readiness, workload
 from espalier.clusters.design import Design
+from espalier.clusters.linked import GateKey
 from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
@@ -115,7 +116,7 @@ async def make_gate_key(p: Pass) -> Outcome:
         message = f"waiting for Secret {names.GATE_KEY} to be read; if it has no {names.GATE_KEY_FIELD}, delete it"
         return Wait("WaitingForGateKey", message, after=1.0)
     p.tools.observer.linked.wrote(core.SECRET, made)
-    p.scope = msgspec.structs.replace(p.scope, gate_key=key)
+    p.scope = msgspec.structs.replace(p.scope, gate_key=GateKey(key))
     return Continue()
 
 
