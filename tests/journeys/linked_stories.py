@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.core import SECRET
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -30,14 +30,15 @@ from tests.support.orchard import (
 )
 
 DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
-CREDENTIALS = "garden-credentials"
+CREDENTIALS, MORE_MOUNTS = "garden-credentials", "garden-mounts"
 CARRIER: Write = ("patch", "dockerclusters", "")
 
 
 async def plant(world: AccountedClusters) -> None:
     """A garden whose datacenter and control plane config have the generation 1, and its workers' config 2."""
     await put(world, SECRET, CREDENTIALS, data=password("rose"))
-    await put(world, DATACENTER, "garden", spec={"mounts": ["/srv/apples"], "credentialsRef": CREDENTIALS})
+    await put(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/plums"})
+    await put(world, DATACENTER, "garden", spec=of_datacenter("/srv/apples"))
     await put(world, MACHINES, "garden-control-plane", spec={"users": ["ann"]})
     await put(world, MACHINES, "garden-workers", spec={"users": ["bob"]})
     await world.apply(
@@ -53,19 +54,23 @@ async def plant(world: AccountedClusters) -> None:
 
 
 async def put(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
-    namespace = SYSTEM_NAMESPACE if resource == SECRET else NAMESPACE
+    namespace = SYSTEM_NAMESPACE if resource in (SECRET, CONFIG_MAP) else NAMESPACE
     tree: Tree = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
     await world.client.create(resource, tree | {"metadata": {"name": name, "namespace": namespace}})
 
 
 async def edit(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
-    namespace = SYSTEM_NAMESPACE if resource == SECRET else NAMESPACE
+    namespace = SYSTEM_NAMESPACE if resource in (SECRET, CONFIG_MAP) else NAMESPACE
     await world.client.patch(resource, name, namespace, patch=dict(content), type=PatchType.MERGE)
 
 
 async def make_again(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
     await world.client.delete(resource, name, NAMESPACE)
     await put(world, resource, name, **content)
+
+
+def of_datacenter(mount: str) -> Tree:
+    return {"mounts": [mount], "moreMountsRef": MORE_MOUNTS, "credentialsRef": CREDENTIALS}
 
 
 def password(value: str) -> dict[str, str]:
@@ -86,7 +91,9 @@ async def generations(world: AccountedClusters) -> dict[str, int]:
     return {one.name: one.metadata.generation for one in found}
 
 
-async def until_made(world: AccountedClusters, *, everywhere: Sequence[str] = ("/srv/apples",), **users: str) -> None:
+async def until_made(
+    world: AccountedClusters, *, everywhere: Sequence[str] = ("/srv/apples", "/srv/plums"), **users: str
+) -> None:
     """Wait until all that machines are made of is of this: mounts, and the user of the control plane and of workers."""
 
     def of_mounts(tree: Tree) -> object:
@@ -133,11 +140,11 @@ def a_child_that_is_made_again_with_other_content() -> Story:
     """Its generation starts anew, where it was."""
 
     async def before(world: AccountedClusters) -> None:
-        await make_again(world, DATACENTER, "garden", spec={"mounts": ["/srv/pears"], "credentialsRef": CREDENTIALS})
+        await make_again(world, DATACENTER, "garden", spec=of_datacenter("/srv/pears"))
         await the_sum_tells_nothing(world)
 
     async def after(world: AccountedClusters) -> None:
-        await until_made(world, everywhere=["/srv/pears"])
+        await until_made(world, everywhere=["/srv/pears", "/srv/plums"])
 
     return Story(before, after)
 
@@ -153,6 +160,21 @@ def two_children_that_move_in_opposite_directions() -> Story:
 
     async def after(world: AccountedClusters) -> None:
         await until_made(world, control_plane="dan", workers="eve")
+
+    return Story(before, after)
+
+
+def a_config_map_that_is_changed() -> Story:
+    """It is content like any other, though it has no generation: machines are made of it."""
+
+    async def before(world: AccountedClusters) -> None:
+        await edit(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/cherries"})
+        await the_sum_tells_nothing(world)
+
+    async def after(world: AccountedClusters) -> None:
+        await until_made(world, everywhere=["/srv/apples", "/srv/cherries"])
+        await edit(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/quinces"})  # now while a manager runs
+        await until_made(world, everywhere=["/srv/apples", "/srv/quinces"])
 
     return Story(before, after)
 
@@ -219,7 +241,7 @@ def a_secret_that_goes_and_comes_again() -> Story:
 
 async def uproot(client: Client) -> None:
     """Delete what is linked, after the cluster."""
-    for resource in (*(kind.resource for kind in KINDS), SECRET):
+    for resource in (*(kind.resource for kind in KINDS), SECRET, CONFIG_MAP):
         for found in (await client.list(resource)).items:
             if found.name.startswith("garden"):
                 await client.delete(resource, found.name, found.namespace)
@@ -230,7 +252,7 @@ async def take(backup: Backup, world: AccountedClusters) -> None:
     await world.change(workerNodeGroupConfigurations=[workers("garden-workers") | {"count": 2}])
     await world.until_ready()
     await asyncio.sleep(world.calm)
-    await backup.take(world, *(kind.resource for kind in KINDS))
+    await backup.take(world, *(kind.resource for kind in KINDS), CONFIG_MAP)
     assert names.GATE_KEY in {one.key for _, one in backup.objects}
 
 
@@ -249,7 +271,7 @@ async def credentials(world: AccountedClusters) -> str:
 
 def seen(value: str) -> str:
     """What a carrier says of credentials with this password."""
-    return carried({f"Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}": {"password": value.encode()}})
+    return carried(value.encode())
 
 
 def _lacks(tree: Tree, wanted: str) -> object:
@@ -265,6 +287,7 @@ STORIES: Mapping[str, Callable[[], Story]] = {
     "a reference to a child whose generation is one lower": a_reference_to_a_child_whose_generation_is_one_lower,
     "a child is made again with other content": a_child_that_is_made_again_with_other_content,
     "two children move in opposite directions": two_children_that_move_in_opposite_directions,
+    "a config map is changed": a_config_map_that_is_changed,
     "a secret is changed": a_secret_that_is_changed,
     "a secret goes and comes again": a_secret_that_goes_and_comes_again,
 }

@@ -83,7 +83,7 @@ def test_with_layers_a_changed_secret_is_written_to_its_carriers_alone_as_well()
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
 def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(namespaces: Sequence[str]) -> None:
-    """That it needs no others, the world says at its end."""
+    """That it needs no others, the world says at its end. ConfigMaps of the system are read in any case."""
 
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock, namespaces=namespaces) as world:

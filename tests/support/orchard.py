@@ -1,7 +1,7 @@
 """A provider whose linked objects have content, and name credentials: Docker's machines, with the settings of others.
 
-A datacenter shapes all machines, machine configs those that name them, and a Secret is carried by what all machines
-share.
+A datacenter and a ConfigMap shape all machines, machine configs those that name them, and a Secret is carried by what
+all machines share.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate, Mount
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
-from espalier.api.core import SECRET
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
@@ -37,6 +37,7 @@ class OrchardDatacenterConfigSpec(Part):
     """Of all machines."""
 
     mounts: list[str] = []
+    more_mounts_ref: str = ""
     credentials_ref: str = ""
 
 
@@ -63,8 +64,9 @@ class OrchardMachineConfig(KubeObject):
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Dependency]:
     for child in children:
         if child.kind == OrchardDatacenterConfig.resource.kind:
-            name = child.decode(OrchardDatacenterConfig).spec.credentials_ref
-            yield Dependency(SECRET, name, f"{child.kind} {child.name}: spec.credentialsRef")
+            spec, of = child.decode(OrchardDatacenterConfig).spec, f"{child.kind} {child.name}: spec"
+            yield Dependency(SECRET, spec.credentials_ref, f"{of}.credentialsRef")
+            yield Dependency(CONFIG_MAP, spec.more_mounts_ref, f"{of}.moreMountsRef")
 
 
 class OrchardProvider:
@@ -73,14 +75,15 @@ class OrchardProvider:
     links = Links(
         datacenter=OrchardDatacenterConfig.resource,
         machine_configs=(OrchardMachineConfig.resource,),
-        data=(SECRET,),
+        data=(SECRET, CONFIG_MAP),
         depend=depend,
         carriers=(DockerCluster.resource,),
     )
 
     def infrastructure_cluster(self, design: Design) -> KubeObject:
         found = docker.infrastructure_cluster(design)
-        return replace(found, metadata=replace(found.metadata, annotations={CARRIED: carried(design.data)}))
+        password = _data(design, SECRET, _datacenter(design).spec.credentials_ref)["password"]
+        return replace(found, metadata=replace(found.metadata, annotations={CARRIED: carried(password)}))
 
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
         return _with_users(docker.control_plane_config(design), design, design.control_plane.machine_group_ref)
@@ -90,15 +93,17 @@ class OrchardProvider:
 
     def machine_template(self, design: Design, components: Components, name: str) -> DockerMachineTemplate:
         template = docker.machine_template(design, components, name)
-        mounts = [Mount(host_path=path, container_path=path) for path in _datacenter(design).spec.mounts]
+        asked = _datacenter(design).spec
+        more = _data(design, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
+        mounts = [Mount(host_path=path, container_path=path) for path in (*asked.mounts, *more)]
         spec = template.spec.template.spec
         inner = changed(template.spec.template, spec=changed(spec, extra_mounts=[*spec.extra_mounts, *mounts]))
         return changed(template, spec=changed(template.spec, template=inner))
 
 
-def carried(data: Mapping[str, Mapping[str, bytes]]) -> str:
+def carried(password: bytes) -> str:
     """What carriers say of credentials, here to be seen."""
-    return hashlib.sha256(msgspec.json.encode(data, order="deterministic")).hexdigest()[:16]
+    return hashlib.sha256(password).hexdigest()[:16]
 
 
 ORCHARD: Mapping[str, Provider] = {
@@ -110,6 +115,10 @@ KINDS: tuple[type[KubeObject], ...] = (OrchardDatacenterConfig, OrchardMachineCo
 
 def _datacenter(design: Design) -> OrchardDatacenterConfig:
     return _child(design, OrchardDatacenterConfig, design.spec.datacenter_ref)
+
+
+def _data(design: Design, resource: Resource, name: str) -> Mapping[str, bytes]:
+    return design.data[f"{resource.kind} {SYSTEM_NAMESPACE}/{name}"]
 
 
 def _with_users(config: KubeadmConfigSpec, design: Design, reference: eksa.Ref | None) -> KubeadmConfigSpec:

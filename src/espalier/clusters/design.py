@@ -97,12 +97,16 @@ class Links(msgspec.Struct, frozen=True):
     machine_configs: tuple[Resource, ...] = ()
     """Kinds that a `machineGroupRef` may name. Other references are not looked at."""
     data: tuple[Resource, ...] = ()
-    """Of Secret and ConfigMap, those that are read because a linked object names one."""
+    """Of Secret and ConfigMap, those that are read because a linked object names one. What a ConfigMap holds is content
+    like a spec; what a Secret holds are credentials."""
     depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
     """Which Secrets and ConfigMaps a Cluster depends on, by itself and its children. Pure."""
     carriers: tuple[Resource, ...] = ()
-    """Kinds of rendered objects that carry their data. Machines are made of none of them: they are all that is written
-    when nothing but data changed."""
+    """Kinds of rendered objects that carry credentials. Machines are made of none of them: they are all that is written
+    when nothing but credentials changed."""
+
+    needed: bool = True
+    """Whether anything is rendered from them, so that nothing can be while one is missing."""
 
     @property
     def kinds(self) -> tuple[Resource, ...]:

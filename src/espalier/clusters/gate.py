@@ -48,7 +48,7 @@ class Gate(Enum):
     """As closed, as far as that is known: by the generations alone, for there is no mark, or one of a format that this
     manager doesn't know; or by all but credentials, which the manager before didn't look at."""
     CREDENTIALS = "credentials"
-    """As closed but for data of Secrets and ConfigMaps: what carries that is written, and nothing else."""
+    """As closed but for data of Secrets: what carries that is written, and nothing else."""
     OPEN = "open"
     """Something was asked for, or is half done."""
 
@@ -57,29 +57,36 @@ Data: TypeAlias = Mapping[str, Mapping[str, bytes]]
 """That of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`."""
 
 
-def mark(cluster: Object, children: Iterable[Object], data: Data | None = None, key: bytes = b"") -> str:
+def mark(
+    cluster: Object,
+    children: Iterable[Object],
+    data: Data | None = None,
+    credentials: Data | None = None,
+    key: bytes = b"",
+) -> str:
     """The mark of a cluster that was reconciled with this content.
 
-    Content is the name of the Cluster, its spec, the patches it consents to (an annotation), and the specs of its
-    children. Specs count as they are stored: fields that this manager doesn't know do, and defaults that it would fill
-    in don't. Order of keys and nulls is no content, nor are other metadata (but the name, so that a copy of a Cluster
-    is not taken for the original) and status.
+    Content is the name of the Cluster, its spec, the patches it consents to (an annotation), the specs of its children,
+    and `data`: that of ConfigMaps. Specs count as they are stored: fields that this manager doesn't know do, and
+    defaults that it would fill in don't. Order of keys and nulls is no content, nor are other metadata (but the name,
+    so that a copy of a Cluster is not taken for the original) and status.
 
-    `data` has a digest of its own, the last part of the mark, which is absent without data. Its `key` is secret, or
-    whoever may read Clusters could try passwords; as long as the key isn't known, the data counts as another one.
+    `credentials`, the data of Secrets, have a digest of their own, the last part of the mark, which is absent without
+    any. Its `key` is secret, or whoever may read Clusters could try passwords; as long as the key isn't known,
+    credentials count as others.
     """
     content: dict[str, Any] = {
         "cluster": _content(cluster),
         "children": sorted(map(_content, children), key=_encode),
-        "data": {},  # here it was once: marks without data stay good
+        "data": data or {},
     }
     if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier marks stay good
         content["patches"] = sorted(patches)
     found = f"{FORMAT}:{_digest(content, _KEY)}"
-    if not data:
+    if not credentials:
         return found
     # By the name as well: nobody sees which clusters have the same credentials.
-    return f"{found}:{_digest([cluster.namespace, cluster.name, data], key) if key else OPENED}"
+    return f"{found}:{_digest([cluster.namespace, cluster.name, credentials], key) if key else OPENED}"
 
 
 def opened(wanted: str, gate: Gate) -> str:
@@ -96,14 +103,14 @@ def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
         return Gate.OPEN
     if found is None or not found.startswith(f"{FORMAT}:"):
         return Gate.ADOPTED if generations_match else Gate.OPEN
-    (content, data), (wanted_content, wanted_data) = _parts(found), _parts(wanted)
+    (content, credentials), (wanted_content, wanted_credentials) = _parts(found), _parts(wanted)
     if content != wanted_content:
         return Gate.OPEN
-    if OPENED in (data, wanted_data):
+    if OPENED in (credentials, wanted_credentials):
         return Gate.CREDENTIALS
-    if data == wanted_data:
+    if credentials == wanted_credentials:
         return Gate.CLOSED
-    return Gate.CREDENTIALS if data and wanted_data else Gate.ADOPTED
+    return Gate.CREDENTIALS if credentials and wanted_credentials else Gate.ADOPTED
 
 
 _KEY = f"espalier gate {FORMAT}".encode()
@@ -111,9 +118,9 @@ _KEY = f"espalier gate {FORMAT}".encode()
 
 
 def _parts(mark: str) -> tuple[str, str]:
-    """The digests of content and of data in a mark of this format; the latter is empty without data."""
-    _, content, data = f"{mark}::".split(":")[:3]
-    return content, data
+    """The digests of content and of credentials in a mark of this format; the latter is empty without any."""
+    _, content, credentials = f"{mark}::".split(":")[:3]
+    return content, credentials
 
 
 def _digest(content: Any, key: bytes) -> str:

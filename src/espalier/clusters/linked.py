@@ -21,8 +21,14 @@ from espalier.runtime.transforms import metadata_only, strip_managed_fields
 if TYPE_CHECKING:
     from espalier.runtime.controller import Controller
 
+OF_OTHERS = f"!{kubeconfig.CLUSTER_NAME_LABEL}"
+"""Selects what is not Cluster API's."""
+
 NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
 """Types of Secrets whose data is never kept: keys and tokens of others are not for this process."""
+
+
+_DATACENTER = "spec.datacenterRef"
 
 
 class Data(dict[str, bytes]):
@@ -53,10 +59,12 @@ class Linked(msgspec.Struct, frozen=True):
 
     children: tuple[tuple[Resource, Object], ...] = ()
     missing: tuple[Missing, ...] = ()
-    data: Mapping[str, Mapping[str, bytes]] = {}
-    """That of the Secrets and ConfigMaps that the children name, by `Kind namespace/name`."""
+    data: Mapping[str, Data] = {}
+    """That of the ConfigMaps that the children name, by `Kind namespace/name`."""
+    credentials: Mapping[str, Data] = {}
+    """The same of Secrets."""
     key: GateKey = GateKey()
-    """Of digests of the data; empty while there is none."""
+    """Of digests of credentials; empty while there is none."""
 
 
 def kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
@@ -65,16 +73,15 @@ def kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
 
 
 def data_kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
-    """The kinds of which data is read for these providers; with any, the key as well, which is in a Secret."""
-    found = dict.fromkeys(kind for provider in providers.values() for kind in provider.links.data)
-    return tuple(found | {SECRET: None}) if found else ()
+    """The kinds of which data is read for these providers; with Secrets, the key as well, which is in one."""
+    return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.data))
 
 
 def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, eksa.Ref]]:
     """What a Cluster refers to, with the fields."""
     control_plane = spec.control_plane_configuration
     fields = [
-        ("spec.datacenterRef", spec.datacenter_ref),
+        (_DATACENTER, spec.datacenter_ref),
         ("spec.controlPlaneConfiguration.machineGroupRef", control_plane.machine_group_ref if control_plane else None),
         *(
             (f"spec.workerNodeGroupConfigurations[{index}].machineGroupRef", group.machine_group_ref)
@@ -94,7 +101,7 @@ class LinkedObjects:
             kind: caches.of(
                 kind,
                 SYSTEM_NAMESPACE,
-                labels=f"!{kubeconfig.CLUSTER_NAME_LABEL}",  # Cluster API's own
+                labels=OF_OTHERS,
                 transform=without_keys_of_others if kind == SECRET else strip_managed_fields,
             )
             for kind in data_kinds(providers)
@@ -117,7 +124,7 @@ class LinkedObjects:
         provider = self._providers.get(reference.kind)
         namespace = cluster.metadata.namespace
         if provider is None:
-            return Linked(missing=(_missing("spec.datacenterRef", reference.kind, Key(namespace, reference.name)),))
+            return Linked(missing=(_missing(_DATACENTER, reference.kind, Key(namespace, reference.name)),))
         links = provider.links
         found: dict[tuple[Resource, str], Object] = {}
         missing = []
@@ -132,8 +139,9 @@ class LinkedObjects:
         return Linked(
             children=tuple((kind, child) for (kind, _), child in found.items()),
             missing=(*missing, *absent),
-            data=data,
-            key=self._key if data else GateKey(),
+            data={name: one for (kind, name), one in data.items() if kind == CONFIG_MAP},
+            credentials={name: one for (kind, name), one in data.items() if kind == SECRET},
+            key=self._key,
         )
 
     def forget(self, cluster: Key) -> None:
@@ -147,8 +155,8 @@ class LinkedObjects:
 
     def _data_of(
         self, cluster: Key, dependencies: Sequence[Dependency]
-    ) -> tuple[dict[str, Mapping[str, bytes]], list[Missing]]:
-        data: dict[str, Mapping[str, bytes]] = {}
+    ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
+        data: dict[tuple[Resource, str], Data] = {}
         missing = []
         for resource, name, field in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
@@ -157,26 +165,33 @@ class LinkedObjects:
             if found is None:
                 missing.append(_missing(field, resource.kind, key))
             else:
-                data[f"{resource.kind} {key}"] = _content(found)
+                data[resource, f"{resource.kind} {key}"] = _content(found)
         return data, missing
 
     @property
     def _key(self) -> GateKey:
-        found = self._data[SECRET].get(names.GATE_KEY)
+        found = self._data[SECRET].get(names.GATE_KEY) if SECRET in self._data else None
         return GateKey(_content(found).get(names.GATE_KEY_FIELD, b"") if found is not None else b"")
 
 
 def without_keys_of_others(secret: Object) -> Object:
     """Keep data only of Secrets whose type may be that of credentials."""
-    return metadata_only(secret) if secret.decode(Secret).type in NO_CREDENTIALS else strip_managed_fields(secret)
+    # Not by a view: those are remembered, with the whole Secret.
+    return metadata_only(secret) if _decode_type(secret.raw).type in NO_CREDENTIALS else strip_managed_fields(secret)
+
+
+class _Typed(msgspec.Struct):
+    type: str = ""
+
+
+_decode_type = msgspec.json.Decoder(_Typed).decode
 
 
 def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, tuple[Resource, str]]]:
     """Each object that is referred to once, with the first field that does."""
     seen = set()
-    for number, (field, reference) in enumerate(references(spec)):
-        allowed = links.machine_configs if number else (links.datacenter,)
-        for kind in allowed:
+    for field, reference in references(spec):
+        for kind in (links.datacenter,) if field == _DATACENTER else links.machine_configs:
             if kind.kind == reference.kind and (kind, reference.name) not in seen:
                 seen.add((kind, reference.name))
                 yield field, (kind, reference.name)

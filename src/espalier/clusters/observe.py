@@ -165,6 +165,7 @@ class Observer:
             children=linked.children,
             missing=linked.missing,
             data=linked.data,
+            credentials=linked.credentials,
             gate_key=linked.key,
             datacenters=self.kinds_of_datacenters,
             management=self.management(cluster),
@@ -186,7 +187,7 @@ class Observer:
         """The design, or why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
-        if bundles is None or provider is None:
+        if bundles is None or provider is None or (linked.missing and provider.links.needed):
             return None, ""
         try:
             watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
@@ -200,7 +201,7 @@ class Observer:
                 layers=layers,
                 front_end=self._front_end,
                 children=tuple(child for _, child in linked.children),
-                data=linked.data,
+                data={**linked.data, **linked.credentials},
             )
             return made, ""
         except LookupError as unknown:

@@ -49,7 +49,7 @@ class Pass:
         """Durably note that the cluster is being changed. To be called before each write to what is made for it."""
         scope = self.scope
         if not scope.is_deleted:
-            await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_data else gate.OPENED)
+            await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_credentials else gate.OPENED)
 
     async def close_gate(self) -> None:
         """Note that what is asked for is there, to its end."""

@@ -70,7 +70,7 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
 
 
 def carriers(design: Design, machinery: Machinery) -> list[KubeObject]:
-    """Of everything that the cluster has once: what carries data of Secrets and ConfigMaps."""
+    """Of everything that the cluster has once: what carries credentials."""
     kinds = design.provider.links.carriers
     return [one for one in control_plane(design, machinery) if one.resource in kinds]
 

@@ -96,9 +96,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     missing: tuple[Missing, ...] = ()
     """The linked objects that there are not."""
     data: Mapping[str, Mapping[str, bytes]] = {}
-    """That of the Secrets and ConfigMaps that the linked objects name, by `Kind namespace/name`."""
+    """That of the ConfigMaps that the linked objects name, by `Kind namespace/name`."""
+    credentials: Mapping[str, Mapping[str, bytes]] = {}
+    """The same of Secrets."""
     gate_key: GateKey = GateKey()
-    """The key to digests of the data; empty while there is none."""
+    """The key to digests of credentials; empty while there is none."""
     datacenters: tuple[str, ...] = ()
     """Kinds that this manager's providers have for `spec.datacenterRef`."""
     management: eksa.Cluster | None = None
@@ -109,7 +111,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     rivals: tuple[Key, ...] = ()
     """Clusters of the same name elsewhere that were there before."""
     design: Design | None = None
-    """None while the components are not known."""
+    """None while the components are not known, or something is missing of which objects are rendered."""
     problem: str = ""
     """Why there is no design, as far as Bundles and releases tell."""
     isolation: Isolation = Isolation.LAYERS
@@ -163,7 +165,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def mark(self) -> str:
         """The mark of what is asked for."""
-        return gate.mark(self.object, [child for _, child in self.children], self.data, self.gate_key)
+        children = [child for _, child in self.children]
+        return gate.mark(self.object, children, self.data, self.credentials, self.gate_key)
 
     @cached_property
     def gate(self) -> Gate:
@@ -184,12 +187,15 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the cluster is to be left alone, whatever this manager would render for it; but see `takes_data`."""
+        """Whether the cluster is to be left alone, whatever this manager would render for it.
+
+        But for what carries credentials, if `takes_credentials`.
+        """
         return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
 
     @property
-    def takes_data(self) -> bool:
-        """Whether what carries data of Secrets and ConfigMaps is to be written, and nothing else."""
+    def takes_credentials(self) -> bool:
+        """Whether what carries credentials is to be written, and nothing else."""
         return self.is_settled and self.gate is Gate.CREDENTIALS
 
     @property

@@ -105,7 +105,7 @@ async def make_gate_key(p: Pass) -> Outcome:
 
     A lost one is made anew: all that carries credentials is then compared once more, and found as it should be.
     """
-    if not p.scope.data or p.scope.gate_key:
+    if not p.scope.credentials or p.scope.gate_key:
         return Continue()
     key = secrets.token_bytes(32)
     metadata = ObjectMeta(name=names.GATE_KEY.name, namespace=names.GATE_KEY.namespace)
@@ -120,13 +120,13 @@ async def make_gate_key(p: Pass) -> Outcome:
     return Continue()
 
 
-async def carry_data(p: Pass) -> Outcome:
-    """Where nothing but data of Secrets and ConfigMaps changed, what carries it is written.
+async def carry_credentials(p: Pass) -> Outcome:
+    """Where nothing but credentials changed, what carries them is written.
 
     Nothing else is, whatever this manager would render otherwise: no machine is replaced by a new password.
     """
     scope = p.scope
-    if not scope.takes_data or scope.is_bereft:
+    if not scope.takes_credentials or scope.is_bereft:
         return Continue()
     found = problem(scope)
     if found:
@@ -141,7 +141,7 @@ async def leave_settled(p: Pass) -> Outcome:
         return Wait(readiness.MACHINERY_MISSING, readiness.BEREFT)
     if not p.scope.is_settled:
         return Continue()
-    await p.close_gate()  # writes only when the cluster is adopted, or data changed
+    await p.close_gate()  # writes only when the cluster is adopted, or credentials changed
     return await oversee(p)
 
 
@@ -277,7 +277,7 @@ LIFE = (
     own_children,
     copy_kubeconfig,
     make_gate_key,
-    carry_data,
+    carry_credentials,
     leave_settled,
     check,
     make_control_plane,

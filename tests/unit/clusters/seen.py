@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
+from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Scope
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, to_bytes
@@ -78,11 +80,15 @@ def laptop() -> Tree:
 
 
 def observer(
-    *trees: Tree, with_releases: bool = True, layers: Sequence[Layer] = LAYERS, front_end: FrontEnd = ANNOTATIONS
+    *trees: Tree,
+    with_releases: bool = True,
+    layers: Sequence[Layer] = LAYERS,
+    front_end: FrontEnd = ANNOTATIONS,
+    providers: Mapping[str, Provider] = PROVIDERS,
 ) -> Observer:
     """An observer that has seen the management cluster, the releases of this build, and these objects."""
     caches = Caches(Client(NoServer()))
-    made = Observer(caches, RELEASES, layers=layers, front_end=front_end)
+    made = Observer(caches, RELEASES, layers=layers, front_end=front_end, providers=providers)
     seen = [laptop(), *trees]
     if with_releases:
         seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]

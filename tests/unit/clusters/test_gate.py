@@ -34,8 +34,14 @@ def cluster() -> Tree:
 KEY = b"known to the manager alone"
 
 
-def mark(cluster: Tree, *children: Tree, data: gate.Data | None = None, key: bytes = KEY) -> str:
-    return gate.mark(as_object(cluster), [as_object(child) for child in children], data, key)
+def mark(
+    cluster: Tree,
+    *children: Tree,
+    data: gate.Data | None = None,
+    credentials: gate.Data | None = None,
+    key: bytes = KEY,
+) -> str:
+    return gate.mark(as_object(cluster), [as_object(child) for child in children], data, credentials, key)
 
 
 def generations(*trees: Tree) -> int:
@@ -142,52 +148,59 @@ ROSE, LILY = ({SECRET: {"user": b"gardener", "password": password}} for password
 
 def test_a_changed_secret_is_noticed_and_an_equal_one_of_another_name_too() -> None:
     """Secrets have no generation at all."""
-    before = mark(cluster(), datacenter(), data=ROSE)
-    assert before == mark(cluster(), datacenter(), data={SECRET: {"password": b"rose", "user": b"gardener"}})
+    before = mark(cluster(), datacenter(), credentials=ROSE)
+    assert before == mark(cluster(), datacenter(), credentials={SECRET: {"password": b"rose", "user": b"gardener"}})
     others: list[gate.Data] = [LILY, {SECRET: {"user": b"gardener"}}, {"Secret eksa-system/other": ROSE[SECRET]}]
     for other in others:
-        wanted = mark(cluster(), datacenter(), data=other)
+        wanted = mark(cluster(), datacenter(), credentials=other)
         assert gate.stand(before, wanted, generations_match=True) is Gate.CREDENTIALS
 
 
+def test_a_changed_config_map_is_a_change_like_any_other() -> None:
+    name = "ConfigMap eksa-system/authority"
+    before, after = (mark(cluster(), datacenter(), data={name: {"ca.crt": value}}) for value in (b"rose", b"lily"))
+    assert gate.stand(before, after, generations_match=True) is Gate.OPEN
+    assert before.count(":") == 1
+
+
 def test_credentials_are_told_apart_from_content() -> None:
-    before = mark(cluster(), datacenter(), data=ROSE)
+    before = mark(cluster(), datacenter(), credentials=ROSE)
     more = child("a", disk=20)
-    assert gate.stand(before, mark(cluster(), more, data=ROSE), generations_match=True) is Gate.OPEN
-    assert gate.stand(before, mark(cluster(), more, data=LILY), generations_match=True) is Gate.OPEN
+    assert gate.stand(before, mark(cluster(), more, credentials=ROSE), generations_match=True) is Gate.OPEN
+    assert gate.stand(before, mark(cluster(), more, credentials=LILY), generations_match=True) is Gate.OPEN
 
 
 def test_who_does_not_know_the_key_can_try_no_password_and_sees_no_two_clusters_alike() -> None:
-    found = mark(cluster(), datacenter(), data=ROSE)
-    assert found != mark(cluster(), datacenter(), data=ROSE, key=b"guessed")
+    found = mark(cluster(), datacenter(), credentials=ROSE)
+    assert found != mark(cluster(), datacenter(), credentials=ROSE, key=b"guessed")
     other = cluster()
     other["metadata"]["name"] = "orchard"
-    assert found.rpartition(":")[2] != mark(other, datacenter(), data=ROSE).rpartition(":")[2]
+    assert found.rpartition(":")[2] != mark(other, datacenter(), credentials=ROSE).rpartition(":")[2]
 
 
 def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_nothing() -> None:
     """It was restored without the key, or moved here: the gate opens for credentials alone."""
-    before = mark(cluster(), datacenter(), data=ROSE)
+    before = mark(cluster(), datacenter(), credentials=ROSE)
     for key in (b"", b"another"):
-        wanted = mark(cluster(), datacenter(), data=ROSE, key=key)
+        wanted = mark(cluster(), datacenter(), credentials=ROSE, key=key)
         assert gate.stand(before, wanted, generations_match=False) is Gate.CREDENTIALS
-    unknown = mark(cluster(), datacenter(), data=ROSE, key=b"")
+    unknown = mark(cluster(), datacenter(), credentials=ROSE, key=b"")
     assert gate.stand(unknown, unknown, generations_match=True) is Gate.CREDENTIALS
 
 
 def test_who_finishes_writing_credentials_writes_nothing_else() -> None:
-    wanted = mark(cluster(), datacenter(), data=LILY)
+    wanted = mark(cluster(), datacenter(), credentials=LILY)
     half_done = gate.opened(wanted, Gate.CREDENTIALS)
     assert gate.stand(half_done, wanted, generations_match=True) is Gate.CREDENTIALS
-    back = mark(cluster(), datacenter(), data=ROSE)
+    back = mark(cluster(), datacenter(), credentials=ROSE)
     assert gate.stand(half_done, back, generations_match=True) is Gate.CREDENTIALS
-    more = mark(cluster(), child("a", disk=20), data=LILY)
+    more = mark(cluster(), child("a", disk=20), credentials=LILY)
     assert gate.stand(half_done, more, generations_match=True) is Gate.OPEN
     assert gate.opened(wanted, Gate.OPEN) == gate.OPENED
 
 
 def test_a_manager_that_begins_or_ceases_to_look_at_credentials_adopts() -> None:
-    with_data, without = mark(cluster(), datacenter(), data=ROSE), mark(cluster(), datacenter())
+    with_data, without = mark(cluster(), datacenter(), credentials=ROSE), mark(cluster(), datacenter())
     assert gate.stand(without, with_data, generations_match=False) is Gate.ADOPTED
     assert gate.stand(with_data, without, generations_match=False) is Gate.ADOPTED
 

@@ -6,19 +6,19 @@ import base64
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters import names
-from espalier.clusters.design import Dependency, Provider
+from espalier.clusters.design import Provider
 from espalier.clusters.linked import Linked, LinkedObjects
+from espalier.clusters.preview.summary import sentences
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
-from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig, OrchardProvider
-from tests.unit.clusters.seen import NAMESPACE, NoServer, fill
+from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
+from tests.unit.clusters.seen import GARDEN, NAMESPACE, NoServer, example, fill, observer
 
 DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
 SYSTEM = "eksa-system"
@@ -35,8 +35,8 @@ def secret(name: str, type_: str = "Opaque", **data: str) -> Tree:
     return tree(SECRET, name, type=type_, data=encoded)
 
 
-def datacenter(**spec: object) -> Tree:
-    return tree(DATACENTER, "garden", spec={"credentialsRef": "credentials", **spec})
+def datacenter() -> Tree:
+    return tree(DATACENTER, "garden", spec={"credentialsRef": "credentials", "moreMountsRef": "mounts"})
 
 
 def linked(*trees: Tree, providers: Mapping[str, Provider] = ORCHARD, **spec: object) -> Linked:
@@ -60,6 +60,7 @@ def test_each_child_is_linked_once_and_other_kinds_are_none() -> None:
         tree(MACHINES, "a", spec={}),
         tree(MACHINES, "b", spec={}),
         secret("credentials"),
+        tree(CONFIG_MAP, "mounts"),
         controlPlaneConfiguration=machines(MACHINES.kind, "a"),
         workerNodeGroupConfigurations=[machines(MACHINES.kind, "a") | {"name": "md-0"}, of_others],
     )
@@ -74,14 +75,15 @@ def test_what_is_missing_is_said_with_the_field_that_names_it() -> None:
         "spec.workerNodeGroupConfigurations[0].machineGroupRef: OrchardMachineConfig a in namespace team-a",
     ]
     assert [": ".join(one) for one in linked(datacenter()).missing] == [
-        "OrchardDatacenterConfig garden: spec.credentialsRef: Secret credentials in namespace eksa-system"
+        "OrchardDatacenterConfig garden: spec.credentialsRef: Secret credentials in namespace eksa-system",
+        "OrchardDatacenterConfig garden: spec.moreMountsRef: ConfigMap mounts in namespace eksa-system",
     ]
 
 
 def test_data_is_read_by_name_and_is_nowhere_shown() -> None:
     key = secret(names.GATE_KEY.name, key="0123456789")
     found = linked(datacenter(), secret("credentials", password="rose"), secret("others", password="lily"), key)
-    assert found.data == {"Secret eksa-system/credentials": {"password": b"rose"}}
+    assert found.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
     assert found.key == b"0123456789"
     assert "rose" not in repr(found)
     assert "0123456789" not in repr(found)
@@ -91,25 +93,28 @@ def test_data_is_read_by_name_and_is_nowhere_shown() -> None:
 def test_keys_and_tokens_of_others_are_not_kept_even_if_named() -> None:
     for type_ in ("kubernetes.io/tls", "kubernetes.io/service-account-token"):
         found = linked(datacenter(), secret("credentials", type_, token="rose"))
-        assert found.data == {"Secret eksa-system/credentials": {}}
+        assert found.credentials == {"Secret eksa-system/credentials": {}}
     basic = linked(datacenter(), secret("credentials", "kubernetes.io/basic-auth", password="rose"))
-    assert basic.data == {"Secret eksa-system/credentials": {"password": b"rose"}}
+    assert basic.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
 
 
-def test_config_maps_count_if_a_provider_says_so() -> None:
-    class WithConfigMaps(OrchardProvider):
-        links = replace(
-            OrchardProvider.links,
-            data=(CONFIG_MAP,),
-            depend=lambda _cluster, _children: [Dependency(CONFIG_MAP, "authority", "always")],
-        )
-
-    authority = tree(CONFIG_MAP, "authority", data={"ca.crt": "rose"})
-    found = linked(datacenter(), authority, providers={DATACENTER.kind: WithConfigMaps()})
-    assert found.data == {"ConfigMap eksa-system/authority": {"ca.crt": b"rose"}}
+def test_config_maps_are_no_credentials() -> None:
+    found = linked(datacenter(), secret("credentials"), tree(CONFIG_MAP, "mounts", data={"paths": "/srv/plums"}))
+    assert found.data == {"ConfigMap eksa-system/mounts": {"paths": b"/srv/plums"}}
+    assert found.credentials.keys() == {"Secret eksa-system/credentials"}
 
 
 def test_without_a_provider_that_reads_data_no_secret_is_looked_at() -> None:
     caches = Caches(Client(NoServer()))
     LinkedObjects(caches, {kind: one for kind, one in ORCHARD.items() if not one.links.data})
     assert [cache.source.resource.kind for cache in caches.all] == ["DockerDatacenterConfig"]
+
+
+def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> None:
+    cluster, _ = example(datacenterRef={"kind": DATACENTER.kind, "name": "garden"})
+    found = observer(cluster, providers=ORCHARD).scope(GARDEN)
+    assert found is not None
+    assert list(sentences(found)) == [
+        "plan: then nothing is done: MissingDependentObjects: "
+        "there is no OrchardDatacenterConfig garden in namespace team-a"
+    ]

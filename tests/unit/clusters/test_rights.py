@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.clusters import rights
 from espalier.kube.rights import FOLLOW, Right, trees
 from espalier.upgrades import rights as upgrade_rights
-from tests.support.orchard import KINDS, ORCHARD, OrchardDatacenterConfig, OrchardProvider
+from tests.support.orchard import KINDS, ORCHARD
 
 READS = {"get", "list", "watch"}
 
@@ -30,13 +28,7 @@ def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() ->
     (linked,) = (right for right in rights.namespaced(ORCHARD) if kinds & set(right.resources))
     assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource}
     assert set(linked.verbs) == {"list", "watch", "patch"}
-    assert rights.system(ORCHARD) == rights.SYSTEM  # Secrets are read there in any case: kubeconfigs
-
-    class WithConfigMaps(OrchardProvider):
-        links = replace(OrchardProvider.links, data=(SECRET, CONFIG_MAP))
-
-    of_data = rights.system({OrchardDatacenterConfig.resource.kind: WithConfigMaps()})
-    assert set(of_data) - set(rights.SYSTEM) == {Right((SECRET, CONFIG_MAP), FOLLOW)}
+    assert set(rights.system(ORCHARD)) - set(rights.SYSTEM) == {Right((SECRET, CONFIG_MAP), FOLLOW)}
 
 
 def test_objects_of_cluster_api_are_touched_in_the_namespace_of_the_system_alone() -> None:

@@ -84,10 +84,10 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
 def _settled(scope: Scope, here: Foreseen) -> Foreseen:
     """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted.
 
-    Before that, what carries data of Secrets and ConfigMaps is written where that changed.
+    Before that, what carries credentials is written where these changed.
     """
     design, machinery = scope.design, scope.machinery
-    if scope.takes_data:
+    if scope.takes_credentials:
         trouble = problem(scope)
         if trouble is not None or design is None:
             return replace(here, settled=True, stops=f"{trouble.reason}: {trouble.message}" if trouble else "")

@@ -79,7 +79,7 @@ async def read(
     releases, links, data, written, machines = await asyncio.gather(
         _list(client, EKSARelease.resource, None),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
-        _all(_list(client, kind, SYSTEM_NAMESPACE) for kind in linked.data_kinds(providers)),
+        _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
     )

@@ -22,8 +22,8 @@ _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 
 def sentences(scope: Scope) -> Iterator[str]:
     """What would happen if the Cluster of this scope were stored. That it links objects which are not there is no
-    obstacle: in a dry run of a whole manifest nothing of it is."""
-    foreseen = foresee(replace(scope, missing=()))
+    obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
+    foreseen = foresee(replace(scope, missing=()) if scope.design is not None else scope)
     if foreseen.stops:
         yield f"plan: then nothing is done: {foreseen.stops}"
         return

@@ -20,7 +20,7 @@ from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.releases import Image
 
-links = Links(DockerDatacenterConfig.resource)
+links = Links(DockerDatacenterConfig.resource, needed=False)
 
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 
