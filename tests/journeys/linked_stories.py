@@ -173,6 +173,7 @@ def a_config_map_that_is_changed() -> Story:
 
     async def after(world: AccountedClusters) -> None:
         await until_made(world, everywhere=["/srv/apples", "/srv/cherries"])
+        await asyncio.sleep(world.calm)
         await edit(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/quinces"})  # now while a manager runs
         await until_made(world, everywhere=["/srv/apples", "/srv/quinces"])
 
