@@ -20,6 +20,8 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
 
+UNKNOWN = "not announced"
+
 
 @click.group(cls=Group)
 def releases() -> None:
@@ -91,7 +93,7 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     output.write_table(
         ("Kubernetes", "Full Version", "EKS Distro", "Support Ends"),
         [
-            (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support)
+            (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support or UNKNOWN)
             for entry in found.bundles.spec.versions_bundles
         ],
     )

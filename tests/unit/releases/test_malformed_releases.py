@@ -86,10 +86,22 @@ def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
 def test_a_file_that_is_not_there(folder: Path) -> None:
     (folder / "bundles-1.yaml").unlink()
     assert problems(folder) == [
-        "bundles-1.yaml: the file is missing: No such file or directory",
+        f"bundles-1.yaml: the file is missing in {folder}: No such file or directory",
         "releases.yaml:14: Release eks-a-release: spec.releases[0].bundleManifestUrl: the Bundles of the release can't "
         "be used, for the reasons that are said of them; found embed:///bundles-1.yaml",
     ]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert problems(tmp_path / "nowhere") == [
+        f"{tmp_path}/nowhere: there is no such folder; give one with releases.yaml and what that names"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n"])
+def test_an_empty_file_is_told_what_belongs_in_it(folder: Path, text: str) -> None:
+    (folder / "bundles-1.yaml").write_text(text)
+    assert "expected one Bundles, as YAML" in problems(folder)[0]
 
 
 def test_yaml_that_is_none(folder: Path) -> None:
