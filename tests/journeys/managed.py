@@ -142,7 +142,6 @@ async def managed_laptop(
         manager.add(webhooks)
         clusters.build(
             manager,
-            releases=releases,
             remotes=remotes,
             webhooks=webhooks,
             providers=providers,

@@ -53,11 +53,13 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWor
     assert (told.code, told.out.splitlines()) == (
         0,
         [
+            "release.distro.eks.amazonaws.com/kubernetes-1-34-eks-1 is there",
+            "release.distro.eks.amazonaws.com/kubernetes-1-35-eks-1 is there",
             "bundles.anywhere.eks.amazonaws.com/bundles-2 is there",
             "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-25-7 created",
         ],
     )
-    assert world.espalier("releases", "import", first).out.count(" is there") == 2
+    assert world.espalier("releases", "import", first).out.count(" is there") == 4
 
     other = world.espalier("releases", "import", mirror(tmp_path / "other", "v0.25.7", commit="d"))
     assert other.code == 1

@@ -122,7 +122,6 @@ async def managed_on(
         manager.add(webhooks)
         clusters.build(
             manager,
-            releases=releases,
             remotes=remotes,
             webhooks=webhooks,
             isolation=isolation,

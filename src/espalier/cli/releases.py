@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
@@ -83,7 +85,7 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     output.check_format(output_format)
     found = await _find(version, Releases.load(releases), connect)
     if output_format:
-        objects = [msgspec.to_builtins(found.bundles), msgspec.to_builtins(found.eksa_release)]
+        objects = [msgspec.to_builtins(one) for one in (*found.distros, found.bundles, found.eksa_release)]
         output.write_objects(objects, output_format, single=False)
         return
     spec = found.eksa_release.spec
@@ -103,9 +105,9 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
 @click.argument("folder", type=flags.FILE, help="Folder with releases.yaml and what it names.")
 @flags.connection
 async def import_(folder: Path, *, connect: flags.Connection) -> None:
-    """Create the EKSAReleases and Bundles of a folder on the management cluster. What is there is never overwritten.
+    """Create the releases of a folder on the management cluster: EKSAReleases, Bundles, and EKS Distro Releases.
 
-    The manager that makes clusters of them reads their EKS Distro releases from its own `--releases` folder.
+    What is there is never overwritten: releases don't change, for clusters are made of them.
 
     \b
     Example:
@@ -114,7 +116,8 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
     offered = Releases.load(folder)
     objects = offered.objects()
     async with connection.connect(connect) as connected:
-        created = await install(connected.client, objects)
+        made = {(found.kind, found.name) for found in await install(connected.client, objects)}
+        created = [object_ for object_ in objects if (object_.kind, object_.metadata.name) in made]
         there = [object_ for object_ in objects if object_ not in created]
         different = [object_ for object_ in there if not await _is_equal(connected.client, object_)]
     for object_ in objects:
@@ -131,10 +134,10 @@ def _fate(object_: KubeObject, created: Sequence[KubeObject], different: Sequenc
 
 
 async def _is_equal(client: Client, object_: KubeObject) -> bool:
+    """Whether an object has the content of that which is there; in what is absent, a default is nothing else."""
     meta = object_.metadata
     found = await client.get(object_.resource, meta.name, meta.namespace or None)
-    same: bool = found.tree["spec"] == msgspec.to_builtins(object_)["spec"]
-    return same
+    return replace(found.decode(type(object_)), metadata=meta) == object_
 
 
 async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundles | None]] | None:
@@ -186,8 +189,15 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
             known = ", ".join(offered.versions)
             raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
         reference = release.spec.bundles_ref
-        bundles = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
-        return Release(release, bundles.decode(Bundles))
+        bundles = (await connected.client.get(Bundles.resource, reference.name, reference.namespace)).decode(Bundles)
+        return Release(release, bundles, await _distros(connected.client, bundles))
+
+
+async def _distros(client: Client, bundles: Bundles) -> tuple[DistroRelease, ...]:
+    """The EKS Distro Releases that Bundles name, and that are there."""
+    listed = await client.list(DistroRelease.resource, SYSTEM_NAMESPACE)
+    names = {entry.eks_d.name for entry in bundles.spec.versions_bundles}
+    return tuple(found.decode(DistroRelease) for found in listed.items if found.name in names)
 
 
 def _name(object_: KubeObject) -> str:

@@ -15,6 +15,7 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.clusters.observe import DATACENTERS, WRITTEN
 from espalier.kube.rights import APPLY, FOLLOW, Right
@@ -44,6 +45,7 @@ CLUSTER: tuple[Right, ...] = (*NAMESPACED, *CLUSTER_SCOPED)
 
 SYSTEM: tuple[Right, ...] = (
     Right((Bundles.resource,), (*FOLLOW, "create")),
+    Right((DistroRelease.resource,), (*FOLLOW, "create")),
     Right((SECRET,), FOLLOW),
     Right((MachineSet.resource,), FOLLOW),
     Right((LEASE,), ("get", *APPLY)),

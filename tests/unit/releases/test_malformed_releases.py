@@ -80,7 +80,8 @@ def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path
 def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
     change("releases.yaml", "  releases:\n", "  releases:\n" + first_entry(folder).replace("v0.26.0", "v0.26.1"))
     found = [item.metadata.name for item in Releases.load(folder).objects()]
-    assert found[:5] == ["bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
+    distros = [f"kubernetes-1-{minor}-eks-1" for minor in (34, 35, 36)]
+    assert found[:8] == [*distros, "bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
 
 
 def test_a_file_that_is_not_there(folder: Path) -> None:

@@ -13,6 +13,7 @@ from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key, Resource
@@ -35,6 +36,7 @@ READ: tuple[Resource, ...] = (
     *DATACENTERS.values(),
     EKSARelease.resource,
     Bundles.resource,
+    DistroRelease.resource,
     *WRITTEN,
     *_OF_MACHINES,
 )
@@ -66,8 +68,9 @@ async def read(
     keys = {one.key for one in clusters if namespace in (None, one.namespace)} if asked is None else set(asked)
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
-    releases, datacenters, written, machines = await asyncio.gather(
+    releases, distros, datacenters, written, machines = await asyncio.gather(
         _list(client, EKSARelease.resource, None),
+        _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in DATACENTERS.values() for place in {key.namespace for key in keys}),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
@@ -78,7 +81,7 @@ async def read(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
-    objects = [*clusters, *releases, *datacenters, *written, *(one for part in rest for one in part)]
+    objects = [*clusters, *releases, *distros, *datacenters, *written, *(one for part in rest for one in part)]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
 
