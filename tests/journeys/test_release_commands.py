@@ -73,6 +73,27 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWor
     assert (missing.code, "there is no release v0.99.0" in missing.err) == (1, True)
 
 
+def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(world: LaptopWorld, tmp_path: Path) -> None:
+    folder = Path(mirror(tmp_path / "own", "v0.26.0+own.1", bundles="bundles-9.yaml"))
+    old, new = "kubernetes-1-36-eks-1", "kubernetes-1-36-eks-9"
+    bundles = (folder / "bundles-1.yaml").read_text().replace("name: bundles-1\n", "name: bundles-9\n")
+    (folder / "bundles-9.yaml").write_text(bundles.replace(old, new))
+    distro = (folder / "eks-distro" / f"{old}.yaml").read_text().replace(old, new)
+    (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.9-own"))
+    told = world.espalier("releases", "import", str(folder))
+    assert told.code == 0, told
+    assert f"release.distro.eks.amazonaws.com/{new} created" in told.out
+    shown = world.espalier("releases", "show", "v0.26.0+own.1", "-o", "json")
+    assert shown.code == 0, shown
+    objects = json.loads(shown.out)["items"]
+    assert [one["kind"] for one in objects] == ["Release", "Release", "Release", "Bundles", "EKSARelease"]
+    assert "etcd:v3.6.9-own" in json.dumps(objects)
+
+    (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.10-own"))
+    again = world.espalier("releases", "import", str(folder))
+    assert (again.code, f"release.distro.eks.amazonaws.com/{new} differs, left as it is" in again.out) == (1, True)
+
+
 def test_the_list_says_what_is_installed_and_what_this_build_brings(world: LaptopWorld) -> None:
     rows = json.loads(world.espalier("releases", "list", "-o", "json").out)["releases"]
     by_version = {row["version"]: (row["offered"], row["installed"]) for row in rows}

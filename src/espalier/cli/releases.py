@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -20,7 +20,11 @@ from espalier.cli.commands import Group
 from espalier.cli.failures import Away, Failure
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.objects import Object
 from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
+from espalier.runtime.transforms import strip_managed_fields
+
+K = TypeVar("K", bound=KubeObject)
 
 UNKNOWN = "not announced"
 
@@ -184,12 +188,13 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
         raise Failure(str(error)) from None
     async with connection.connect(connect) as connected:
         try:
-            release = (await connected.client.get(EKSARelease.resource, name)).decode(EKSARelease)
+            release = _shown(await connected.client.get(EKSARelease.resource, name), EKSARelease)
         except NotFound:
             known = ", ".join(offered.versions)
             raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
         reference = release.spec.bundles_ref
-        bundles = (await connected.client.get(Bundles.resource, reference.name, reference.namespace)).decode(Bundles)
+        found = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
+        bundles = _shown(found, Bundles)
         return Release(release, bundles, await _distros(connected.client, bundles))
 
 
@@ -197,7 +202,12 @@ async def _distros(client: Client, bundles: Bundles) -> tuple[DistroRelease, ...
     """The EKS Distro Releases that Bundles name, and that are there."""
     listed = await client.list(DistroRelease.resource, SYSTEM_NAMESPACE)
     names = {entry.eks_d.name for entry in bundles.spec.versions_bundles}
-    return tuple(found.decode(DistroRelease) for found in listed.items if found.name in names)
+    return tuple(_shown(found, DistroRelease) for found in listed.items if found.name in names)
+
+
+def _shown(found: Object, kind: type[K]) -> K:
+    """An object without what only its server cares for."""
+    return strip_managed_fields(found).decode(kind)
 
 
 def _name(object_: KubeObject) -> str:

@@ -212,6 +212,14 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "spec.versionsBundles[1].eksD.name: its manifest has another name; found kubernetes-1-35-eks-2; "
             "allowed: kubernetes-1-35-eks-1",
         ),
+        (
+            "bundles-1.yaml",
+            "name: kubernetes-1-35-eks-1\n      channel: 1-35\n      kubeVersion: v1.35.4\n      "
+            "manifestUrl: embed:///eks-distro/kubernetes-1-35-eks-1.yaml",
+            "name: kubernetes-1-34-eks-1\n      manifestUrl: embed:///eks-distro/kubernetes-1-34-eks-1.yaml",
+            "bundles-1.yaml:165: Bundles bundles-1: spec.versionsBundles[1].kubeVersion: the EKS Distro Release "
+            "kubernetes-1-34-eks-1 that is named for it is of Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
+        ),
         ("bundles-1.yaml", "  namespace: eksa-system\n", "", "metadata: Bundles need a name and a namespace"),
         (
             "eks-distro/kubernetes-1-36-eks-1.yaml",
@@ -230,6 +238,16 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
 def test_each_problem_is_named(folder: Path, change: Change, file: str, old: str, new: str, sentence: str) -> None:
     change(file, old, new)
     assert any(sentence in problem for problem in problems(folder)), problems(folder)
+
+
+def test_two_files_of_one_release_of_eks_distro(folder: Path, change: Change) -> None:
+    shutil.copy(folder / "eks-distro" / "kubernetes-1-35-eks-1.yaml", folder / "eks-distro" / "other.yaml")
+    change("bundles-2.yaml", "embed:///eks-distro/kubernetes-1-35-eks-1.yaml", "embed:///eks-distro/other.yaml")
+    assert problems(folder) == [
+        "eks-distro/other.yaml:5: Release kubernetes-1-35-eks-1: metadata.name: the EKS Distro Release in "
+        "embed:///eks-distro/kubernetes-1-35-eks-1.yaml has this name as well; each needs its own; "
+        "found kubernetes-1-35-eks-1"
+    ]
 
 
 def test_releases_whose_objects_would_have_one_name(folder: Path, change: Change) -> None:
