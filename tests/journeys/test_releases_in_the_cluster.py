@@ -13,7 +13,7 @@ import pytest
 
 import espalier.releases
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
@@ -21,9 +21,9 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Condition, Tree
 from espalier.apiserver.store import MemoryStore
-from espalier.cli.installing import InstallReleases
+from espalier.cli.installing import PATIENCE, InstallReleases
 from espalier.cli.planning import Asked
-from espalier.clusters import Isolation, names
+from espalier.clusters import Isolation, names, rights
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
@@ -178,6 +178,27 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
 
     story(tell)
     assert seen == [0, 3]
+
+
+def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
+    resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
+
+    async def tell(world: ManagedLaptop) -> None:
+        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        before = await world.client.get(resource, nowhere)
+        url = {"url": "https://127.0.0.1:1/nobody"}
+        unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
+        await world.client.patch(resource, nowhere, patch={"webhooks": unanswered}, type=PatchType.MERGE)
+        installing = asyncio.create_task(InstallReleases(world.client, world.manager.caches, RELEASES).run())
+        await asyncio.sleep(PATIENCE / 2)
+        assert not installing.done()
+        patch = {"webhooks": before.tree["webhooks"]}
+        await world.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)
+        await installing
+        assert len((await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+
+    story(tell)
 
 
 def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
