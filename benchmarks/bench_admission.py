@@ -52,7 +52,7 @@ def clusters() -> list[Tree]:
 def prepared() -> tuple[Webhooks, list[Tree]]:
     """The handlers of a manager that has seen all clusters, and the machinery of each."""
     releases, snapshot = Releases.load(), Snapshot()
-    observer = Observer(snapshot, releases)
+    observer = Observer(snapshot)
     trees = clusters()
     known = [Object(encode_json(tree)) for tree in trees]
     known += [Object(to_bytes(one)) for one in (*releases.objects(), *management_cluster(releases))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,11 +12,13 @@ import pytest
 from espalier.api import eksa
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
+from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission, validate_bundles, validate_release
+from espalier.clusters.admission import Admission, validate_bundles, validate_distro, validate_release
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import ADMIN, Request
@@ -26,6 +28,8 @@ from tests.unit.clusters.seen import RELEASES, as_object, observer
 from tests.unit.clusters.test_admission import edited
 
 __all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
+
+Validate = Callable[[AdmissionRequest], AdmissionResponse]
 
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
 GROUPS = "spec.workerNodeGroupConfigurations"
@@ -219,9 +223,63 @@ async def test_bundles_are_judged_in_the_same_words_when_no_manager_runs(client:
     agree(said(refused.value), told(validate_bundles(request(tree))), "spec.versionsBundles")
 
 
-def request(tree: Tree) -> AdmissionRequest:
-    name, kind = tree["metadata"]["name"], tree["kind"]
-    return AdmissionRequest("CREATE", kind, tree["metadata"].get("namespace", ""), name, ADMIN, as_object(tree), None)
+EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
+    (
+        Bundles,
+        lambda tree: tree["spec"]["versionsBundles"][1]["eksD"].update(name="kubernetes-1-34-eks-1"),
+        validate_bundles,
+        "spec.versionsBundles[1].eksD.name",
+    ),
+    (Bundles, lambda tree: tree["spec"]["versionsBundles"].pop(), validate_bundles, "spec.versionsBundles"),
+    (
+        DistroRelease,
+        lambda tree: tree["status"]["components"][1]["assets"][0]["image"].update(uri="example.com/etcd:v0"),
+        validate_distro,
+        "status.components[1].assets[0].image.uri",
+    ),
+    (DistroRelease, lambda tree: tree.pop("status"), validate_distro, "status.components"),
+    (DistroRelease, lambda tree: tree["spec"].update(number=9), validate_distro, "spec.number"),
+]
+
+
+@pytest.mark.parametrize(("kind", "edit", "validate", "field"), EDITS, ids=[field for *_, field in EDITS])
+async def test_what_clusters_are_made_of_can_not_be_edited(
+    client: Client,
+    place: str,
+    kind: type[KubeObject],
+    edit: Callable[[Tree], None],
+    validate: Validate,
+    field: str,
+) -> None:
+    tree: Tree = msgspec.to_builtins(next(one for one in RELEASES.objects() if isinstance(one, kind)))
+    tree["metadata"] = {"name": tree["metadata"]["name"], "namespace": place}
+    stored = await client.create(kind.resource, tree)
+    labelled = {**stored.tree, "metadata": stored.tree["metadata"] | {"labels": {"team": "a"}}}
+    stored = await client.replace(kind.resource, labelled)
+    assert validate(request(labelled, tree)).allowed
+    changed = stored.tree
+    edit(changed)
+    with pytest.raises(Invalid) as refused:
+        await client.replace(kind.resource, changed)
+    sentence = {Bundles: sentences.BUNDLES_EDITED, DistroRelease: sentences.DISTRO_CHANGED}[kind]
+    assert sentence in str(refused.value)
+    by_webhook = told(validate(request(changed, tree)))
+    assert [where for where, _ in by_webhook] == [field]
+    assert sentence in by_webhook[0][1]
+
+
+async def test_a_release_of_eks_distro_without_an_image_that_nodes_need_is_refused(client: Client, place: str) -> None:
+    release = next(one for one in RELEASES.objects() if isinstance(one, DistroRelease))
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(release))
+    tree["status"]["components"].pop()
+    ((field, message),) = told(validate_distro(request(tree)))
+    assert (field, "no image for coredns-image" in message) == ("status.components", True)
+
+
+def request(tree: Tree, old: Tree | None = None) -> AdmissionRequest:
+    name, kind, namespace = tree["metadata"]["name"], tree["kind"], tree["metadata"].get("namespace", "")
+    before = as_object(old) if old is not None else None
+    return AdmissionRequest("UPDATE" if old else "CREATE", kind, namespace, name, ADMIN, as_object(tree), before)
 
 
 async def test_what_is_recorded_of_a_self_managed_cluster_may_say_less(client: Client, place: str) -> None:

@@ -25,7 +25,6 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.local.capi import names
 from espalier.local.workloads import Workloads
-from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
@@ -155,7 +154,7 @@ class ManagedClusters:
         """What `espalier plan` would say of a manifest. `manager` says how the one asked about is run."""
         world = await reading.read(self.client, {key}, providers=self.providers)
         snapshot = Snapshot()
-        observer = Observer(snapshot, Releases.load(), providers=self.providers, **manager)
+        observer = Observer(snapshot, providers=self.providers, **manager)
         snapshot.fill(world.objects)
         previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
         return previews.of_change(key, manifest)

@@ -21,7 +21,7 @@ from espalier.api.kinds import KubeObject
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
-from espalier.apiserver.webhooks import WebhookCall
+from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import manifests
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
@@ -116,7 +116,10 @@ async def managed_laptop(
     webhooks = Webhooks(port=None)
 
     async def call(call: WebhookCall) -> bytes:
-        return webhooks.review(urlsplit(call.url).path, call.body)
+        try:
+            return webhooks.review(urlsplit(call.url).path, call.body)
+        except LookupError as error:
+            raise CallFailed(f"failed to call webhook: {error}") from None
 
     async with AsyncExitStack() as stack:
         kept = store or MemoryStore()
@@ -145,7 +148,6 @@ async def managed_laptop(
         manager.add(webhooks)
         clusters.build(
             manager,
-            releases=releases,
             remotes=remotes,
             webhooks=webhooks,
             providers=providers,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,10 @@ def watching(world: LaptopWorld, *arguments: str) -> Iterator[Iterator[str]]:
 def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(world: LaptopWorld) -> None:
     assert world.apply(EXAMPLE).code == 0
     told = world.espalier("describe", "cluster", "garden").out
-    assert told.startswith("Cluster   default/garden\nRelease   v0.26.0, Kubernetes 1.35\nReady     True for ")
+    first, release, ready = told.splitlines()[:3]
+    assert first == "Cluster   default/garden"
+    assert re.fullmatch(r"Release   v0\.26\.0, Kubernetes 1\.35 \(support end(s|ed) on 2027-03-27\)", release)
+    assert ready.startswith("Ready     True for ")
     assert "Blocked" not in told
     assert "2 Machines garden-md-0-" in told
     assert "Normal   Ready" in told
@@ -52,6 +56,7 @@ def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(world: Lapt
 
     facts = json.loads(world.espalier("describe", "cluster", "garden", "-o", "json").out)
     assert facts["obstacle"] is None
+    assert facts["supportEnds"] == "2027-03-27"
     assert facts["tree"]["children"][0]["kind"] == "Cluster"
 
 

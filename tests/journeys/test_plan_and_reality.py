@@ -178,7 +178,7 @@ async def previews(world: ManagedLaptop, *versions: str, **manager: Any) -> Prev
     assert {verb for verb, _ in asked} <= {"get", "list"}
     assert {plural for _, plural in asked} <= {resource.plural for resource in reading.READ}  # so no Secrets
     snapshot = Snapshot()
-    observer = Observer(snapshot, RELEASES, **manager)
+    observer = Observer(snapshot, **manager)
     snapshot.fill(there.objects)
     return Previews(snapshot, observer, there.fleets, now=EPOCH)
 

@@ -53,11 +53,13 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWor
     assert (told.code, told.out.splitlines()) == (
         0,
         [
+            "release.distro.eks.amazonaws.com/kubernetes-1-34-eks-1 is there",
+            "release.distro.eks.amazonaws.com/kubernetes-1-35-eks-1 is there",
             "bundles.anywhere.eks.amazonaws.com/bundles-2 is there",
             "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-25-7 created",
         ],
     )
-    assert world.espalier("releases", "import", first).out.count(" is there") == 2
+    assert world.espalier("releases", "import", first).out.count(" is there") == 4
 
     other = world.espalier("releases", "import", mirror(tmp_path / "other", "v0.25.7", commit="d"))
     assert other.code == 1
@@ -69,6 +71,27 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWor
     assert "2026-12-02" in shown.out
     missing = world.espalier("releases", "show", "v0.99.0")
     assert (missing.code, "there is no release v0.99.0" in missing.err) == (1, True)
+
+
+def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(world: LaptopWorld, tmp_path: Path) -> None:
+    folder = Path(mirror(tmp_path / "own", "v0.26.0+own.1", bundles="bundles-9.yaml"))
+    old, new = "kubernetes-1-36-eks-1", "kubernetes-1-36-eks-9"
+    bundles = (folder / "bundles-1.yaml").read_text().replace("name: bundles-1\n", "name: bundles-9\n")
+    (folder / "bundles-9.yaml").write_text(bundles.replace(old, new))
+    distro = (folder / "eks-distro" / f"{old}.yaml").read_text().replace(old, new)
+    (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.9-own"))
+    told = world.espalier("releases", "import", str(folder))
+    assert told.code == 0, told
+    assert f"release.distro.eks.amazonaws.com/{new} created" in told.out
+    shown = world.espalier("releases", "show", "v0.26.0+own.1", "-o", "json")
+    assert shown.code == 0, shown
+    objects = json.loads(shown.out)["items"]
+    assert [one["kind"] for one in objects] == ["Release", "Release", "Release", "Bundles", "EKSARelease"]
+    assert "etcd:v3.6.9-own" in json.dumps(objects)
+
+    (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.10-own"))
+    again = world.espalier("releases", "import", str(folder))
+    assert (again.code, f"release.distro.eks.amazonaws.com/{new} differs, left as it is" in again.out) == (1, True)
 
 
 def test_the_list_says_what_is_installed_and_what_this_build_brings(world: LaptopWorld) -> None:
@@ -149,4 +172,4 @@ def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: 
     assert told.code == 1
     assert "Release eks-a-release: spec.releases[0].version" in told.err
     away = world.espalier("manager", "--releases", str(tmp_path / "nowhere"))
-    assert (away.code, "releases.yaml: the file is missing" in away.err) == (1, True)
+    assert (away.code, f"{tmp_path}/nowhere: there is no such folder" in away.err) == (1, True)

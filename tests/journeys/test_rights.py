@@ -37,8 +37,9 @@ from tests.support.upgraders import Upgraders
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-OURS, COORDINATION, ADMISSION = (
+OURS, DISTRO, COORDINATION, ADMISSION = (
     "anywhere.eks.amazonaws.com",
+    "distro.eks.amazonaws.com",
     "coordination.k8s.io",
     "admissionregistration.k8s.io",
 )
@@ -51,6 +52,7 @@ ELSEWHERE = {
     ),
     Grant("", OURS, "eksareleases", "create"),
     Grant(SYSTEM_NAMESPACE, OURS, "bundles", "create"),
+    Grant(SYSTEM_NAMESPACE, DISTRO, "releases", "create"),
 }
 """Of the process around the controllers, which the laptop has not: elections, the webhooks' certificate, and releases
 that are created at start. `test_production` shows that they are used."""

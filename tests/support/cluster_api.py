@@ -148,7 +148,6 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         manager.add(webhooks)
         clusters.build(
             manager,
-            releases=releases,
             remotes=remotes,
             webhooks=webhooks,
             providers=EXTERNAL_ETCD,

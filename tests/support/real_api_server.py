@@ -128,7 +128,6 @@ async def managed_on(
         manager.add(webhooks)
         clusters.build(
             manager,
-            releases=releases,
             remotes=remotes,
             webhooks=webhooks,
             providers=providers,

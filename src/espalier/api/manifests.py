@@ -69,8 +69,9 @@ class Document(msgspec.Struct, frozen=True):
         return Problem(self.source, violation, self.line(violation.field))
 
 
-def read_manifests(text: str | bytes, *, source: str) -> list[Document]:
-    """All objects of a manifest, `List`s taken apart; documents without content are skipped.
+def read_manifests(text: str | bytes, *, source: str, expected: str = "the objects of a cluster") -> list[Document]:
+    """All objects of a manifest, `List`s taken apart; documents without content are skipped. `expected` is said of one
+    that has none.
 
     Raises `ManifestError` naming every problem: text that is no YAML, keys given twice, a document that is no object,
     a manifest without any.
@@ -78,7 +79,7 @@ def read_manifests(text: str | bytes, *, source: str) -> list[Document]:
     if isinstance(text, bytes):
         text = decoded(text, source)
     if not text.strip():
-        raise error_in(source, "the file is empty; expected the objects of a cluster, as YAML")
+        raise error_in(source, f"the file is empty; expected {expected}, as YAML")
     documents: list[Document] = []
     problems: list[Problem] = []
     try:
@@ -99,7 +100,7 @@ def read_manifests(text: str | bytes, *, source: str) -> list[Document]:
     if problems:
         raise ManifestError(problems)
     if not documents:
-        raise error_in(source, "there is no object in the file; expected the objects of a cluster, as YAML")
+        raise error_in(source, f"there is no object in the file; expected {expected}, as YAML")
     return documents
 
 

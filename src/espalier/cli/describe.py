@@ -16,7 +16,7 @@ from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.cli import connection, flags, output
+from espalier.cli import connection, flags, output, support
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.family import Member, family, obstacle
@@ -55,13 +55,15 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
                 f'cluster "{name}" does not exist in namespace {connected.namespace}; '
                 "`espalier get clusters -A` shows those that do"
             ) from None
-        (objects, hidden), events = await asyncio.gather(_objects(client, root), _events(client, root))
+        (objects, hidden), events, supported = await asyncio.gather(
+            _objects(client, root), _events(client, root), support.end_of_support(client, root)
+        )
     whole = family(root, objects)
     if output_format:
-        output.write_facts(_facts(whole, events), output_format)
+        output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
     now = datetime.now(UTC)
-    print("\n".join(_top(whole, now)), end="\n\n")
+    print("\n".join(_top(whole, support.told(supported, now), now)), end="\n\n")
     columns = ("object", "state", "since", "message")
     output.write_table(columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
     if hidden:
@@ -118,12 +120,12 @@ async def _events(client: Client, root: Tree) -> list[Tree]:
     return sorted(ours, key=_time_of)[-LAST_EVENTS:]
 
 
-def _top(whole: Member, now: datetime) -> Iterator[str]:
+def _top(whole: Member, supported: str, now: datetime) -> Iterator[str]:
     """What matters most, one fact for each line."""
     metadata, spec, state = whole.tree["metadata"], whole.tree["spec"], whole.state
     release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
     yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
-    yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}"
+    yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}{supported}"
     since = f" for {_age(state.since, now)}" if state.since else ""
     said = state.sentence or state.message
     yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-from espalier.api import eksa
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import EKSARelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -39,10 +40,11 @@ async def install_releases(client: Client, releases: Releases | None = None) -> 
     """
     wanted = (releases or Releases.load()).objects()
     try:
-        there = {found.name for found in (await client.list(eksa.release.EKSARelease.resource)).items}
-        names = {one.metadata.name for one in wanted if isinstance(one, eksa.release.EKSARelease)}
-        if names - there:
-            await install(client, wanted)
+        for kind, namespace in ((EKSARelease, None), (DistroRelease, SYSTEM_NAMESPACE)):
+            there = {found.name for found in (await client.list(kind.resource, namespace)).items}
+            if {one.metadata.name for one in wanted if isinstance(one, kind)} - there:
+                await install(client, wanted)
+                return
     except (Forbidden, NotFound):
         return
 
@@ -71,7 +73,7 @@ def check_is_managed(existing: Object) -> None:
         raise Failure(f"cluster {existing.key} is self-managed, whatever the manifest says, and {_SELF_MANAGED}")
 
 
-async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]], releases: Path | None = None) -> None:
+async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:
     """Raise `Failure` with everything for which the Cluster among these objects would be refused."""
     trees = [tree for _, tree in prepared]
     cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
@@ -83,7 +85,7 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]], relea
         found = _by_itself(cluster)
     else:
         snapshot = Snapshot()
-        observer = Observer(snapshot, Releases.load(releases))
+        observer = Observer(snapshot)
         snapshot.fill(world.objects)
         previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC))
         found = [f"{one.field}: {one.message}".removeprefix(": ") for one in previews.refusals(cluster)]

@@ -197,7 +197,6 @@ async def manager(
     remotes = RemoteClients(_connect, fence=running.fence)
     clusters.build(
         running,
-        releases=offered,
         remotes=remotes,
         webhooks=webhooks,
         copies_kubeconfigs=copy_kubeconfig,
@@ -207,7 +206,7 @@ async def manager(
     )
     build_upgrades(running, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None, resync=resync)
     running.add(webhooks)
-    running.add(InstallReleases(running.client, offered))
+    running.prepare(InstallReleases(running.client, running.caches, offered))
     try:
         return await running.run(signals=True)
     finally:

@@ -13,6 +13,7 @@ import msgspec
 from espalier.api import core, eksa
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
@@ -38,6 +39,7 @@ VALIDATED = [
     (Cluster.resource, admission.VALIDATE_CLUSTER),
     (EKSARelease.resource, admission.VALIDATE_RELEASE),
     (Bundles.resource, admission.VALIDATE_BUNDLES),
+    (DistroRelease.resource, admission.VALIDATE_DISTRO),
 ]
 
 Tree = dict[str, Any]

@@ -32,7 +32,7 @@ class Workshop:
         offered = Releases.load(releases)
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
         snapshot = Snapshot()
-        self._observer = Observer(snapshot, offered)
+        self._observer = Observer(snapshot)
         snapshot.fill([*_objects(offered), *self._management_clusters(offered.newest().version)])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -21,7 +22,7 @@ from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
@@ -65,7 +66,7 @@ class Asked:
 
     async def of_manager(self, client: Client, namespace: str | None) -> list[Planned]:
         """All clusters, as a manager of this build finds them."""
-        previews, clusters = await self._read_all(client, namespace, [])
+        previews, clusters = await self._read_all(client, namespace, [], starts=True)
         return [Planned(previews.as_it_is(cluster.key), previews.at_next_change(cluster.key)) for cluster in clusters]
 
     def _choose_release(self, spec: Tree) -> Tree:
@@ -75,25 +76,46 @@ class Asked:
         return spec
 
     async def _read(self, client: Client, keys: Sequence[Key] | None, versions: Sequence[str]) -> Previews:
-        return (await self._snapshot(client, keys, versions, None))[0]
+        return (await self._snapshot(client, keys, versions, None, starts=False))[0]
 
     async def _read_all(
-        self, client: Client, namespace: str | None, versions: Sequence[str]
+        self, client: Client, namespace: str | None, versions: Sequence[str], *, starts: bool = False
     ) -> tuple[Previews, list[Object]]:
-        previews, found = await self._snapshot(client, None, versions, namespace)
+        previews, found = await self._snapshot(client, None, versions, namespace, starts=starts)
         clusters = [one for one in found if one.kind == Cluster.resource.kind and one.head.api_version == _API_VERSION]
         of_namespace = [one for one in clusters if namespace in (None, one.namespace)]
         return previews, sorted((one for one in of_namespace if _is_managed(one)), key=lambda one: one.key)
 
     async def _snapshot(
-        self, client: Client, keys: Sequence[Key] | None, versions: Sequence[str], namespace: str | None
+        self,
+        client: Client,
+        keys: Sequence[Key] | None,
+        versions: Sequence[str],
+        namespace: str | None,
+        *,
+        starts: bool,
     ) -> tuple[Previews, list[Object]]:
+        """What is there; for a manager that `starts` also what it brings."""
         world = await reading.read(client, keys, versions=versions, namespace=namespace)
         snapshot = Snapshot()
         front_end = by_hooks.chosen(world.objects)
-        observer = Observer(snapshot, self._releases, isolation=self._isolation, front_end=front_end)
-        snapshot.fill(world.objects)
+        observer = Observer(snapshot, isolation=self._isolation, front_end=front_end)
+        snapshot.fill([*self._brought(world.objects, starts=starts), *world.objects])
         return Previews(snapshot, observer, world.fleets, now=datetime.now(UTC)), world.objects
+
+    def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
+        """What a manager of these releases installs when it starts; what is there is never overwritten.
+
+        A management cluster without any EKS Distro Release has a manager that still takes them from its own files: the
+        best guess at these are those of this build.
+        """
+        known = {(one.kind, one.name) for one in there}
+        objects = self._releases.objects() if starts or DistroRelease.resource.kind not in dict(known) else []
+        return [
+            Object(to_bytes(one))
+            for one in objects
+            if (one.kind, one.metadata.name) not in known and (starts or isinstance(one, DistroRelease))
+        ]
 
 
 _API_VERSION = Cluster.resource.api_version

@@ -129,7 +129,7 @@ class RealWorld:
             webhooks = _webhooks(client, clock, webhook_port, [Extension(client, {"url": url})] if by_hooks else [])
             remotes = RemoteClients(_client)
             stack.push_async_callback(remotes.close)
-            clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks, front_end=settings.in_place)
+            clusters.build(manager, remotes=remotes, webhooks=webhooks, front_end=settings.in_place)
             build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None)
             manager.add(webhooks)
             for controller in build_nodes(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
+from msgspec.structs import replace
 
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
@@ -18,7 +20,13 @@ from espalier.cli.commands import Group
 from espalier.cli.failures import Away, Failure
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.objects import Object
 from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
+from espalier.runtime.transforms import strip_managed_fields
+
+K = TypeVar("K", bound=KubeObject)
+
+UNKNOWN = "not announced"
 
 
 @click.group(cls=Group)
@@ -81,7 +89,7 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     output.check_format(output_format)
     found = await _find(version, Releases.load(releases), connect)
     if output_format:
-        objects = [msgspec.to_builtins(found.bundles), msgspec.to_builtins(found.eksa_release)]
+        objects = [msgspec.to_builtins(one) for one in (*found.distros, found.bundles, found.eksa_release)]
         output.write_objects(objects, output_format, single=False)
         return
     spec = found.eksa_release.spec
@@ -91,7 +99,7 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     output.write_table(
         ("Kubernetes", "Full Version", "EKS Distro", "Support Ends"),
         [
-            (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support)
+            (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support or UNKNOWN)
             for entry in found.bundles.spec.versions_bundles
         ],
     )
@@ -101,9 +109,9 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
 @click.argument("folder", type=flags.FILE, help="Folder with releases.yaml and what it names.")
 @flags.connection
 async def import_(folder: Path, *, connect: flags.Connection) -> None:
-    """Create the EKSAReleases and Bundles of a folder on the management cluster. What is there is never overwritten.
+    """Create the releases of a folder on the management cluster: EKSAReleases, Bundles, and EKS Distro Releases.
 
-    The manager that makes clusters of them reads their EKS Distro releases from its own `--releases` folder.
+    What is there is never overwritten: releases don't change, for clusters are made of them.
 
     \b
     Example:
@@ -112,7 +120,8 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
     offered = Releases.load(folder)
     objects = offered.objects()
     async with connection.connect(connect) as connected:
-        created = await install(connected.client, objects)
+        made = {(found.kind, found.name) for found in await install(connected.client, objects)}
+        created = [object_ for object_ in objects if (object_.kind, object_.metadata.name) in made]
         there = [object_ for object_ in objects if object_ not in created]
         different = [object_ for object_ in there if not await _is_equal(connected.client, object_)]
     for object_ in objects:
@@ -129,10 +138,10 @@ def _fate(object_: KubeObject, created: Sequence[KubeObject], different: Sequenc
 
 
 async def _is_equal(client: Client, object_: KubeObject) -> bool:
+    """Whether an object has the content of that which is there; in what is absent, a default is nothing else."""
     meta = object_.metadata
     found = await client.get(object_.resource, meta.name, meta.namespace or None)
-    same: bool = found.tree["spec"] == msgspec.to_builtins(object_)["spec"]
-    return same
+    return replace(found.decode(type(object_)), metadata=meta) == object_
 
 
 async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundles | None]] | None:
@@ -179,13 +188,26 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
         raise Failure(str(error)) from None
     async with connection.connect(connect) as connected:
         try:
-            release = (await connected.client.get(EKSARelease.resource, name)).decode(EKSARelease)
+            release = _shown(await connected.client.get(EKSARelease.resource, name), EKSARelease)
         except NotFound:
             known = ", ".join(offered.versions)
             raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
         reference = release.spec.bundles_ref
-        bundles = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
-        return Release(release, bundles.decode(Bundles))
+        found = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
+        bundles = _shown(found, Bundles)
+        return Release(release, bundles, await _distros(connected.client, bundles))
+
+
+async def _distros(client: Client, bundles: Bundles) -> tuple[DistroRelease, ...]:
+    """The EKS Distro Releases that Bundles name, and that are there."""
+    listed = await client.list(DistroRelease.resource, SYSTEM_NAMESPACE)
+    names = {entry.eks_d.name for entry in bundles.spec.versions_bundles}
+    return tuple(_shown(found, DistroRelease) for found in listed.items if found.name in names)
+
+
+def _shown(found: Object, kind: type[K]) -> K:
+    """An object without what only its server cares for."""
+    return strip_managed_fields(found).decode(kind)
 
 
 def _name(object_: KubeObject) -> str:

@@ -73,7 +73,7 @@ class World:
             remotes = RemoteClients(workloads.connect)
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
-            clusters.build(manager, releases=releases, remotes=remotes, webhooks=webhooks)
+            clusters.build(manager, remotes=remotes, webhooks=webhooks)
             build_upgrades(manager, remotes=remotes)
             timing = Timing(boot=boot_seconds)
             pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from espalier.api import schema
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key
@@ -22,7 +23,7 @@ from espalier.clusters.scope import is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
-from espalier.releases import kubernetes_versions, release_name
+from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
 VALIDATE_CLUSTER = f"/validate-{_PATH}-cluster"
 VALIDATE_RELEASE = f"/validate-{_PATH}-eksarelease"
 VALIDATE_BUNDLES = f"/validate-{_PATH}-bundles"
+VALIDATE_DISTRO = "/validate-distro-eks-amazonaws-com-v1alpha1-release"
 
 
 _NOT_READY = AdmissionResponse(
@@ -52,6 +54,7 @@ class Admission:
         webhooks.handle(VALIDATE_CLUSTER, self.validate)
         webhooks.handle(VALIDATE_RELEASE, validate_release)
         webhooks.handle(VALIDATE_BUNDLES, validate_bundles)
+        webhooks.handle(VALIDATE_DISTRO, validate_distro)
 
     def default(self, request: AdmissionRequest) -> AdmissionResponse:
         """Fill in what was left out, and nothing that was given."""
@@ -178,7 +181,10 @@ def validate_release(request: AdmissionRequest) -> AdmissionResponse:
         release = request.object.decode(EKSARelease)
     except msgspec.ValidationError:
         return _refusal(request.object, schema.violations(EKSARelease, request.object.tree))
-    violations = _release_name(release) if request.old is None else _changed_facts(request.old, request.object)
+    if request.old is None:
+        violations = _release_name(release)
+    else:
+        violations = _changed(request.old, request.object, "spec", sentences.RELEASE_CHANGED)
     return _refusal(request.object, violations) if violations else AdmissionResponse()
 
 
@@ -191,22 +197,30 @@ def _release_name(release: EKSARelease) -> list[Violation]:
     return []
 
 
-def _changed_facts(old: Object, new: Object) -> list[Violation]:
-    before, after = old.tree.get("spec") or {}, new.tree.get("spec") or {}
-    return [
-        Violation(
-            f"spec.{field}",
-            shown(after[field]) if field in after else "nothing",
-            shown(before[field]) if field in before else "nothing",
-            sentences.RELEASE_CHANGED,
-        )
-        for field in sorted(before.keys() | after.keys())
-        if before.get(field) != after.get(field)
-    ]
+def _changed(old: Object, new: Object, part: str, message: str) -> list[Violation]:
+    """The fields of a part that is to stay as it is."""
+    found = _differences(part, old.tree.get(part) or {}, new.tree.get(part) or {})
+    return [Violation(field, after, before, message) for field, before, after in found]
+
+
+def _differences(field: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
+    """Each field that differs, before and after, as it may be shown."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            yield from _differences(f"{field}.{name}", before.get(name), after.get(name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(f"{field}[{index}]", one, other)
+    elif before != after:
+        yield field, _told(before), _told(after)
+
+
+def _told(value: object) -> str:
+    return "nothing" if value is None else shown(value)
 
 
 def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:
-    """Bundles have each Kubernetes version once."""
+    """Bundles have each Kubernetes version once, and their content never changes."""
     if request.object is None:
         return AdmissionResponse()
     try:
@@ -220,6 +234,28 @@ def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:
             field = f"spec.versionsBundles[{index}].kubeVersion"
             violations.append(Violation(field, entry.kube_version, "", sentences.VERSION_TWICE))
         seen.add(entry.kube_version)
+    if request.old is not None:
+        violations += _changed(request.old, request.object, "spec", sentences.BUNDLES_EDITED)
+    return _refusal(request.object, violations) if violations else AdmissionResponse()
+
+
+def validate_distro(request: AdmissionRequest) -> AdmissionResponse:
+    """An EKS Distro Release has all images that a cluster needs, and never changes."""
+    if request.object is None:
+        return AdmissionResponse()
+    try:
+        release = request.object.decode(DistroRelease)
+    except msgspec.ValidationError:
+        return _refusal(request.object, schema.violations(DistroRelease, request.object.tree))
+    violations: list[Violation] = []
+    if request.old is None:
+        try:
+            distro_of(release)
+        except IncompleteDistro as error:
+            violations = error.violations
+    else:
+        for part in ("spec", "status"):
+            violations += _changed(request.old, request.object, part, sentences.DISTRO_CHANGED)
     return _refusal(request.object, violations) if violations else AdmissionResponse()
 
 

@@ -16,7 +16,6 @@ from espalier.clusters.passing import Tools
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.resting import Rests
 from espalier.clusters.writing import Writer
-from espalier.releases import Releases
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.errands import Errands
 from espalier.runtime.manager import Manager
@@ -27,7 +26,6 @@ from espalier.runtime.webhooks import Webhooks
 def build(
     manager: Manager,
     *,
-    releases: Releases,
     remotes: RemoteClients,
     webhooks: Webhooks | None = None,
     copies_kubeconfigs: bool = True,
@@ -47,7 +45,6 @@ def build(
     """
     observer = Observer(
         manager.caches,
-        releases,
         manager.options,
         providers=providers,
         isolation=isolation,

@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
@@ -17,7 +18,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusters import names
 from espalier.clusters.layers.layer import Layer
 from espalier.kube.objects import Object
-from espalier.releases import Distro, Releases, resolve
+from espalier.releases import Distro, resolve, usable
 
 
 class Components(msgspec.Struct, frozen=True):
@@ -144,7 +145,7 @@ def design(
     key: Key,
     spec: eksa.ClusterSpec,
     bundles: Bundles,
-    releases: Releases,
+    distros: Callable[[str], DistroRelease | None],
     provider: Provider,
     *,
     watch_filter: str = "",
@@ -153,9 +154,9 @@ def design(
     children: tuple[Object, ...] = (),
     data: Mapping[str, Mapping[str, bytes]] | None = None,
 ) -> Design:
-    """The design of a cluster that has these layers.
+    """The design of a cluster that has these layers. `distros` gives the EKS Distro Releases that there are, by name.
 
-    Raises `LookupError` when Bundles or this build lack one of its versions.
+    Raises `LookupError` when Bundles lack one of its versions, or name a release for it that can't be used.
     """
     for layer in reversed(layers):  # what the newest fills in is given for those before it
         for default in reversed(layer.defaults):
@@ -163,7 +164,7 @@ def design(
     components = {}
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
-        components[version] = Components(bundle, releases.distro(bundle))
+        components[version] = Components(bundle, usable(bundles, bundle, distros(bundle.eks_d.name)))
     return Design(key, spec, components, provider, watch_filter, layers, front_end, children, data or {})
 
 

@@ -47,6 +47,7 @@ MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
 EKSA_VERSION_INVALID = "EksaVersionInvalid"
 BUNDLES_NOT_FOUND = "BundleNotFoundForCluster"
+EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
 OBJECT_REFUSED = "ObjectRefused"
@@ -57,6 +58,7 @@ FAILURES = frozenset(
         MANAGEMENT_CLUSTER_REF_INVALID,
         EKSA_VERSION_INVALID,
         BUNDLES_NOT_FOUND,
+        EKSD_RELEASE_INVALID,
         CLUSTER_INVALID,
         CLUSTER_NAME_TAKEN,
         OBJECT_REFUSED,

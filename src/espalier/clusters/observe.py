@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import semver
@@ -15,6 +15,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, Mac
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.eksa.upgrades import (
@@ -24,6 +25,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
@@ -35,7 +37,7 @@ from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.releases import Releases, release_name
+from espalier.releases import release_name
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
@@ -44,6 +46,8 @@ from espalier.runtime.transforms import keep_managed_fields, metadata_only, stri
 
 if TYPE_CHECKING:
     from espalier.runtime.controller import Controller
+
+K = TypeVar("K", bound=KubeObject)
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
@@ -84,7 +88,6 @@ class Observer:
     def __init__(
         self,
         caches: Caches,
-        releases: Releases,
         options: Options | None = None,
         *,
         providers: Mapping[str, Provider] = PROVIDERS,
@@ -92,7 +95,6 @@ class Observer:
         layers: Sequence[Layer] = LAYERS,
         front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     ) -> None:
-        self._releases = releases
         self._providers = providers
         self._isolation = isolation
         self._layers = layers
@@ -105,6 +107,7 @@ class Observer:
         self.linked = LinkedObjects(caches, providers)
         self.eksa_releases = caches.of(EKSARelease.resource)
         self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
+        self.distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
                 resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
@@ -127,7 +130,7 @@ class Observer:
         )
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         self.reports = Reports()
-        self._decoded: dict[Key, tuple[Object, Bundles]] = {}
+        self._decoded: dict[tuple[Resource, Key], tuple[Object, Any]] = {}
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
@@ -145,6 +148,7 @@ class Observer:
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         controller.watch(self.eksa_releases, self._unsettled)
         controller.watch(self.bundles, self._unsettled)
+        controller.watch(self.distros, self._unsettled)
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
     def scope(self, key: Key) -> Scope | None:
@@ -183,19 +187,21 @@ class Observer:
         """What `spec.datacenterRef` may name."""
         return tuple(self._providers)
 
-    def _design(self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked) -> tuple[Design | None, str]:
+    def _design(
+        self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked
+    ) -> tuple[Design | None, LookupError | None]:
         """The design, or why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None or (linked.missing and provider.links.needed):
-            return None, ""
+            return None, None
         try:
             watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
             made = design(
                 key,
                 spec,
                 bundles,
-                self._releases,
+                self._distro,
                 provider,
                 watch_filter=watch_filter,
                 layers=layers,
@@ -203,9 +209,9 @@ class Observer:
                 children=tuple(child for _, child in linked.children),
                 data={**linked.data, **linked.credentials},
             )
-            return made, ""
+            return made, None
         except LookupError as unknown:
-            return None, str(unknown)
+            return None, unknown
 
     def layers_of(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
         """What a cluster is rendered with: the layers of its release, or without `Isolation.LAYERS` all there are."""
@@ -295,7 +301,8 @@ class Observer:
     def is_filled(self) -> bool:
         """Whether everything was read that admission judges by."""
         return all(
-            cache.synced for cache in (self.all_clusters, self.eksa_releases, self.bundles, *self.written.values())
+            cache.synced
+            for cache in (self.all_clusters, self.eksa_releases, self.bundles, self.distros, *self.written.values())
         )
 
     def known_versions(self) -> tuple[str, ...]:
@@ -320,13 +327,20 @@ class Observer:
         reference = spec.bundles_ref or self._reference_of(spec.eksa_version)
         if reference is None:
             return None
-        found = self.bundles.get(Key(reference.namespace, reference.name))
+        return self._decode(self.bundles.get(Key(reference.namespace, reference.name)), Bundles)
+
+    def _distro(self, name: str) -> DistroRelease | None:
+        return self._decode(self.distros.get(Key(SYSTEM_NAMESPACE, name)), DistroRelease)
+
+    def _decode(self, found: Object | None, kind: type[K]) -> K | None:
+        """An object of a kind of which few are used by many; to decode Bundles costs more than a whole pass."""
         if found is None:
             return None
-        known = self._decoded.get(found.key)
-        if known is None or known[0] is not found:  # decoding Bundles costs more than a whole pass
-            known = self._decoded[found.key] = (found, found.decode(Bundles))
-        return known[1]
+        known = self._decoded.get((kind.resource, found.key))
+        if known is None or known[0] is not found:
+            known = self._decoded[kind.resource, found.key] = (found, found.decode(kind))
+        decoded: K = known[1]
+        return decoded
 
     def _reference_of(self, eksa_version: str | None) -> BundlesRef | None:
         try:

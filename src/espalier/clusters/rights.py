@@ -17,6 +17,7 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.clusters import linked
 from espalier.clusters.design import Provider
@@ -58,6 +59,7 @@ def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
     """In the system's namespace."""
     return (
         Right((Bundles.resource,), (*FOLLOW, "create")),
+        Right((DistroRelease.resource,), (*FOLLOW, "create")),
         Right((SECRET, *(kind for kind in linked.data_kinds(providers) if kind != SECRET)), FOLLOW),
         Right((MachineSet.resource,), FOLLOW),
         Right((LEASE,), ("get", *APPLY)),

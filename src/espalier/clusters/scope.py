@@ -112,8 +112,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Clusters of the same name elsewhere that were there before."""
     design: Design | None = None
     """None while the components are not known, or something is missing of which objects are rendered."""
-    problem: str = ""
-    """Why there is no design, as far as Bundles and releases tell."""
+    problem: LookupError | None = None
+    """Why there is no design, as far as Bundles and what they name tell."""
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches that the cluster could have and does not consent to."""

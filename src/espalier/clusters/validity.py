@@ -7,7 +7,7 @@ from typing import NamedTuple
 from espalier.clusters import names
 from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import Scope, is_self_managed
-from espalier.releases import kubernetes_versions
+from espalier.releases import UnusableDistro, kubernetes_versions
 
 
 class Problem(NamedTuple):
@@ -77,6 +77,8 @@ def _release(scope: Scope) -> Problem | None:
             return Problem(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: name the release; there are: {known}")
         message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; there are: {known}"
         return Problem(names.EKSA_VERSION_INVALID, message)
+    if isinstance(scope.problem, UnusableDistro):
+        return Problem(names.EKSD_RELEASE_INVALID, str(scope.problem))
     if scope.design is None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"

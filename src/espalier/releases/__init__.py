@@ -2,22 +2,26 @@
 
 from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease
 from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve
-from espalier.releases.distro import Distro, Image
+from espalier.releases.distro import Distro, Image, IncompleteDistro, UnusableDistro, distro_of, usable
 from espalier.releases.installing import install
 from espalier.releases.names import eksa_version_of, release_name
 
 __all__ = [
     "Distro",
     "Image",
+    "IncompleteDistro",
     "MalformedRelease",
     "Release",
     "Releases",
     "UnknownKubernetesVersion",
     "UnknownRelease",
+    "UnusableDistro",
+    "distro_of",
     "eksa_version_of",
     "images",
     "install",
     "kubernetes_versions",
     "release_name",
     "resolve",
+    "usable",
 ]

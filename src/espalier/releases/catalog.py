@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 import semver
+from msgspec.structs import replace
 
 from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.manifest import ReleaseEntry, ReleaseManifest
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease, EKSAReleaseSpec, VersionsBundle
 from espalier.api.kinds import KubeObject
@@ -20,7 +22,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
-from espalier.releases.distro import Distro, IncompleteDistro, distro_of
+from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of
 from espalier.releases.names import release_name
 
@@ -36,10 +38,11 @@ class UnknownRelease(LookupError):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One release: the object that stands for it, and its Bundles."""
+    """One release: the object that stands for it, its Bundles, and the EKS Distro Releases that these name."""
 
     eksa_release: EKSARelease
     bundles: Bundles
+    distros: tuple[DistroRelease, ...]
 
     @property
     def name(self) -> str:
@@ -104,9 +107,13 @@ class Releases:
         return tuple(release.version for release in self._releases)
 
     def objects(self) -> list[KubeObject]:
-        """What is installed in a management cluster: all Bundles, then all EKSAReleases."""
+        """What is installed in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases.
+
+        What is named comes before what names it.
+        """
+        distros = {distro.metadata.name: distro for release in self._releases for distro in release.distros}
         bundles = {release.bundles.metadata.name: release.bundles for release in self._releases}
-        return [*bundles.values(), *(release.eksa_release for release in self._releases)]
+        return [*distros.values(), *bundles.values(), *(release.eksa_release for release in self._releases)]
 
     def distro(self, bundle: VersionsBundle) -> Distro:
         """The EKS Distro release of an entry of Bundles. Raises `UnknownRelease` when this build does not have it."""
@@ -143,6 +150,7 @@ class _Loading:
         self._bundles: dict[str, Bundles] = {}
         self._files_of: dict[str, str] = {}
         self._problems: list[Problem] = []
+        self._distro_releases: dict[str, tuple[str, DistroRelease]] = {}
         self.distros: dict[str, Distro] = {}
         self.releases = sorted(self._read(), key=_order, reverse=True)
 
@@ -180,7 +188,9 @@ class _Loading:
             message = "the Bundles of the release can't be used, for the reasons that are said of them"
             self._add(document, f"{field}.bundleManifestUrl", entry.bundle_manifest_url, message)
             return None
-        return Release(_object(entry, bundles), bundles)
+        names = dict.fromkeys(one.eks_d.name for one in bundles.spec.versions_bundles)
+        distros = [self._distro_releases[name][1] for name in names if name in self._distro_releases]
+        return Release(_object(entry, bundles), bundles, tuple(distros))
 
     def _read_bundles(self, url: str) -> Bundles:
         if url not in self._bundles:
@@ -201,7 +211,7 @@ class _Loading:
                 if bundle.kube_version in seen:
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, "the version is given twice")
                 seen.add(bundle.kube_version)
-                self._read_distro(bundle, f"{field}.eksD", document)
+                self._read_distro(bundle, field, document)
         return self._bundles[url]
 
     def _read_distro(self, bundle: VersionsBundle, field: str, document: Document) -> None:
@@ -211,14 +221,24 @@ class _Loading:
         except ManifestError as error:
             self._problems += error.problems
             message = "the EKS Distro release can't be used, for the reasons that are said of it"
-            self._add(document, f"{field}.manifestUrl", bundle.eks_d.manifest_url, message)
+            self._add(document, f"{field}.eksD.manifestUrl", bundle.eks_d.manifest_url, message)
             return
         if release.metadata.name != name:
-            self._add(document, f"{field}.name", name, "its manifest has another name", [release.metadata.name])
+            self._add(document, f"{field}.eksD.name", name, "its manifest has another name", [release.metadata.name])
+            return
+        metadata = ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE)  # its own manifests name no namespace
+        url = bundle.eks_d.manifest_url
+        other, _ = self._distro_releases.setdefault(name, (url, replace(release, metadata=metadata)))
+        if other != url:
+            message = f"the EKS Distro Release in {other} has this name as well; each needs its own"
+            self._add(distro_document, "metadata.name", name, message)
         try:
             self.distros[name] = distro_of(release)
         except IncompleteDistro as error:
             self._problems += [of(distro_document, distro_document.problem(one)) for one in error.violations]
+            return
+        if problem := mismatch(f"{field}.kubeVersion", bundle.kube_version, self.distros[name]):
+            self._problems.append(of(document, document.problem(problem)))
 
     def _add(self, document: Document, field: str, found: str, message: str, allowed: Sequence[str] = ()) -> None:
         self._problems.append(of(document, document.problem(Violation(field, found, ", ".join(allowed), message))))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
 
+from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.violations import Violation
 
 
@@ -44,6 +48,12 @@ class Distro(msgspec.Struct, frozen=True):
     coredns: Image
 
     @property
+    def kubernetes_version(self) -> str:
+        """The Kubernetes minor version, like `1.35`; the whole version where that can't be told."""
+        found = _MINOR.match(self.version)
+        return found[1] if found else self.version
+
+    @property
     def repository(self) -> str:
         """Where kubeadm pulls the images of Kubernetes from."""
         return self.kube_apiserver.repository
@@ -53,6 +63,8 @@ class Distro(msgspec.Struct, frozen=True):
         """All images."""
         return tuple(getattr(self, field) for field, _ in _IMAGES)
 
+
+_MINOR = re.compile(r"v([0-9]+\.[0-9]+)\.")
 
 _IMAGES = (
     ("kube_apiserver", "kube-apiserver-image"),
@@ -93,3 +105,36 @@ def distro_of(release: DistroRelease) -> Distro:
     if violations:
         raise IncompleteDistro(violations)
     return Distro(release.metadata.name, images["kube_apiserver"].tag, **images)
+
+
+class UnusableDistro(LookupError):
+    """No cluster can be made of the EKS Distro Release that Bundles name. The message says why, and what to do."""
+
+
+def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None) -> Distro:
+    """What clusters of an entry of Bundles are made of, when `found` has the name that it gives; None: nothing has.
+
+    Raises `UnusableDistro`.
+    """
+    which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}:"
+    release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{entry.eks_d.name} that they name"
+    if found is None:
+        raise UnusableDistro(f"{which} {release} is not there; {sentences.BRING_DISTRO}")
+    try:
+        distro = distro_of(found)
+    except IncompleteDistro as error:
+        raise UnusableDistro(f"{which} {release} can't be used: {error}; {sentences.BRING_BUNDLES}") from None
+    if problem := mismatch("kubeVersion", entry.kube_version, distro):
+        raise UnusableDistro(f"{which} {problem.message}; {sentences.BRING_BUNDLES}")
+    return distro
+
+
+def mismatch(field: str, kubernetes_version: str, distro: Distro) -> Violation | None:
+    """What is wrong with an entry of Bundles for a Kubernetes minor version that names this release; None if nothing.
+
+    `field` is the path of the entry's version.
+    """
+    if distro.kubernetes_version == kubernetes_version:
+        return None
+    message = sentences.OTHER_KUBERNETES.format(release=distro.name, version=distro.version)
+    return Violation(field, kubernetes_version, distro.kubernetes_version, message)

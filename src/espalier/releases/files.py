@@ -34,7 +34,7 @@ class Files:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._is_own = path is None
+        self._folder = path
         self._root: Traversable = path if path is not None else resources.files(__package__) / "data"
 
     def read(self, url: str, kind: type[K]) -> tuple[K, Document]:
@@ -43,17 +43,24 @@ class Files:
         try:
             text = self._root.joinpath(name).read_bytes()
         except OSError as error:
-            reason = error.strerror or "it can't be read"
-            raise MalformedRelease([Problem(name, Violation("", "", "", f"the file is missing: {reason}"))]) from None
+            raise MalformedRelease([self._missing(name, error)]) from None
         try:
-            documents = read_manifests(text, source=name)
+            documents = read_manifests(text, source=name, expected=f"one {kind.resource.kind}")
         except ManifestError as error:
             raise MalformedRelease(error.problems) from None
         # What the package has was checked when it was built (a test does), and to check it takes long.
-        problems = [] if self._is_own else [of(documents[0], problem) for problem in _problems(documents, kind)]
+        problems = [] if self._folder is None else [of(documents[0], problem) for problem in _problems(documents, kind)]
         if problems:
             raise MalformedRelease(problems)
         return msgspec.convert(documents[0].tree, kind), documents[0]
+
+    def _missing(self, name: str, error: OSError) -> Problem:
+        folder = self._folder
+        if folder is not None and not folder.is_dir():
+            message = f"there is no such folder; give one with {MANIFEST} and what that names"
+            return Problem(str(folder), Violation("", "", "", message))
+        where = f" in {folder}" if folder is not None else ""
+        return Problem(name, Violation("", "", "", f"the file is missing{where}: {error.strerror or 'not readable'}"))
 
     def _name(self, url: str) -> str:
         scheme = next((one for one in (SCHEME, MIRRORED) if url.startswith(one)), None)

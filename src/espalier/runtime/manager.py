@@ -1,7 +1,8 @@
 """The manager: starts what a process runs in the right order, and stops it in the reverse one.
 
 Order, as controller-runtime has it: health and metrics, webhooks, caches (full before anybody acts on them),
-leadership, controllers. Webhooks and caches run on every replica, so that a new leader starts warm.
+leadership, what controllers find prepared, controllers. Webhooks and caches run on every replica, so that a new leader
+starts warm.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class Manager:
         self._caches = [self.caches]
         self._webhooks: list[Webhooks] = []
         self._controllers: list[Controller] = []
+        self._preparations: list[Runnable] = []
         self._runnables: list[Runnable] = []
         self._servers: list[HttpServer] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -138,6 +140,10 @@ class Manager:
             self._runnables.append(component)
             if self.leading.is_set():
                 self._spawn(component.run(), type(component).__name__)
+
+    def prepare(self, runnable: Runnable) -> None:
+        """Have the leader run this to its end before controllers begin, who then find what it made."""
+        self._preparations.append(runnable)
 
     @property
     def ports(self) -> list[int]:
@@ -184,6 +190,8 @@ class Manager:
             await self._election.acquire()
             leads.set(1)
             self._spawn(self._hold(self._election), "leadership")
+        for preparation in self._preparations:
+            await preparation.run()
         self.leading.set()
         for controller in self._controllers:
             self._spawn(controller.run(), controller.name)

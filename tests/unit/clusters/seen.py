@@ -88,7 +88,7 @@ def observer(
 ) -> Observer:
     """An observer that has seen the management cluster, the releases of this build, and these objects."""
     caches = Caches(Client(NoServer()))
-    made = Observer(caches, RELEASES, layers=layers, front_end=front_end, providers=providers)
+    made = Observer(caches, layers=layers, front_end=front_end, providers=providers)
     seen = [laptop(), *trees]
     if with_releases:
         seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]

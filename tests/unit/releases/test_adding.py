@@ -46,7 +46,7 @@ def test_a_patch_of_an_earlier_minor_is_not_the_newest(folder: Path) -> None:
     [
         ("v0.26.0", "", "v0.26.0 is released already"),
         ("0.27.0", "", "give one like v0.27.0"),
-        ("v0.27.0", "bundles-9.yaml", "the file is missing"),
+        ("v0.27.0", "bundles-9.yaml", "the file is missing in"),
     ],
 )
 def test_what_would_not_be_valid_leaves_the_manifest_as_it_was(

@@ -65,6 +65,29 @@ def copier(manager: Manager, done: list[str], *, seconds: float = 0.0) -> Contro
     return controller
 
 
+def test_what_is_prepared_is_there_before_controllers_begin_and_of_the_leader_alone() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        done: list[str] = []
+        manager = manager_of(server, simulation, identity="a")
+        manager.add(copier(manager, done))
+
+        class Preparing:
+            async def run(self) -> None:
+                await asyncio.sleep(5)
+                await manager.client.create(CONFIG_MAP, config_map("first", "b"))  # refused to who does not lead
+                done.append("prepared")
+
+        manager.prepare(Preparing())
+        server.put(config_map("x", "a"))
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(20)
+        manager.stop()
+        await running
+        assert done == ["prepared", "x"]
+
+    play(story)
+
+
 def test_it_runs_controllers_and_stops_when_asked_letting_passes_end() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []

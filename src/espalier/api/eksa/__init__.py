@@ -1,6 +1,6 @@
-"""The kinds of `anywhere.eks.amazonaws.com/v1alpha1`: those whose CRDs `espalier manifests` ships."""
+"""The kinds whose CRDs `espalier manifests` ships: of `anywhere.eks.amazonaws.com`, and EKS Distro's Release."""
 
-from espalier.api.eksa import cluster, docker, release, upgrades
+from espalier.api.eksa import cluster, distro, docker, release, upgrades
 from espalier.api.kinds import KubeObject
 
 KINDS: tuple[type[KubeObject], ...] = (
@@ -8,6 +8,7 @@ KINDS: tuple[type[KubeObject], ...] = (
     docker.DockerDatacenterConfig,
     release.Bundles,
     release.EKSARelease,
+    distro.DistroRelease,
     upgrades.ControlPlaneUpgrade,
     upgrades.MachineDeploymentUpgrade,
     upgrades.NodeUpgrade,

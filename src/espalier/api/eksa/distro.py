@@ -1,41 +1,44 @@
-"""EKS Distro's Release: the components of one patch release of Kubernetes. A manifest, not a kind that we serve."""
+"""EKS Distro's Release: the components of one patch release of Kubernetes, as Bundles name it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from espalier.api.kinds import KubeObject, kind
+from espalier.api.eksa import sentences
+from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 GROUP = "distro.eks.amazonaws.com"
 VERSION = "v1alpha1"
 
+Atomic = listing(kind="atomic")
+
 
 class AssetImage(Observed, frozen=True):
     """A container image of a component."""
 
-    uri: Annotated[str, Meta(min_length=1)]
-    image_digest: str = ""
+    uri: Annotated[str, Meta(min_length=1, description="Where the image is pulled from, with its tag.")]
+    image_digest: Annotated[str, Meta(description="SHA256 digest of the image manifest.")] = ""
 
 
 class AssetArchive(Observed, frozen=True):
     """A file of a component."""
 
-    uri: Annotated[str, Meta(min_length=1)]
-    sha256: str = ""
-    sha512: str = ""
+    uri: Annotated[str, Meta(min_length=1, description="Where the file is downloaded from.")]
+    sha256: Annotated[str, Meta(description="SHA256 sum of the file.")] = ""
+    sha512: Annotated[str, Meta(description="SHA512 sum of the file.")] = ""
 
 
 class Asset(Observed, frozen=True):
     """One thing that a component consists of."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    type: Literal["Image", "Archive"] = "Image"
-    description: str = ""
-    os: str = ""
-    arch: tuple[str, ...] = ()
+    name: Annotated[str, Meta(min_length=1, description="Name of the asset, like etcd-image.")]
+    type: Annotated[Literal["Image", "Archive"], Meta(description="What it is.")] = "Image"
+    description: Annotated[str, Meta(description="What it is for.")] = ""
+    os: Annotated[str, Meta(description="Operating system that it is for.")] = ""
+    arch: Annotated[tuple[str, ...], Meta(description="Architectures that it is for.", extra_json_schema=Atomic)] = ()
     image: AssetImage | None = None
     archive: AssetArchive | None = None
 
@@ -43,10 +46,12 @@ class Asset(Observed, frozen=True):
 class DistroComponent(Observed, frozen=True):
     """One component, built from one git tag."""
 
-    name: Annotated[str, Meta(min_length=1)]
-    git_tag: str = ""
-    git_commit: str = ""
-    assets: tuple[Asset, ...] = ()
+    name: Annotated[str, Meta(min_length=1, description="Name of the component, like etcd.")]
+    git_tag: Annotated[str, Meta(description="Git tag it is built from.")] = ""
+    git_commit: Annotated[str, Meta(description="Git commit it is built from.")] = ""
+    assets: Annotated[
+        tuple[Asset, ...], Meta(description="What the component consists of.", extra_json_schema=Atomic)
+    ] = ()
 
 
 class DistroReleaseSpec(Part):
@@ -54,19 +59,36 @@ class DistroReleaseSpec(Part):
 
     channel: Annotated[str, Meta(pattern=r"^[0-9]+-[0-9]+$", description="Release channel, like 1-35.")]
     number: Annotated[int, Meta(ge=1, description="Number of the release in its channel.")]
-    build_repo_commit: str = ""
+    build_repo_commit: Annotated[str, Meta(description="Git commit of EKS Distro.")] = ""
 
 
 class DistroReleaseStatus(Observed, frozen=True):
-    """Content of the release."""
+    """Content of the release. No controller reports it: it comes with the release, and never changes."""
 
-    date: str = ""
-    components: tuple[DistroComponent, ...] = ()
+    date: Annotated[str, Meta(description="When it was released.")] = ""
+    components: Annotated[
+        tuple[DistroComponent, ...], Meta(description="What it consists of.", extra_json_schema=Atomic)
+    ] = ()
 
 
-@kind(Resource(GROUP, VERSION, "releases", "Release"))
+@kind(
+    Resource(GROUP, VERSION, "releases", "Release"),
+    columns=(
+        Column("Release Channel", ".spec.channel", "string", "Release channel"),
+        Column("Release", ".spec.number", "integer", "Number of the release in its channel"),
+        AGE,
+    ),
+)
 class DistroRelease(KubeObject, kw_only=True):
-    """A release of EKS Distro."""
+    """A release of EKS Distro. Without the subresource `status`, as its own CRD: who creates it gives all of it."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.spec == oldSelf.spec && has(self.status) == has(oldSelf.status)"
+            " && (!has(self.status) || self.status == oldSelf.status)",
+            sentences.DISTRO_CHANGED,
+        ),
+    )
 
     spec: DistroReleaseSpec
     status: DistroReleaseStatus = msgspec.field(default_factory=DistroReleaseStatus)

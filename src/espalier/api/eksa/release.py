@@ -367,6 +367,7 @@ class BundlesSpec(Part):
     """Contents of a release."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self == oldSelf", sentences.BUNDLES_EDITED),
         Rule(
             f"self.versionsBundles.all(b, {_ONCE})",
             sentences.VERSION_TWICE,

@@ -30,6 +30,18 @@ NOT_SEMVER = "this is no semantic version"
 RELEASE_NAME = "the name of an EKSARelease follows from its version, so that there is one of each; give it this name"
 RELEASE_CHANGED = "the facts of a release don't change; create an EKSARelease for another version"
 VERSION_TWICE = "the version is given twice"
+BRING_BUNDLES = (
+    "bring other Bundles under another name, and an EKSARelease that names them, with `espalier releases import`"
+)
+BUNDLES_EDITED = f"the content of Bundles doesn't change, for clusters are made of it; {BRING_BUNDLES}"
+DISTRO_CHANGED = (
+    "an EKS Distro Release doesn't change, for clusters are made of it; bring another one under another name, with "
+    "Bundles that name it, with `espalier releases import`"
+)
+OTHER_KUBERNETES = "the EKS Distro Release {release} that is named for it is of Kubernetes {version}"
+BRING_DISTRO = (
+    "bring it with `espalier releases import`, or start the manager again, which brings those of its releases"
+)
 
 # Machines.
 EVEN = "etcd runs on these machines and needs a majority, so their number must be odd"

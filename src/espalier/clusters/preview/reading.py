@@ -13,6 +13,7 @@ from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key, Resource
@@ -39,6 +40,7 @@ READ: tuple[Resource, ...] = (
     *linked.data_kinds(PROVIDERS),
     EKSARelease.resource,
     Bundles.resource,
+    DistroRelease.resource,
     *WRITTEN,
     *_OF_MACHINES,
 )
@@ -76,8 +78,9 @@ async def read(
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
-    releases, links, data, written, machines = await asyncio.gather(
+    releases, distros, links, data, written, machines = await asyncio.gather(
         _list(client, EKSARelease.resource, None),
+        _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
@@ -89,7 +92,7 @@ async def read(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
-    objects = [*clusters, *releases, *links, *data, *written, *(one for part in rest for one in part)]
+    objects = [*clusters, *releases, *distros, *links, *data, *written, *(one for part in rest for one in part)]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
 

@@ -91,7 +91,7 @@ def test_an_old_cluster_with_bundles_of_no_release_has_the_base_alone() -> None:
 @pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.OFF])
 def test_without_layers_every_cluster_has_the_newest_of_everything(isolation: Isolation) -> None:
     cluster = read(as_object(example(eksaVersion="v0.24.2")[0]))
-    made = Observer(Caches(Client(NoServer())), RELEASES, isolation=isolation)
+    made = Observer(Caches(Client(NoServer())), isolation=isolation)
     assert made.layers_of(cluster) == tuple(LAYERS)
     assert made.offered_to(cluster) == ()
 

@@ -24,7 +24,7 @@ RELEASES = Releases.load()
 
 def previews(*trees: Tree) -> Previews:
     snapshot = Snapshot()
-    observer = Observer(snapshot, RELEASES)
+    observer = Observer(snapshot)
     releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
     snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
     return Previews(snapshot, observer, {"garden": Fleet()}, now=NOW)

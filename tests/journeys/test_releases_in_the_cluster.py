@@ -1,0 +1,295 @@
+"""What clusters are made of lies in the management cluster: neither another manager nor an edit changes it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import espalier.releases
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.eksa import sentences
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.meta import Condition, Tree
+from espalier.apiserver.store import MemoryStore
+from espalier.cli.installing import PATIENCE, InstallReleases
+from espalier.cli.planning import Asked
+from espalier.clusters import Isolation, names, rights
+from espalier.clusters.preview.previews import Preview
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Invalid
+from espalier.local.stores import MemoryStores
+from espalier.releases import Releases, release_name
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.isolation_stories import STATUS, machines
+from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+DATA = Path(espalier.releases.__file__).parent / "data"
+RELEASES = Releases.load()
+DISTRO = "kubernetes-1-35-eks-1"
+FILE = f"eks-distro/{DISTRO}.yaml"
+DEBUG = "v0.26.0+debug.1"
+RESYNC = 300.0
+
+
+def folder(path: Path, *changes: tuple[str, str, str]) -> Path:
+    """The releases of this build, with these texts in these files replaced."""
+    made = Path(shutil.copytree(DATA, path))
+    for file, old, new in changes:
+        text = (made / file).read_text()
+        assert old in text
+        (made / file).write_text(text.replace(old, new))
+    return made
+
+
+def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, resync=RESYNC) as world:
+            await tell(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def said(cluster: Cluster, type_: str) -> Condition:
+    return next(one for one in cluster.status.conditions if one.type == type_)
+
+
+async def garden(world: ManagedLaptop) -> Cluster:
+    return (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).decode(Cluster)
+
+
+async def manager_upgrade(world: ManagedLaptop, releases: Path | None) -> Preview:
+    """What `espalier plan --manager` says of the garden."""
+    (planned,) = await Asked([], "", Isolation.LAYERS, releases).of_manager(world.client, GARDEN.namespace)
+    assert planned.later is not None
+    return planned.later
+
+
+async def etcd(world: ManagedLaptop) -> str | None:
+    found = await world.client.get(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
+    tag: str | None = found.tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]["local"]["imageTag"]
+    return tag
+
+
+async def bring(world: ManagedLaptop, distro: str, *more: Tree) -> None:
+    """A release of one's own, whose Bundles name this EKS Distro Release for Kubernetes 1.35."""
+    newest = RELEASES.newest()
+    bundles = msgspec.to_builtins(newest.bundles)
+    bundles["metadata"] = {"name": "bundles-debug", "namespace": SYSTEM_NAMESPACE}
+    for entry in bundles["spec"]["versionsBundles"]:
+        if entry["kubeVersion"] == "1.35":
+            entry["eksD"]["name"] = distro
+    release = msgspec.to_builtins(newest.eksa_release)
+    release["metadata"] = {"name": release_name(DEBUG)}
+    release["spec"] |= {"version": DEBUG, "bundlesRef": release["spec"]["bundlesRef"] | {"name": "bundles-debug"}}
+    for tree in more:
+        await world.client.create(DistroRelease.resource, tree)
+    await world.client.create(Bundles.resource, bundles)
+    await world.client.create(EKSARelease.resource, release)
+    await asyncio.sleep(1)
+
+
+def distro(name: str, *, etcd: str) -> Tree:
+    """That of Kubernetes 1.35, under another name and with another etcd."""
+    found = next(one for one in RELEASES.objects() if one.metadata.name == DISTRO)
+    text = msgspec.json.encode(found).replace(b"v3.6.6-eks-1-35-1", etcd.encode())
+    tree: Tree = msgspec.json.decode(text)
+    tree["metadata"]["name"] = name
+    return tree
+
+
+def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: Path) -> None:
+    other = folder(tmp_path / "other", (FILE, "etcd:v3.6.6-eks-1-35-1", "etcd:v3.6.7-eks-1-35-1"))
+    store, stores = MemoryStore(), MemoryStores()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=RESYNC) as world:
+            await world.apply()
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            before = await machines(world.client)
+        async with managed_laptop(
+            simulation.clock, store=store, stores=stores, resync=RESYNC, releases=Releases.load(other)
+        ) as world:
+            await InstallReleases(world.client, world.manager.caches, Releases.load(other)).run()
+            await asyncio.sleep(3 * RESYNC)
+            assert said(await garden(world), names.SYNCED).status == "True"
+            assert world.written().keys() <= {STATUS}
+            assert (await manager_upgrade(world, other)).is_empty
+            assert (await manager_upgrade(world, None)).is_empty
+            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            after = await machines(world.client)
+            assert before.keys() <= after.keys(), "nothing is replaced"
+            assert len(after) == len(before) + 1
+            assert await etcd(world) == "v3.6.6-eks-1-35-1"
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
+    store, stores = MemoryStore(), MemoryStores()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=RESYNC) as world:
+            await world.apply()
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            # As an earlier manager left it: its definitions have no such kind.
+            await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
+            await asyncio.sleep(1)
+            preview = await manager_upgrade(world, None)
+            assert (preview.is_empty, preview.drift, preview.stops) == (True, (), "")
+            (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(world.client, GARDEN.namespace)
+            assert planned.now.is_empty
+        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=RESYNC) as world:
+            await asyncio.sleep(3 * RESYNC)
+            assert world.written().keys() <= {STATUS}
+            assert len((await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
+    """A pass that doesn't find what its cluster is made of says so; of a steady cluster that would be a lie."""
+    seen: list[int] = []
+
+    async def tell(world: ManagedLaptop) -> None:
+        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        cache = world.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
+        await asyncio.sleep(1)
+        seen.append(len(cache))
+        await InstallReleases(world.client, world.manager.caches, RELEASES).run()
+        seen.append(len(cache))  # without a turn of the loop in which a watch could bring it
+
+    story(tell)
+    assert seen == [0, 3]
+
+
+def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
+    resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
+
+    async def tell(world: ManagedLaptop) -> None:
+        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        before = await world.client.get(resource, nowhere)
+        url = {"url": "https://127.0.0.1:1/nobody"}
+        unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
+        await world.client.patch(resource, nowhere, patch={"webhooks": unanswered}, type=PatchType.MERGE)
+        installing = asyncio.create_task(InstallReleases(world.client, world.manager.caches, RELEASES).run())
+        await asyncio.sleep(PATIENCE / 2)
+        assert not installing.done()
+        patch = {"webhooks": before.tree["webhooks"]}
+        await world.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)
+        await installing
+        assert len((await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+
+    story(tell)
+
+
+def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await bring(world, "kubernetes-1-35-eks-1-debug", distro("kubernetes-1-35-eks-1-debug", etcd="v3.6.6-debug"))
+        await world.apply(eksaVersion=DEBUG)
+        found = await world.until_ready()
+        assert await etcd(world) == "v3.6.6-debug"
+        assert found.status.eksd_release_ref is not None
+        assert found.status.eksd_release_ref.name == "kubernetes-1-35-eks-1-debug"
+
+    story(tell)
+
+
+def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> None:
+    name = "kubernetes-1-35-eks-7"
+
+    async def tell(world: ManagedLaptop) -> None:
+        await bring(world, name)
+        await world.apply(eksaVersion=DEBUG)
+        failed = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        assert failed.status.failure_message == (
+            "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release eksa-system/kubernetes-1-35-eks-7 that "
+            f"they name is not there; {sentences.BRING_DISTRO}"
+        )
+        assert said(failed, names.READY).reason == names.EKSD_RELEASE_INVALID
+        await asyncio.sleep(CALM)
+        assert (await world.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
+        (planned,) = await Asked([], DEBUG, Isolation.LAYERS, None).of_release(world.client, GARDEN.namespace)
+        assert planned.now.stops == f"{names.EKSD_RELEASE_INVALID}: {failed.status.failure_message}"
+        await world.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
+        await world.until_ready()
+        assert await etcd(world) == "v3.6.6-eks-1-35-7"
+
+    story(tell)
+
+
+def test_a_steady_cluster_whose_release_went_is_told_and_left_alone() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before, written = await machines(world.client), world.written()
+        await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
+        await asyncio.sleep(3 * RESYNC)
+        found = await garden(world)
+        synced = said(found, names.SYNCED)
+        assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
+        assert f"the EKS Distro Release eksa-system/{DISTRO} that they name is not there" in synced.message
+        assert found.status.ready
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        await asyncio.sleep(CALM)
+        assert await machines(world.client) == before
+        assert (world.written() - written).keys() == {STATUS}
+        await world.client.create(DistroRelease.resource, distro(DISTRO, etcd="v3.6.6-eks-1-35-1"))
+        await world.until_ready()
+        assert before.keys() <= (await machines(world.client)).keys()
+
+    story(tell)
+
+
+def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_version() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await bring(world, "kubernetes-1-34-eks-1")
+        await world.apply(eksaVersion=DEBUG)
+        failed = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        assert failed.status.failure_message == (
+            "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1 that is named for it "
+            f"is of Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
+        )
+        await asyncio.sleep(CALM)
+        assert (await world.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
+
+    story(tell)
+
+
+def test_bundles_can_not_be_edited_under_their_clusters() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before = await machines(world.client)
+        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        tree = (await world.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
+        tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-1"
+        with pytest.raises(Invalid, match=sentences.BUNDLES_EDITED.partition(";")[0]):
+            await world.client.replace(Bundles.resource, tree)
+        await asyncio.sleep(3 * RESYNC)
+        assert await machines(world.client) == before
+        assert said(await garden(world), names.SYNCED).status == "True"
+
+    story(tell)
