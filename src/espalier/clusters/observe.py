@@ -288,7 +288,8 @@ class Observer:
     def is_filled(self) -> bool:
         """Whether everything was read that admission judges by."""
         return all(
-            cache.synced for cache in (self.all_clusters, self.eksa_releases, self.bundles, *self.written.values())
+            cache.synced
+            for cache in (self.all_clusters, self.eksa_releases, self.bundles, self.sets, *self.written.values())
         )
 
     def known_versions(self) -> tuple[str, ...]:

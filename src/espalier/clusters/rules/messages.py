@@ -34,6 +34,11 @@ def release_downgrade(old: str) -> str:
     return f"a cluster can't go back from {old} to a release of an earlier minor version; keep its release"
 
 
+def unfinished(old: str) -> str:
+    """The change to the release before is still under way."""
+    return f"the last change of the cluster, with release {old}, is not finished; wait until it is Ready"
+
+
 def ahead(management: str) -> str:
     """A workload cluster would be newer than what manages it."""
     return f"a cluster can't be ahead of its management cluster {management}; upgrade that one first"
@@ -71,6 +76,16 @@ def kubernetes_downgrade(old: str) -> str:
 def kubernetes_step(next_minor: str) -> str:
     """More than one Kubernetes minor at once."""
     return f"Kubernetes is upgraded one minor version at a time; go to {next_minor} first"
+
+
+def machines_behind(who: str, earliest: str, first: str) -> str:
+    """Machines would skip a version, for some are still at an earlier one than was asked for last."""
+    return f"{who} still has machines of Kubernetes {earliest}; wait until all of them have {first}"
+
+
+def not_reported(who: str) -> str:
+    """What machines have is not known."""
+    return f"{who} was changed and has not reported since, so what its machines have is not known; wait until it has"
 
 
 def not_in_release(release: str) -> str:
