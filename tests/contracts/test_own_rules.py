@@ -62,6 +62,12 @@ NEW: list[tuple[dict[str, Any], str]] = [
         GROUPS + "[0].machineHealthCheck.nodeStartupTimeout",
     ),
     ({"spec.machineHealthCheck": {"unhealthyMachineTimeout": "5"}}, "spec.machineHealthCheck.unhealthyMachineTimeout"),
+    (
+        {"spec.machineHealthCheck": {"unhealthyMachineTimeout": "99999999h"}},
+        "spec.machineHealthCheck.unhealthyMachineTimeout",
+    ),
+    ({"spec.machineHealthCheck": {"nodeStartupTimeout": "596523h15m"}}, "spec.machineHealthCheck.nodeStartupTimeout"),
+    ({"spec.machineHealthCheck": {"nodeStartupTimeout": "29s"}}, "spec.machineHealthCheck.nodeStartupTimeout"),
     ({NETWORK + "pods": None}, NETWORK + "pods.cidrBlocks"),
     ({NETWORK + "pods.cidrBlocks": ["10.0.0.0/8", "11.0.0.0/8"]}, NETWORK + "pods.cidrBlocks"),
     ({NETWORK + "services.cidrBlocks": []}, NETWORK + "services.cidrBlocks"),
@@ -237,7 +243,7 @@ def test_every_rule_of_a_cluster_has_a_case_here() -> None:
     assert len(set(rules(crd_of(Cluster)))) == UNIQUE + UNUSED
 
 
-UNIQUE = 33
+UNIQUE = 36
 UNUSED = 2
 """Rules of `externalEtcdConfiguration` and `autoscalingConfiguration`."""
 

@@ -19,6 +19,7 @@ CONTROL_PLANE = "spec.controlPlaneConfiguration."
 GROUP = "spec.workerNodeGroupConfigurations[0]."
 NETWORK = "spec.clusterNetwork."
 STRATEGY = "upgradeRolloutStrategy"
+CHECK = "spec.machineHealthCheck."
 
 
 def garden(name: str = "garden", **spec: Any) -> Tree:
@@ -121,6 +122,29 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         {SPEC + "machineHealthCheck": {"nodeStartupTimeout": "soon"}},
         "spec.machineHealthCheck.nodeStartupTimeout",
         "no duration of hours, minutes and seconds; found soon",
+    ),
+    ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "10s"}}, CHECK + "nodeStartupTimeout", "30s or more, or 0s"),
+    ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "99999999h"}}, CHECK + "nodeStartupTimeout", "can wait"),
+    ({SPEC + "machineHealthCheck": {"unhealthyMachineTimeout": "596524h"}}, CHECK + "unhealthyMachineTimeout", "wait"),
+    ({SPEC + "machineHealthCheck": {"maxUnhealthy": "lots"}}, CHECK + "maxUnhealthy", "lots"),
+    ({SPEC + "machineHealthCheck": {"maxUnhealthy": -3}}, CHECK + "maxUnhealthy", "-3"),
+    ({SPEC + "machineHealthCheck": {"maxUnhealthy": "3"}}, CHECK + "maxUnhealthy", '"3"'),
+    ({CONTROL_PLANE + "count": 1000001}, CONTROL_PLANE + "count", "1000001"),
+    ({GROUP + "count": 10**12}, GROUP + "count", "1000000000000"),
+    (
+        {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 10**9, "maxUnavailable": 0}}},
+        GROUP + "upgradeRolloutStrategy.rollingUpdate.maxSurge",
+        "1000000000",
+    ),
+    (
+        {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 10**9}}},
+        GROUP + "upgradeRolloutStrategy.rollingUpdate.maxUnavailable",
+        "1000000000",
+    ),
+    (
+        {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 10**9}},
+        GROUP + "autoscalingConfiguration.maxCount",
+        "1000000000",
     ),
     ({SPEC + "bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "c"}}, "spec.bundlesRef", "deprecated"),
     # What nothing acts on, and what would give another cluster.

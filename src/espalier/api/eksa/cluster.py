@@ -15,7 +15,7 @@ from espalier.api.eksa.group import EKSA_VERSION, GROUP, VERSION
 from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.packages import PackageConfiguration
 from espalier.api.eksa.release import BundlesRef
-from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, INT_OR_STRING, LARGEST_INT32, PRESERVE, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -31,11 +31,27 @@ LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 _DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
 _DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
+COUNTABLE_DURATION = "^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$"
+"""With so few digits that CEL can reckon with it."""
+
+SHORTEST_STARTUP = 30
+"""Seconds: Cluster API takes no shorter time for a machine to become a node, but for 0, which is any."""
+
+MOST_CONTROL_PLANES = 99
+"""Machines of a control plane, and members of etcd: each write waits for a majority of them."""
+
+LARGEST_GROUP = 100_000
+"""Machines of a group, far above what a cluster can have (Kubernetes is made for 5,000 nodes): Cluster API counts to
+2147483647, and one key that sticks asks for a number in between."""
+
+PERCENTAGE = "^[0-9]{1,9}%$"
 GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
 """What `spec.gitOpsRef` may name; the latter is deprecated."""
 
 MANY = {"maxItems": 100}
 """Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
+
+_PLANE_LIMIT, _GROUP_LIMIT = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 
 Atomic = listing(kind="atomic")
 Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
@@ -63,22 +79,43 @@ class Endpoint(Part):
     host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
 
 
-def _is_duration(field: str) -> Rule:
-    return Rule(
-        f"!has(self.{field}) || self.{field}.matches('{_DURATION}')",
-        sentences.DURATION,
-        f".{field}",
-        found=f"self.{field}",
-        allowed="a duration like 10m0s",
+def _is_duration(field: str) -> tuple[Rule, ...]:
+    """A duration, and one that Cluster API has room for."""
+    given = f"has(self.{field}) && self.{field} != ''"
+    form, found = f"self.{field}.matches('{_DURATION}')", f"self.{field}"
+    return (
+        Rule(f"!({given}) || {form}", sentences.DURATION, f".{field}", found=found, allowed="a duration like 10m0s"),
+        Rule(
+            f"!({given} && {form}) || {_is_countable(found)} && duration({found}) <= duration('{LARGEST_INT32}s')",
+            sentences.LONG,
+            f".{field}",
+            found=found,
+            allowed=f"at most {LARGEST_INT32}s",
+        ),
     )
+
+
+def _is_countable(field: str) -> str:
+    return f"{field}.matches('{COUNTABLE_DURATION}')"
+
+
+_STARTUP = "self.nodeStartupTimeout"
 
 
 class MachineHealthCheck(Part):
     """When a machine counts as unhealthy, and until how many unhealthy ones they are replaced."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        _is_duration("nodeStartupTimeout"),
-        _is_duration("unhealthyMachineTimeout"),
+        *_is_duration("nodeStartupTimeout"),
+        *_is_duration("unhealthyMachineTimeout"),
+        Rule(
+            f"!has({_STARTUP}) || {_STARTUP} == '' || !{_is_countable(_STARTUP)}"
+            f" || duration({_STARTUP}) == duration('0s') || duration({_STARTUP}) >= duration('{SHORTEST_STARTUP}s')",
+            sentences.STARTUP,
+            ".nodeStartupTimeout",
+            found=_STARTUP,
+            allowed=f"{SHORTEST_STARTUP}s or more, or 0s",
+        ),
     )
 
     node_startup_timeout: Annotated[
@@ -93,7 +130,10 @@ class MachineHealthCheck(Part):
     ] = ""
     max_unhealthy: Annotated[
         int | str | None,
-        Meta(description="Machines are replaced while at most so many are unhealthy.", extra_json_schema=INT_OR_STRING),
+        Meta(
+            description="Machines are replaced while at most so many, or such a percentage, are unhealthy.",
+            extra_json_schema=INT_OR_STRING | {"pattern": PERCENTAGE, "minimum": 0, "maximum": LARGEST_INT32},
+        ),
     ] = None
 
 
@@ -124,8 +164,12 @@ class WorkerRollingUpdate(Part):
         Rule("self.maxSurge > 0 || self.maxUnavailable > 0", sentences.NO_ROLLOUT, found="'0 and 0'"),
     )
 
-    max_surge: Annotated[int, Meta(ge=0, description="How many machines there may be beyond the count.")]
-    max_unavailable: Annotated[int, Meta(ge=0, description="How many machines may be missing from the count.")]
+    max_surge: Annotated[
+        int, Meta(ge=0, description="How many machines there may be beyond the count.", extra_json_schema=_GROUP_LIMIT)
+    ]
+    max_unavailable: Annotated[
+        int, Meta(ge=0, description="How many machines may be missing from the count.", extra_json_schema=_GROUP_LIMIT)
+    ]
 
 
 class WorkerNodesUpgradeRolloutStrategy(Part):
@@ -169,7 +213,10 @@ class ControlPlaneConfiguration(Part):
         ),
     )
 
-    count: Annotated[int, Meta(ge=1, description="Number of machines; odd when etcd runs on them.")]
+    count: Annotated[
+        int,
+        Meta(ge=1, description="Number of machines; odd when etcd runs on them.", extra_json_schema=_PLANE_LIMIT),
+    ]
     endpoint: Annotated[Endpoint | None, Meta(description="Where the API server is reached; not for Docker.")] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     taints: Taints = []
@@ -206,8 +253,8 @@ class AutoScalingConfiguration(Part):
         ),
     )
 
-    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.")] = 0
-    max_count: Annotated[int, Meta(ge=0, description="Most machines.")] = 0
+    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.", extra_json_schema=_GROUP_LIMIT)] = 0
+    max_count: Annotated[int, Meta(ge=0, description="Most machines.", extra_json_schema=_GROUP_LIMIT)] = 0
 
 
 class WorkerNodeGroupConfiguration(Part):
@@ -216,7 +263,9 @@ class WorkerNodeGroupConfiguration(Part):
     name: Annotated[
         str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")
     ] = ""
-    count: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Number of machines.")] = None
+    count: Annotated[
+        Annotated[int, Meta(ge=0, extra_json_schema=_GROUP_LIMIT)] | None, Meta(description="Number of machines.")
+    ] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     kubernetes_version: Annotated[
         Annotated[str, Meta(pattern=KUBERNETES_VERSION, extra_json_schema={"maxLength": 10})] | None,
@@ -246,7 +295,7 @@ class ExternalEtcdConfiguration(Part):
         Rule("self.count % 2 == 1", "the count must be odd, so that a majority can be found", ".count"),
     )
 
-    count: Annotated[int, Meta(ge=1, description="Number of machines; odd.")]
+    count: Annotated[int, Meta(ge=1, description="Number of machines; odd.", extra_json_schema=_PLANE_LIMIT)]
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines.")] = None
 
 

@@ -42,6 +42,10 @@ WORKER_LAG = "workers may not be ahead of the control plane, nor far behind"
 NO_ROLLOUT = "maxSurge and maxUnavailable can't both be 0, for then no machine could ever be replaced"
 ALL_TAINTED = "every group has taints that keep pods away, so CoreDNS would find no node; leave one group without"
 DURATION = "this is no duration of hours, minutes and seconds"
+LONG = "this is longer than Cluster API can wait"
+STARTUP = "Cluster API gives a machine at least that long to become a node; 0s is however long it takes"
+UNHEALTHY = "this is no number of machines and no percentage"
+TOO_MANY = "this is more than a cluster can have; was a digit typed twice?"
 
 # Networks.
 ONE_RANGE = "give one range"

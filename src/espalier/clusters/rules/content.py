@@ -9,13 +9,16 @@ from typing import TypeAlias
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
-from espalier.api.eksa.cluster import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
+from espalier.api.eksa.cluster import (
+    LONGEST_GROUP_NAME,
+    LONGEST_NAME,
+    NAME,
+)
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.violations import Violation
 from espalier.clusters.design import group_name
-from espalier.clusters.durations import seconds
-from espalier.clusters.rules import in_place, unsupported
+from espalier.clusters.rules import in_place, numbers, unsupported
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 SELF_MANAGED = (
@@ -45,8 +48,9 @@ def violations(cluster: eksa.Cluster) -> list[Violation]:
         *_required(spec),
         *_control_plane(spec),
         *_workers(spec, cluster.metadata.name),
+        *numbers.sizes(spec),
         *_networks(spec.cluster_network),
-        *_health_checks(spec),
+        *numbers.health_checks(spec),
         *in_place.violations(spec),
         *unsupported.violations(spec),
     ]
@@ -221,27 +225,6 @@ def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Rang
         sentence = str(error) if "host bits" in str(error) else sentences.RANGE
         yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", sentence)
         return None
-
-
-def _health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    control_plane = spec.control_plane_configuration
-    checks = [
-        ("spec.machineHealthCheck", spec.machine_health_check),
-        ("spec.controlPlaneConfiguration.machineHealthCheck", control_plane and control_plane.machine_health_check),
-        *(
-            (f"spec.workerNodeGroupConfigurations[{index}].machineHealthCheck", group.machine_health_check)
-            for index, group in enumerate(spec.worker_node_group_configurations)
-        ),
-    ]
-    for field, check in checks:
-        for name, text in (
-            ("nodeStartupTimeout", check.node_startup_timeout if check else ""),
-            ("unhealthyMachineTimeout", check.unhealthy_machine_timeout if check else ""),
-        ):
-            try:
-                seconds(text or "0s")
-            except ValueError:
-                yield Violation(f"{field}.{name}", text, "a duration like 10m0s", sentences.DURATION)
 
 
 def _is_address(text: str) -> bool:
