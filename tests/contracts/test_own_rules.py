@@ -30,7 +30,9 @@ __all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
 GROUPS = "spec.workerNodeGroupConfigurations"
 NETWORK = "spec.clusterNetwork."
+CILIUM = NETWORK + "cniConfig.cilium."
 ROLLING = "upgradeRolloutStrategy"
+ETCD: dict[str, Any] = {"spec.externalEtcdConfiguration": {"count": 3}}
 BUNDLES = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}
 
 NEW: list[tuple[dict[str, Any], str]] = [
@@ -84,14 +86,35 @@ NEW: list[tuple[dict[str, Any], str]] = [
         {NETWORK + "cniConfig": {"cilium": {"skipUpgrade": True, "policyEnforcementMode": "always"}}},
         NETWORK + "cniConfig.cilium.policyEnforcementMode",
     ),
+    ({CONTROL_PLANE + ROLLING: {"fallback": "Fail"}}, CONTROL_PLANE + ROLLING + ".fallback"),
+    ({GROUPS + "[0]." + ROLLING: {"fallback": "Fail"}}, GROUPS + "[0]." + ROLLING + ".fallback"),
+    (
+        {CONTROL_PLANE + ROLLING: {"type": "InPlace", "rollingUpdate": {"maxSurge": 1}}},
+        CONTROL_PLANE + ROLLING + ".rollingUpdate",
+    ),
+    ({GROUPS + "[0]." + ROLLING: {"type": "RollingUpdate"}}, GROUPS + "[0]." + ROLLING + ".rollingUpdate"),
+    ({**ETCD, CONTROL_PLANE + ROLLING: {"type": "InPlace"}}, CONTROL_PLANE + ROLLING + ".type"),
+    ({**ETCD, GROUPS + "[0]." + ROLLING: {"type": "InPlace"}}, GROUPS),
+    ({CONTROL_PLANE + "taints": [{"key": "a b/!", "effect": "NoSchedule"}]}, CONTROL_PLANE + "taints"),
+    ({GROUPS + "[0].taints": [{"key": "a/b/c", "effect": "PreferNoSchedule"}]}, GROUPS + "[0].taints"),
+    ({"spec.packages": {"controller": {"tag": "a"}}}, "spec.packages.controller"),
+    ({"spec.packages": {"cronjob": {"disable": True}}}, "spec.packages.cronjob"),
+    ({NETWORK + "services.cidrBlocks": ["fd00::/108"]}, NETWORK + "services.cidrBlocks"),
+    ({NETWORK + "services.cidrBlocks": ["10.96.0.0/30"]}, NETWORK + "services.cidrBlocks"),
+    ({NETWORK + "pods.cidrBlocks": ["192.168.0.0/24"]}, NETWORK + "nodes.cidrMaskSize"),
+    ({NETWORK + "nodes": {"cidrMaskSize": 33}}, NETWORK + "nodes.cidrMaskSize"),
+    ({NETWORK + "cniConfig": {"cilium": {"ipv4NativeRoutingCIDR": "banana"}}}, CILIUM + "ipv4NativeRoutingCIDR"),
+    ({NETWORK + "cniConfig": {"cilium": {"ipv6NativeRoutingCIDR": "10.0.0.0/8"}}}, CILIUM + "ipv6NativeRoutingCIDR"),
     ({"spec.bundlesRef": BUNDLES}, "spec.bundlesRef"),
     ({"spec.bundlesRef": BUNDLES, "spec.eksaVersion": None}, "spec.bundlesRef"),
     ({"spec.eksaVersion": "0.26"}, "spec.eksaVersion"),
+    ({"spec.eksaVersion": "v0.26.0-01"}, "spec.eksaVersion"),
     ({"spec.gitOpsRef": {"kind": "ConfigMap", "name": "a"}}, "spec.gitOpsRef.kind"),
 ]
 OF_BUNDLES = {"spec.eksaVersion": None, "spec.bundlesRef": BUNDLES}
 CHANGED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"spec.eksaVersion": None}, "spec.eksaVersion"),
+    ({}, {"spec.kubernetesVersion": "1.37"}, "spec.kubernetesVersion"),
     (OF_BUNDLES, {"spec.bundlesRef": None}, "spec.bundlesRef"),
     (OF_BUNDLES, {"spec.eksaVersion": None, "spec.bundlesRef": BUNDLES | {"name": "bundles-2"}}, "spec.bundlesRef"),
     ({"spec.eksaVersion": None}, OF_BUNDLES, "spec.bundlesRef"),
@@ -243,7 +266,7 @@ def test_every_rule_of_a_cluster_has_a_case_here() -> None:
     assert len(set(rules(crd_of(Cluster)))) == UNIQUE + UNUSED
 
 
-UNIQUE = 36
+UNIQUE = 50
 UNUSED = 2
 """Rules of `externalEtcdConfiguration` and `autoscalingConfiguration`."""
 

@@ -30,6 +30,12 @@ LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 
 _DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
+LABEL_NAME = (
+    "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"
+    "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+)
+"""Names of labels and taints."""
+
 _DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
 COUNTABLE_DURATION = "^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$"
 """With so few digits that CEL can reckon with it."""
@@ -55,7 +61,7 @@ _PLANE_LIMIT, _GROUP_LIMIT = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGE
 
 Atomic = listing(kind="atomic")
 Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
-Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | MANY)]
+Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | {"maxItems": 25})]
 KubernetesVersion = Annotated[
     str,
     Meta(
@@ -143,8 +149,23 @@ class ControlPlaneRollingUpdate(Part):
     max_surge: Annotated[int, Meta(ge=0, le=1, description="How many machines there may be beyond the count.")]
 
 
+_IN_PLACE = "has(self.type) && self.type == 'InPlace'"
+_FALLBACK_IN_PLACE = Rule(
+    f"!has(self.fallback) || {_IN_PLACE}", sentences.NO_FALLBACK, ".fallback", found="self.fallback", allowed="nothing"
+)
+_ROLLED_OR_NOT = Rule(
+    f"!({_IN_PLACE}) || !has(self.rollingUpdate)",
+    sentences.SECOND_ROLLOUT,
+    ".rollingUpdate",
+    found="'limits'",
+    allowed="nothing",
+)
+
+
 class ControlPlaneUpgradeRolloutStrategy(Part):
     """How machines of the control plane are upgraded."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_FALLBACK_IN_PLACE, _ROLLED_OR_NOT)
 
     type: Annotated[
         Literal["RollingUpdate", "InPlace"] | None,
@@ -175,6 +196,17 @@ class WorkerRollingUpdate(Part):
 class WorkerNodesUpgradeRolloutStrategy(Part):
     """How machines of a group of workers are upgraded."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        _FALLBACK_IN_PLACE,
+        _ROLLED_OR_NOT,
+        Rule(
+            "!has(self.type) || self.type != 'RollingUpdate' || has(self.rollingUpdate)",
+            sentences.NO_LIMITS,
+            ".rollingUpdate",
+            found="'nothing'",
+        ),
+    )
+
     type: Annotated[
         Literal["RollingUpdate", "InPlace"] | None,
         Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
@@ -192,10 +224,21 @@ Kubelet = Annotated[
 ]
 
 
+_BAD_TAINT = f"!t.key.matches('{LABEL_NAME}')"
+_TAINT_KEYS = Rule(
+    f"!has(self.taints) || !self.taints.exists(t, {_BAD_TAINT})",
+    sentences.TAINT_KEY,
+    ".taints",
+    found=f"self.taints.filter(t, {_BAD_TAINT})[0].key",
+    allowed="letters, digits, dashes, dots; a domain and a slash may precede",
+)
+
+
 class ControlPlaneConfiguration(Part):
     """The control plane."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
+        _TAINT_KEYS,
         Rule(
             "self.count >= 3 || !has(self.upgradeRolloutStrategy) || !has(self.upgradeRolloutStrategy.rollingUpdate)"
             " || self.upgradeRolloutStrategy.rollingUpdate.maxSurge > 0",
@@ -259,6 +302,8 @@ class AutoScalingConfiguration(Part):
 
 class WorkerNodeGroupConfiguration(Part):
     """A group of equal workers."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_TAINT_KEYS,)
 
     name: Annotated[
         str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")
@@ -337,6 +382,8 @@ class PodIAMConfig(Part):
 
 _GROUPS = "self.workerNodeGroupConfigurations"
 _MINOR = "int({0}.split('.')[0]) * 1000 + int({0}.split('.')[1])"
+_STEP = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('oldSelf.kubernetesVersion')})"
+_PLANE, _STRATEGY = "controlPlaneConfiguration", "upgradeRolloutStrategy"
 _LAG = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('g.kubernetesVersion')})"
 _LAGS = f"has(g.kubernetesVersion) && !({_LAG} >= 0 && {_LAG} <= 2)"
 _NAME_OF = "(has({0}.name) && {0}.name != '' ? {0}.name : 'md-0')"
@@ -398,6 +445,30 @@ class ClusterSpec(Part):
             ".eksaVersion",
             found="self.eksaVersion",
             allowed="a version like v0.26.0",
+        ),
+        Rule(
+            f"!has(self.kubernetesVersion) || !has(oldSelf.kubernetesVersion) || {_STEP} <= 1",
+            sentences.KUBERNETES_STEP,
+            ".kubernetesVersion",
+            found="self.kubernetesVersion",
+            allows="'%s or %s.%d'.format([oldSelf.kubernetesVersion, oldSelf.kubernetesVersion.split('.')[0],"
+            " int(oldSelf.kubernetesVersion.split('.')[1]) + 1])",
+        ),
+        Rule(
+            f"!has(self.externalEtcdConfiguration) || !has(self.{_PLANE}) || !has(self.{_PLANE}.{_STRATEGY})"
+            f" || !has(self.{_PLANE}.{_STRATEGY}.type) || self.{_PLANE}.{_STRATEGY}.type != 'InPlace'",
+            sentences.EXTERNAL_ETCD_IN_PLACE,
+            f".{_PLANE}.{_STRATEGY}.type",
+            found="'InPlace'",
+            allowed="RollingUpdate",
+        ),
+        Rule(
+            f"!has(self.externalEtcdConfiguration) || !has({_GROUPS}) || !{_GROUPS}.exists(g, has(g.{_STRATEGY})"
+            f" && has(g.{_STRATEGY}.type) && g.{_STRATEGY}.type == 'InPlace')",
+            sentences.EXTERNAL_ETCD_IN_PLACE,
+            ".workerNodeGroupConfigurations",
+            found="'InPlace'",
+            allowed="RollingUpdate",
         ),
         Rule(
             f"!has(self.gitOpsRef) || self.gitOpsRef.kind in {list(GIT_OPS_KINDS)}",
@@ -606,6 +677,16 @@ class Cluster(KubeObject):
         _managed_has("controlPlaneConfiguration", sentences.NO_CONTROL_PLANE),
         _managed_has("clusterNetwork", sentences.NO_NETWORK),
         _managed_has("workerNodeGroupConfigurations", sentences.NO_GROUPS, ".size() > 0", "at least one group"),
+        *(
+            Rule(
+                f"!({_IS_MANAGED}) || !has(self.spec.packages) || !has(self.spec.packages.{name})",
+                sentences.PACKAGES,
+                f".spec.packages.{name}",
+                found="'settings'",
+                allowed="nothing",
+            )
+            for name in ("controller", "cronjob")
+        ),
         Rule(
             f"!has(self.spec) || !has(self.spec{_GROUPS[4:]}) || self.spec{_GROUPS[4:]}.all(g, {_FITS})",
             sentences.GROUP_NAME,

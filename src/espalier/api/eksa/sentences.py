@@ -47,7 +47,18 @@ STARTUP = "Cluster API gives a machine at least that long to become a node; 0s i
 UNHEALTHY = "this is no number of machines and no percentage"
 TOO_MANY = "this is more than a cluster can have; was a digit typed twice?"
 
+TAINT_KEY = "this is no name of a taint"
+SECOND_ROLLOUT = "machines that are upgraded in place are not rolled; remove the field, or set type to RollingUpdate"
+NO_LIMITS = "say how machines are replaced, like maxSurge: 1, maxUnavailable: 0"
+NO_FALLBACK = "a fallback is for machines that are upgraded in place; set type to InPlace, or remove it"
+EXTERNAL_ETCD_IN_PLACE = "etcd on machines of its own is not upgraded in place"
+KUBERNETES_STEP = "Kubernetes is upgraded one minor version at a time; take those between first, one by one"
+PACKAGES = "packages of workload clusters are brought by their management cluster; remove the field"
+
 # Networks.
+ONE_FAMILY = "pods and services need addresses of the same family"
+FEW_SERVICES = "kube-apiserver needs at least 8 addresses for services"
+NODE_MASK = "each node gets a part of the range of pods with this prefix length"
 ONE_RANGE = "give one range"
 RANGE = "this is no range in CIDR notation"
 CNI_TWICE = "the CNI is given twice; remove the deprecated field"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
 from espalier.api.violations import Violation
 from espalier.clusters import names
 from espalier.clusters.design import group_name
@@ -68,7 +69,7 @@ def _step(old: str, new: str, field: str, back: Collection[str]) -> Iterator[Vio
     if steps < 0 and new not in back:
         yield Violation(field, new, allowed, messages.kubernetes_downgrade(old))
     elif steps > 1:
-        yield Violation(field, new, allowed, messages.kubernetes_step(after(old)))
+        yield Violation(field, new, allowed, sentences.KUBERNETES_STEP)
 
 
 def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:

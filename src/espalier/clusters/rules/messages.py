@@ -73,11 +73,6 @@ def kubernetes_downgrade(old: str) -> str:
     return f"Kubernetes can't be downgraded from {old}; keep it"
 
 
-def kubernetes_step(next_minor: str) -> str:
-    """More than one Kubernetes minor at once."""
-    return f"Kubernetes is upgraded one minor version at a time; go to {next_minor} first"
-
-
 def machines_behind(who: str, earliest: str, first: str) -> str:
     """Machines would skip a version, for some are still at an earlier one than was asked for last."""
     return f"{who} still has machines of Kubernetes {earliest}; wait until all of them have {first}"
@@ -92,6 +87,14 @@ def not_in_release(release: str) -> str:
     """The Bundles lack a Kubernetes version."""
     return f"release {release} does not have this Kubernetes version"
 
+
+# What is passed on to Kubernetes.
+PROVIDER_ID = "the provider names its machines; remove the field"
+NO_FLAG = "this is no name of a flag; leave out dashes before it, and give its value as the value"
+BUILT_FLAG = "this flag follows from how the cluster is built, and another value would break it; remove it"
+NO_POLICY = "this is no audit policy"
+NO_RULES = "an audit policy needs rules; to log nothing, give one with level: None"
+NO_LEVEL = "a rule of an audit policy has a level"
 
 # GitOps.
 GIT_OPS_OF_ITS_OWN = (
