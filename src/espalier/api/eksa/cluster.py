@@ -380,6 +380,9 @@ class PodIAMConfig(Part):
     service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
 
 
+_NAMED = "(has(self.eksaVersion) && self.eksaVersion != '')"
+"""A release that is given as empty text is given as little as one that is left out."""
+
 _GROUPS = "self.workerNodeGroupConfigurations"
 _MINOR = "int({0}.split('.')[0]) * 1000 + int({0}.split('.')[1])"
 _STEP = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('oldSelf.kubernetesVersion')})"
@@ -387,6 +390,12 @@ _PLANE, _STRATEGY = "controlPlaneConfiguration", "upgradeRolloutStrategy"
 _LAG = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('g.kubernetesVersion')})"
 _LAGS = f"has(g.kubernetesVersion) && !({_LAG} >= 0 && {_LAG} <= 2)"
 _NAME_OF = "(has({0}.name) && {0}.name != '' ? {0}.name : 'md-0')"
+_OLD_GROUPS = "oldSelf.workerNodeGroupConfigurations"
+_SKIPS = (
+    f"has(g.kubernetesVersion) && {_OLD_GROUPS}.exists(h, has(h.kubernetesVersion)"
+    f" && {_NAME_OF.format('g')} == {_NAME_OF.format('h')}"
+    f" && ({_MINOR.format('g.kubernetesVersion')}) - ({_MINOR.format('h.kubernetesVersion')}) > 1)"
+)
 _ALONE = f"{_GROUPS}.exists_one(h, {_NAME_OF.format('g')} == {_NAME_OF.format('h')})"
 
 
@@ -403,14 +412,14 @@ class ClusterSpec(Part):
             allowed="1, 3, 5, …",
         ),
         Rule(
-            "!has(self.eksaVersion) || !has(self.bundlesRef)",
+            f"!{_NAMED} || !has(self.bundlesRef)",
             sentences.BOTH,
             ".bundlesRef",
             found="self.bundlesRef.name",
             allowed="nothing",
         ),
         Rule(
-            "oldSelf.hasValue() || !has(self.bundlesRef) || has(self.eksaVersion)",
+            f"oldSelf.hasValue() || !has(self.bundlesRef) || {_NAMED}",
             sentences.NEW_WITH_BUNDLES,
             ".bundlesRef",
             found="self.bundlesRef.name",
@@ -419,28 +428,28 @@ class ClusterSpec(Part):
         ),
         Rule(
             "!has(self.bundlesRef) || has(oldSelf.bundlesRef) && self.bundlesRef == oldSelf.bundlesRef"
-            " || !has(oldSelf.bundlesRef) && has(self.eksaVersion)",
+            f" || !has(oldSelf.bundlesRef) && {_NAMED}",
             sentences.BUNDLES_CHANGED,
             ".bundlesRef",
             found="self.bundlesRef.name",
             allows="has(oldSelf.bundlesRef) ? oldSelf.bundlesRef.name : 'nothing'",
         ),
         Rule(
-            "!has(oldSelf.bundlesRef) || has(self.bundlesRef) || has(self.eksaVersion)",
+            f"!has(oldSelf.bundlesRef) || has(self.bundlesRef) || {_NAMED}",
             sentences.BUNDLES_CLEARED_ALONE,
             ".bundlesRef",
             found="'nothing'",
             allows="oldSelf.bundlesRef.name",
         ),
         Rule(
-            "!has(oldSelf.eksaVersion) || has(self.eksaVersion)",
+            f"!has(oldSelf.eksaVersion) || oldSelf.eksaVersion == '' || {_NAMED}",
             sentences.VERSION_UNSET,
             ".eksaVersion",
             found="'nothing'",
             allows="oldSelf.eksaVersion",
         ),
         Rule(
-            f"!has(self.eksaVersion) || self.eksaVersion.matches('{EKSA_VERSION}')",
+            f"!{_NAMED} || self.eksaVersion.matches('{EKSA_VERSION}')",
             sentences.NOT_SEMVER,
             ".eksaVersion",
             found="self.eksaVersion",
@@ -453,6 +462,12 @@ class ClusterSpec(Part):
             found="self.kubernetesVersion",
             allows="'%s or %s.%d'.format([oldSelf.kubernetesVersion, oldSelf.kubernetesVersion.split('.')[0],"
             " int(oldSelf.kubernetesVersion.split('.')[1]) + 1])",
+        ),
+        Rule(
+            f"!has({_GROUPS}) || !has({_OLD_GROUPS}) || !{_GROUPS}.exists(g, {_SKIPS})",
+            sentences.KUBERNETES_STEP,
+            ".workerNodeGroupConfigurations",
+            found=f"{_GROUPS}.filter(g, {_SKIPS})[0].kubernetesVersion",
         ),
         Rule(
             f"!has(self.externalEtcdConfiguration) || !has(self.{_PLANE}) || !has(self.{_PLANE}.{_STRATEGY})"
@@ -663,12 +678,14 @@ class Cluster(KubeObject):
         Rule(
             f"self.metadata.name.matches('{NAME}') && self.metadata.name.matches('{_DNS_LABEL}')",
             sentences.NAME_FORM,
+            ".metadata.name",
             found="self.metadata.name",
             allowed=f"{NAME}, lower case, not ending in a dash",
         ),
         Rule(
             f"self.metadata.name.size() <= {LONGEST_NAME}",
             sentences.NAME_LENGTH,
+            ".metadata.name",
             found="'%d characters'.format([self.metadata.name.size()])",
             allowed=f"at most {LONGEST_NAME}",
         ),
