@@ -44,17 +44,23 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
     }
 
 
+def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
+    """The Kubernetes versions that are written, of the control plane and of groups by name."""
+    groups = {group_name(group): group.kubernetes_version for group in spec.worker_node_group_configurations}
+    return spec.kubernetes_version, groups
+
+
 def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
     """Kubernetes goes up one minor at a time, per control plane and group of workers, and down only on a way back."""
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
         yield from _step(old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion", back.control_plane)
-    versions = {
+    earlier = {
         group_name(group): group.kubernetes_version or old.kubernetes_version
         for group in old.worker_node_group_configurations
     }
     for index, group in enumerate(spec.worker_node_group_configurations):
-        version = versions.get(group_name(group))
+        version = earlier.get(group_name(group))
         wanted = group.kubernetes_version or spec.kubernetes_version
         # A group without a version of its own follows the control plane, which is judged above.
         follows = group.kubernetes_version is None and version == old.kubernetes_version
