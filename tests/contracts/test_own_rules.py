@@ -97,6 +97,9 @@ NEW: list[tuple[dict[str, Any], str]] = [
     ({**ETCD, GROUPS + "[0]." + ROLLING: {"type": "InPlace"}}, GROUPS),
     ({CONTROL_PLANE + "taints": [{"key": "a b/!", "effect": "NoSchedule"}]}, CONTROL_PLANE + "taints"),
     ({GROUPS + "[0].taints": [{"key": "a/b/c", "effect": "PreferNoSchedule"}]}, GROUPS + "[0].taints"),
+    ({CONTROL_PLANE + "labels": {"a b": "c"}}, CONTROL_PLANE + "labels"),
+    ({GROUPS + "[0].labels": {"a": "c d"}}, GROUPS + "[0].labels"),
+    ({CONTROL_PLANE + "apiServerExtraArgs": {"--foo bar": "a"}}, CONTROL_PLANE + "apiServerExtraArgs"),
     ({"spec.packages": {"controller": {"tag": "a"}}}, "spec.packages.controller"),
     ({"spec.packages": {"cronjob": {"disable": True}}}, "spec.packages.cronjob"),
     ({NETWORK + "services.cidrBlocks": ["fd00::/108"]}, NETWORK + "services.cidrBlocks"),
@@ -281,7 +284,7 @@ def test_every_rule_of_a_cluster_has_a_case_here() -> None:
     assert len(set(rules(crd_of(Cluster)))) == UNIQUE + UNUSED
 
 
-UNIQUE = 51
+UNIQUE = 54
 UNUSED = 2
 """Rules of `externalEtcdConfiguration` and `autoscalingConfiguration`."""
 

@@ -36,6 +36,16 @@ LABEL_NAME = (
 )
 """Names of labels and taints."""
 
+LABEL_VALUE = "^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
+LABEL_NAMES, LABEL_VALUES = (
+    "letters, digits, dashes, dots; a domain and a slash may precede",
+    "at most 63 letters, digits, dashes, dots",
+)
+"""What is allowed, in words."""
+
+FLAG = "^[a-z0-9]+(-[a-z0-9]+)*$"
+FLAGS = "a name like audit-log-maxage"
+
 _DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
 COUNTABLE_DURATION = "^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$"
 """With so few digits that CEL can reckon with it."""
@@ -60,7 +70,10 @@ MANY = {"maxItems": 100}
 _PLANE_LIMIT, _GROUP_LIMIT = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 
 Atomic = listing(kind="atomic")
-Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
+Labels = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+    Meta(description="Labels of the nodes.", extra_json_schema={"maxProperties": 50}),
+]
 Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | {"maxItems": 25})]
 KubernetesVersion = Annotated[
     str,
@@ -230,7 +243,26 @@ _TAINT_KEYS = Rule(
     sentences.TAINT_KEY,
     ".taints",
     found=f"self.taints.filter(t, {_BAD_TAINT})[0].key",
-    allowed="letters, digits, dashes, dots; a domain and a slash may precede",
+    allowed=LABEL_NAMES,
+)
+
+
+def _keys(field: str, is_bad: str, message: str, allowed: str, found: str = "{0}") -> Rule:
+    """A rule about each key `k` of a map."""
+    first = f"self.{field}.filter(k, {is_bad})[0]"
+    rule = f"!has(self.{field}) || !self.{field}.exists(k, {is_bad})"
+    return Rule(rule, message, f".{field}", found=found.format(first), allowed=allowed)
+
+
+_LABELS = (
+    _keys("labels", f"!k.matches('{LABEL_NAME}')", sentences.LABEL, LABEL_NAMES),
+    _keys(
+        "labels",
+        f"!self.labels[k].matches('{LABEL_VALUE}')",
+        sentences.LABEL_VALUE,
+        LABEL_VALUES,
+        "self.labels[{0}]",
+    ),
 )
 
 
@@ -239,6 +271,8 @@ class ControlPlaneConfiguration(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         _TAINT_KEYS,
+        *_LABELS,
+        _keys("apiServerExtraArgs", f"!k.matches('{FLAG}')", sentences.NO_FLAG, FLAGS),
         Rule(
             "self.count >= 3 || !has(self.upgradeRolloutStrategy) || !has(self.upgradeRolloutStrategy.rollingUpdate)"
             " || self.upgradeRolloutStrategy.rollingUpdate.maxSurge > 0",
@@ -268,7 +302,10 @@ class ControlPlaneConfiguration(Part):
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
         Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=Atomic | MANY),
     ] = msgspec.field(default_factory=list, name="certSans")
-    api_server_extra_args: Annotated[dict[str, str], Meta(description="Flags of kube-apiserver, without dashes.")] = {}
+    api_server_extra_args: Annotated[
+        dict[str, str],
+        Meta(description="Flags of kube-apiserver, without dashes.", extra_json_schema={"maxProperties": 100}),
+    ] = {}
     kubelet_configuration: Kubelet = None
     audit_policy_content: Annotated[str, Meta(description="Audit policy of kube-apiserver, as YAML.")] = ""
     skip_admission_for_system_resources: Annotated[
@@ -303,7 +340,7 @@ class AutoScalingConfiguration(Part):
 class WorkerNodeGroupConfiguration(Part):
     """A group of equal workers."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_TAINT_KEYS,)
+    validations: ClassVar[tuple[Rule, ...]] = (_TAINT_KEYS, *_LABELS)
 
     name: Annotated[
         str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")

@@ -47,6 +47,9 @@ STARTUP = "Cluster API gives a machine at least that long to become a node; 0s i
 UNHEALTHY = "this is no number of machines and no percentage"
 TOO_MANY = "this is more than a cluster can have; was a digit typed twice?"
 
+LABEL = "this is no name of a label"
+LABEL_VALUE = "this is no value of a label"
+NO_FLAG = "this is no name of a flag; leave out dashes before it, and give its value as the value"
 TAINT_KEY = "this is no name of a taint"
 SECOND_ROLLOUT = "machines that are upgraded in place are not rolled; remove the field, or set type to RollingUpdate"
 NO_LIMITS = "say how machines are replaced, like maxSurge: 1, maxUnavailable: 0"

@@ -11,6 +11,9 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster import (
     LABEL_NAME,
+    LABEL_NAMES,
+    LABEL_VALUE,
+    LABEL_VALUES,
     LONGEST_GROUP_NAME,
     LONGEST_NAME,
     NAME,
@@ -30,7 +33,7 @@ SELF_MANAGED = (
 _NAME = re.compile(NAME)
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_VALUE = re.compile(LABEL_VALUE)
 _LABEL_NAME = re.compile(LABEL_NAME)
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
@@ -154,11 +157,9 @@ def _takes_pods(group: eksa.WorkerNodeGroupConfiguration) -> bool:
 def _taints(field: str, taints: Sequence[Taint]) -> Iterator[Violation]:
     for index, taint in enumerate(taints):
         if not _LABEL_NAME.fullmatch(taint.key):
-            allowed = "letters, digits, dashes, dots; a domain and a slash may precede"
-            yield Violation(f"{field}[{index}].key", taint.key or "nothing", allowed, sentences.TAINT_KEY)
+            yield Violation(f"{field}[{index}].key", taint.key or "nothing", LABEL_NAMES, sentences.TAINT_KEY)
         elif not _LABEL_VALUE.fullmatch(taint.value):
-            allowed = "at most 63 letters, digits, dashes, dots"
-            yield Violation(f"{field}[{index}].value", taint.value, allowed, "this is no value of a taint")
+            yield Violation(f"{field}[{index}].value", taint.value, LABEL_VALUES, "this is no value of a taint")
 
 
 def _packages(spec: eksa.ClusterSpec) -> Iterator[Violation]:
@@ -171,11 +172,9 @@ def _packages(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 def _labels(field: str, labels: Mapping[str, str]) -> Iterator[Violation]:
     for name, value in labels.items():
         if not _LABEL_NAME.fullmatch(name):
-            message = "this is no name of a label"
-            yield Violation(field, name, "letters, digits, dashes, dots; a domain and a slash may precede", message)
+            yield Violation(field, name, LABEL_NAMES, sentences.LABEL)
         elif not _LABEL_VALUE.fullmatch(value):
-            message = "this is no value of a label"
-            yield Violation(f"{field}[{name}]", value, "at most 63 letters, digits, dashes, dots", message)
+            yield Violation(f"{field}[{name}]", value, LABEL_VALUES, sentences.LABEL_VALUE)
 
 
 def _is_address(text: str) -> bool:

@@ -90,7 +90,6 @@ def not_in_release(release: str) -> str:
 
 # What is passed on to Kubernetes.
 PROVIDER_ID = "the provider names its machines; remove the field"
-NO_FLAG = "this is no name of a flag; leave out dashes before it, and give its value as the value"
 BUILT_FLAG = "this flag follows from how the cluster is built, and another value would break it; remove it"
 NO_POLICY = "this is no audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, give one with level: None"
