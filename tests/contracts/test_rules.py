@@ -439,6 +439,16 @@ async def test_rules_about_changes_need_a_place_that_has_a_predecessor(client: C
     assert causes(refused.value) == [(INVALID, f"{ITEMS}.rule", f'Invalid value: "self == oldSelf": {LOST}')]
 
 
+async def test_a_rule_blames_the_name_of_an_object_when_its_schema_declares_it(client: Client) -> None:
+    tree = definition({"a": NAME}, "refused")
+    schema = tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema[RULES] = rule("self.metadata.name == 'x'", fieldPath=".metadata.name")
+    with pytest.raises(Invalid, match="must be a valid path"):
+        await client.create(CUSTOM_RESOURCE_DEFINITION, tree, dry_run=True)
+    schema["properties"]["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}
+    await client.create(CUSTOM_RESOURCE_DEFINITION, tree, dry_run=True)
+
+
 async def test_of_metadata_rules_see_the_name_alone(client: Client) -> None:
     tree = definition({"a": NAME}, "refused")
     schema = tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

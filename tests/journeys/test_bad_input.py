@@ -58,6 +58,10 @@ CASES = {
         spec("kubernetesVersion", "1.29"),
         ["spec.kubernetesVersion", "1.29", "1.34, 1.35, 1.36"],
     ),
+    "version without quotes": (
+        EXAMPLE.replace('"1.35"', "1.35"),
+        ["standard input:21: spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35"],
+    ),
     "name too long": (named("g" * 36), ["metadata.name", "g" * 36, "35"]),
     "name no DNS label": (named("Garden_1"), ["metadata.name", "Garden_1"]),
     "no control plane": (spec("controlPlaneConfiguration.count", 0), ["spec.controlPlaneConfiguration.count", "0"]),

@@ -46,7 +46,7 @@ CONTROL_PLANE_CHANGES: list[tuple[Tree, str]] = [
     ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
     ({"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}, "nodeRegistration.taints"),
     ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.files"),
-    ({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: []\n"}, "bootstrap.files"),
+    ({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"}, "bootstrap.files"),
 ]
 WORKER_CHANGES: list[tuple[Tree, str]] = [
     ({"labels": {"tier": "front"}}, "bootstrap.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs"),

@@ -193,7 +193,7 @@ def told(cluster: Cluster, type_: str) -> Condition:
 @pytest.mark.parametrize(
     ("at_first", "then", "said"),
     [
-        ("1.34", "1.36", "go to 1.35 first"),
+        ("1.34", "1.36", "take those between first"),
         ("1.36", "1.35", "can't be downgraded"),
     ],
 )

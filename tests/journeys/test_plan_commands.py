@@ -116,6 +116,12 @@ def test_all_that_would_be_refused_is_said(world: LaptopWorld) -> None:
     }
 
 
+def test_what_the_schema_refuses_is_no_plan(world: LaptopWorld) -> None:
+    told = world.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "1.35"))
+    assert (told.code, told.out) == (2, "")
+    assert "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number)" in told.err
+
+
 def test_a_release_is_asked_for_without_a_manifest(world: LaptopWorld) -> None:
     back = world.espalier("plan", "--eksa-version", "v0.25.1")
     assert back.code == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -74,18 +76,24 @@ async def bring(world: ManagedLaptop, version: str, bundles: Tree | None = None)
 
 
 async def born_before_releases(world: ManagedLaptop) -> None:
-    """A cluster of the time when Bundles were named: made while nobody checked, neither webhook nor definition."""
-    webhooks = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    name = Cluster.resource.group_resource
-    definition = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
-    await _define(world, without_rules(definition["spec"]))
-    await world.apply(bundlesRef=BUNDLES_1)
-    await _define(world, definition["spec"])
-    tree = webhooks.tree
-    tree["metadata"] = {"name": rights.VALIDATING_WEBHOOKS}
-    await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, tree)
+    """A cluster of the time when Bundles were named."""
+    async with nobody_judges(world):
+        await world.apply(bundlesRef=BUNDLES_1)
     await world.until_ready()
+
+
+@asynccontextmanager
+async def nobody_judges(world: ManagedLaptop) -> AsyncIterator[None]:
+    """Neither the webhook nor the rules of the definition."""
+    webhooks = (await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)).tree
+    definition = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await _define(world, without_rules(definition["spec"]))
+    yield
+    await _define(world, definition["spec"])
+    await world.client.create(
+        VALIDATING_WEBHOOK_CONFIGURATION, webhooks | {"metadata": {"name": rights.VALIDATING_WEBHOOKS}}
+    )
 
 
 async def _define(world: ManagedLaptop, spec: Tree) -> None:
@@ -270,6 +278,67 @@ def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> N
         await world.change(kubernetesVersion="1.36")
         await world.until_ready()
         assert "can't be downgraded from 1.36" in await refusal(world, kubernetesVersion="1.35")
+
+    journey(story)
+
+
+def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
+    """Three upgrades in a row, while machines take their time: each begins where the one before it ended."""
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(kubernetesVersion="1.34", eksaVersion="v0.24.2")
+        await world.until_ready()
+        await world.change(kubernetesVersion="1.35")
+        assert "v0.24.2, is not finished" in await refusal(world, eksaVersion="v0.25.1")
+        await asyncio.sleep(1)
+        assert "v0.24.2, is not finished" in await refusal(world, eksaVersion="v0.25.1", kubernetesVersion="1.36")
+        await world.change(workerNodeGroupConfigurations=groups(3))  # all else goes on
+        await world.until_ready()
+
+        await world.change(eksaVersion="v0.25.1")
+        await world.until_ready()
+        await world.change(eksaVersion="v0.26.0")
+        await world.until_ready()
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.36"]] * 4
+
+    journey(story)
+
+
+def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(kubernetesVersion="1.34")
+        await world.until_ready()
+        await world.change(kubernetesVersion="1.35")
+        for _ in range(100):
+            cluster = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
+            if cluster.status.observed_generation == cluster.metadata.generation:
+                break
+            assert "Kubernetes 1.34; wait until all" in await refusal(world, kubernetesVersion="1.36")
+            await asyncio.sleep(5)
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.36"]] * 3
+
+    journey(story)
+
+
+def test_a_version_too_far_that_nobody_could_refuse_is_not_made() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply(kubernetesVersion="1.34")
+        await world.until_ready()
+        before = machines(world)
+        async with nobody_judges(world):
+            await world.change(kubernetesVersion="1.36")
+        await asyncio.sleep(60)
+        assert machines(world) == before
+        told = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterInvalid")
+        assert "the control plane still has machines of Kubernetes 1.34" in (told.status.failure_message or "")
+
+        await world.change(kubernetesVersion="1.35")
+        await world.until_ready()
+        assert await world.versions() == [KUBERNETES["1.35"]] * 3
 
     journey(story)
 

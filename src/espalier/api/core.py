@@ -60,7 +60,7 @@ TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenRev
 class Taint(Part):
     """A mark on a node that keeps pods away that do not tolerate it."""
 
-    key: Annotated[str, Meta(description="Name of the taint.")]
+    key: Annotated[str, Meta(description="Name of the taint.", extra_json_schema={"maxLength": 317})]
     effect: Annotated[
         Literal["NoSchedule", "PreferNoSchedule", "NoExecute"],
         Meta(description="What happens to pods that do not tolerate the taint."),

@@ -128,5 +128,8 @@ def listing(*keys: str, kind: str = "map") -> dict[str, Any]:
 PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 """Extra schema of an object whose fields are not all declared: the server keeps what it does not know."""
 
+LARGEST_INT32 = 2**31 - 1
+"""What many fields of Kubernetes and Cluster API hold: counts, seconds."""
+
 INT_OR_STRING: dict[str, Any] = {"x-kubernetes-int-or-string": True}
 """Extra schema of a number or a percentage."""

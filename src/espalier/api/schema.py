@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import jsonschema_rs
+from msgspec.structs import replace
 
 from espalier.api import paths
 from espalier.api.kinds import KubeObject
@@ -17,12 +18,32 @@ from espalier.api.meta import Tree
 from espalier.api.structural import Schema, metadata_schema, object_schema
 from espalier.api.violations import Violation, nearest_name, shown
 
+MOST_NAMED = 40
+"""Fields that are listed beside an unknown one."""
+
 
 def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
     """All violations of the schema of `kind` in an object, in the order of the fields. Null means absent."""
+    return _found(_full_schema(kind), _validator(kind), tree)
+
+
+class Part:
+    """A part of objects whose schema is not in their CRD, because others define it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._validator = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions())
+
+    def violations(self, value: Tree, field: str) -> list[Violation]:
+        """All violations in the value of this field."""
+        found = _found(self._schema, self._validator, value)
+        return [replace(one, field=".".join(filter(None, [field, one.field]))) for one in found]
+
+
+def _found(schema: Schema, validator: jsonschema_rs.Draft202012Validator, tree: Tree) -> list[Violation]:
     tree = _without_nulls(tree)
-    found = [*_unknown_fields(_full_schema(kind), tree, ())]
-    found += [_violation(error, tree) for error in _validator(kind).iter_errors(tree)]
+    found = [*_unknown_fields(schema, tree, ())]
+    found += [_violation(error, tree) for error in validator.iter_errors(tree)]
     return sorted(found, key=lambda violation: violation.field)
 
 
@@ -71,7 +92,8 @@ def _unknown(key: str, value: Any, properties: dict[str, Schema], path: tuple[pa
         message = "unknown field; remove it"
     else:
         message = "unknown field; nothing may be set here"
-    return Violation(paths.render((*path, key)), shown(value), ", ".join(sorted(properties)), message)
+    allowed = ", ".join(sorted(properties)) if len(properties) <= MOST_NAMED else ""
+    return Violation(paths.render((*path, key)), shown(value), allowed, message)
 
 
 def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:

@@ -30,7 +30,11 @@ def schema_of(cls: type[msgspec.Struct], *, partly: bool = False) -> Schema:
 def object_schema(cls: type[KubeObject]) -> Schema:
     """The schema of a kind as its CRD has it: the server knows `metadata` itself."""
     schema = schema_of(cls, partly=cls.declaration.partly)
-    properties = {**schema["properties"], "metadata": {"type": "object"}}
+    named = any(rule.field == ".metadata.name" for rule in getattr(cls, "validations", ()))
+    metadata: Schema = {"type": "object"}
+    if named:  # a rule can only blame a field that is declared; of metadata, the server allows this one to be
+        metadata["properties"] = {"name": {"type": "string", "description": "Name of the object."}}
+    properties = {**schema["properties"], "metadata": metadata}
     return {**schema, "properties": properties}
 
 

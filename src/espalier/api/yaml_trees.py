@@ -1,7 +1,7 @@
 """YAML text into trees: what is wrong with it is said with line, column and field path.
 
-Scalars mean what they mean to kubectl (`scalars.py`), with one exception that EKS Anywhere makes as well: a number
-under `kubernetesVersion` stays the text that was written, so that `1.30` is not 1.3.
+Scalars mean what they mean to kubectl (`scalars.py`): `kubernetesVersion: 1.30` is the number 1.3, which the schema
+refuses here as it does there. (EKS Anywhere's command line takes it for text, and kubectl refuses the same file.)
 """
 
 from __future__ import annotations
@@ -155,12 +155,10 @@ class Builder:
             self._add(f"the tag {node.tag} is not used in manifests; remove it", node, path)
             return str(node.value)
         try:
-            value = resolve(node.value)
+            return resolve(node.value)
         except ValueError as error:
             self._add(str(error), node, path)
             return str(node.value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return str(node.value) if is_number and path[-1:] == ("kubernetesVersion",) else value
 
     def _add(self, message: str, node: yaml.Node, path: tuple[paths.Step, ...]) -> None:
         self.problems.append(problem_at(self._source, message, node.start_mark, paths.render(path)))

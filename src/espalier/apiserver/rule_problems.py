@@ -13,7 +13,8 @@ from espalier.kube.errors import StatusCause
 
 def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
     """What is wrong with the rules of a structural schema."""
-    yield from _below(cel_values.whole(schema), root, "")
+    metadata = schema.get("properties", {}).get("metadata", {}).get("properties", {})
+    yield from _below(cel_values.whole(schema), root, "", frozenset(f".metadata.{name}" for name in metadata))
 
 
 def missing(schema: Tree) -> set[str]:
@@ -44,17 +45,18 @@ def _parts(schema: Tree) -> dict[str, Tree]:
     return parts
 
 
-def _below(schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
-    """`lost` is the place above from which on no predecessor is known."""
+def _below(schema: Tree, where: str, lost: str, declared: frozenset[str] = frozenset()) -> Iterator[StatusCause]:
+    """`lost` is the place above from which on no predecessor is known; `declared` are paths into metadata."""
     for index, rule in enumerate(schema.get(VALIDATIONS) or ()):
-        yield from _rule(rule, schema, f"{where}.{VALIDATIONS}[{index}]", lost)
+        yield from _rule(rule, schema, f"{where}.{VALIDATIONS}[{index}]", lost, declared)
     for name, part in _parts(schema).items():
         loses = name == "items" and schema.get(LIST_TYPE) != "map"
         yield from _below(part, f"{where}.{name}", lost or (where if loses else ""))
 
 
-def _rule(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
+def _rule(rule: Tree, schema: Tree, where: str, lost: str, declared: frozenset[str]) -> Iterator[StatusCause]:
     text, message = str(rule.get("rule") or ""), rule.get("message")
+    path = rule.get("fieldPath")
     if not text.strip():
         yield failures.required(f"{where}.rule", "rule is not specified")
         return
@@ -64,8 +66,8 @@ def _rule(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCau
         yield failures.invalid(f"{where}.message", message, "message must be non-empty if specified")
     if "\n" in text.strip() and not message:
         yield failures.required(f"{where}.message", "message must be specified if rule contains line breaks")
-    if rule.get("fieldPath") and not _is_field(schema, rule["fieldPath"]):
-        yield failures.invalid(f"{where}.fieldPath", rule["fieldPath"], "must be a valid path")
+    if path and path not in declared and not _is_field(schema, path):
+        yield failures.invalid(f"{where}.fieldPath", path, "must be a valid path")
     yield from _compiling(rule, schema, where, lost)
 
 
@@ -112,7 +114,7 @@ def _invalid(where: str, rule: Tree, detail: str) -> StatusCause:
 def _is_field(schema: Tree, text: str) -> bool:
     steps = field_path(text)
     if not steps or (steps[0] == "metadata" and len(steps) > 1):
-        return False  # of metadata, a schema declares nothing
+        return False  # rules see the name, declared or not; blame it they can only when it is
     for step in steps:
         below = cel_values.fields(schema).get(str(step)) or schema.get("additionalProperties")
         if not isinstance(below, dict):

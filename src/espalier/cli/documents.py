@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from espalier.api import catalog, manifests
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.resource import Resource
+from espalier.api.violations import ManifestError, Problem
 from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
@@ -33,8 +36,29 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
             raise Failure(f"{name}: there is no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
-    manifests.check(documents, several=several)
+    try:
+        manifests.check(documents, several=several)
+    except ManifestError as error:
+        raise ManifestError([*error.problems, *_against_rules(documents, error.problems)]) from None
     return documents
+
+
+def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> Iterator[Problem]:
+    """What is wrong with Clusters beside what their schema finds, as far as they can be read: to be told at once."""
+    from espalier.clusters.render import PROVIDERS  # noqa: PLC0415  only for those who got something wrong
+    from espalier.clusters.rules import content  # noqa: PLC0415
+    from espalier.clusters.scope import is_self_managed  # noqa: PLC0415
+
+    told = {problem.violation.field for problem in known}
+    for document in documents:
+        if document.kind != Cluster.resource.kind:
+            continue
+        try:
+            cluster = msgspec.convert(document.tree, Cluster)
+        except msgspec.ValidationError:
+            continue  # a wrong type: what it would be is not known
+        found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
+        yield from (document.problem(one) for one in found if one.field not in told)
 
 
 def cluster_of(documents: Sequence[Document]) -> Document:

@@ -19,7 +19,8 @@ from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
 from espalier.clusters.rules import changes, content, gitops, messages, releases, unsupported, wishes
-from espalier.clusters.scope import is_self_managed, read
+from espalier.clusters.running import running
+from espalier.clusters.scope import Machinery, is_self_managed, read
 from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
@@ -113,12 +114,14 @@ class Admission:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
         yield from gitops.violations(old, new, management)
-        yield from releases.version(old, new, known=self._observer.known_versions(), management=management)
+        machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name))
+        is_made = machinery.cluster_object is not None
+        known = self._observer.known_versions()
+        yield from releases.version(old, new, known=known, management=management, is_made=is_made)
         if is_self_managed(new) and old is not None and old.spec.eksa_version != new.spec.eksa_version:
             yield from releases.managed(old, new, self._observer.managed_by(new))
         if old is not None:
-            back = way_back(self._observer.machinery(Key(new.metadata.namespace, new.metadata.name)))
-            yield from changes.kubernetes(old.spec, new, back)
+            yield from _kubernetes_violations(old, new, machinery)
         if not is_self_managed(new):
             yield from _management_violations(old, new, management)
             yield from self._bundles_violations(new)
@@ -157,6 +160,17 @@ class Admission:
             if group.kubernetes_version and group.kubernetes_version not in there:
                 field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
+
+
+def _kubernetes_violations(old: eksa.Cluster, new: eksa.Cluster, machinery: Machinery) -> Iterable[Violation]:
+    """Steps from what was written last, and from what machines have. What stays is not judged again."""
+    if changes.versions(old.spec) == changes.versions(new.spec):
+        return
+    steps = list(changes.kubernetes(old.spec, new, way_back(machinery)))
+    yield from steps
+    at = running(machinery)
+    before = set(changes.too_early(old, at)) if not steps else ()
+    yield from (one for one in changes.too_early(new, at) if not steps and one not in before)
 
 
 def _management_violations(

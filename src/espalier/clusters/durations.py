@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_DURATION = re.compile(r"(?=.)(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?")
+_DURATION = re.compile(r"(?=.)(?:(?P<h>[0-9]+)h)?(?:(?P<m>[0-9]+)m)?(?:(?P<s>[0-9]+)s)?")
 
 
 def seconds(text: str) -> int:

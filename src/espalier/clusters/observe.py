@@ -302,7 +302,14 @@ class Observer:
         """Whether everything was read that admission judges by."""
         return all(
             cache.synced
-            for cache in (self.all_clusters, self.eksa_releases, self.bundles, self.distros, *self.written.values())
+            for cache in (
+                self.all_clusters,
+                self.eksa_releases,
+                self.bundles,
+                self.distros,
+                self.sets,
+                *self.written.values(),
+            )
         )
 
     def known_versions(self) -> tuple[str, ...]:

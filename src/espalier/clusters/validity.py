@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from espalier.clusters import names
-from espalier.clusters.rules import content, messages
+from espalier.clusters.rules import changes, content, messages
+from espalier.clusters.running import running
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
 
@@ -29,7 +30,8 @@ def _self_managed(scope: Scope) -> Problem | None:
 
 
 def _content(scope: Scope) -> Problem | None:
-    found = content.violations(scope.cluster, scope.datacenters)
+    rules = content.violations(scope.cluster, scope.datacenters)
+    found = [*rules, *changes.too_early(scope.cluster, running(scope.machinery))]
     return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from espalier.clusterapi import contract
 from espalier.clusters import in_place, names
+from espalier.clusters.rules.versions import after
 from espalier.clusters.scope import Machinery
 
 
@@ -15,7 +16,7 @@ class WayBack(msgspec.Struct, frozen=True):
     """Kubernetes minor versions to which a step down is none, because no machine was given the newer one."""
 
     control_plane: frozenset[str] = frozenset()
-    groups: Mapping[str, str] = msgspec.field(default_factory=dict)
+    groups: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """By name of the MachineDeployment."""
 
 
@@ -24,17 +25,23 @@ def way_back(machinery: Machinery) -> WayBack:
     control_plane = machinery.control_plane
     if control_plane is None:
         return WayBack()
-    versions = {minor_of(control_plane.spec.version)}
+    versions = _told(control_plane.spec.version)
     status = control_plane.status
     running = {count.version for count in status.versions}
     is_reported = contract.is_observed(control_plane) and status.up_to_date_replicas == 0
     if (is_reported or in_place.is_untouched(control_plane, machinery.upgrades)) and len(running) == 1:
         versions |= {minor_of(version) for version in running}
     groups = {
-        name: minor_of(deployment.spec.template.spec.version or "")
+        name: frozenset(_told(deployment.spec.template.spec.version or ""))
         for name, deployment in machinery.typed_deployments.items()
     }
     return WayBack(frozenset(versions), groups)
+
+
+def _told(version: str) -> set[str]:
+    """What machines were told, and the next: it is before a version that was written while nobody could refuse it."""
+    told = minor_of(version)
+    return {told, after(told)} if told else set()
 
 
 def minor_of(version: str) -> str:
@@ -44,5 +51,4 @@ def minor_of(version: str) -> str:
 
 def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:
     """The versions of a group of workers."""
-    found = way.groups.get(names.machine_deployment(cluster, group))
-    return frozenset({found} if found else ())
+    return way.groups.get(names.machine_deployment(cluster, group), frozenset())

@@ -10,6 +10,7 @@ import pytest
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_bundles, validate_release
+from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
 from tests.unit.clusters.seen import NAMESPACE, RELEASES, as_object, example, laptop, observer
@@ -19,6 +20,10 @@ CONTROL_PLANE = "spec.controlPlaneConfiguration."
 GROUP = "spec.workerNodeGroupConfigurations[0]."
 NETWORK = "spec.clusterNetwork."
 STRATEGY = "upgradeRolloutStrategy"
+CHECK = "spec.machineHealthCheck."
+AUDIT = CONTROL_PLANE + "auditPolicyContent"
+POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
+LIMITS = {"maxSurge": 1, "maxUnavailable": 0}
 
 
 def garden(name: str = "garden", **spec: Any) -> Tree:
@@ -122,7 +127,82 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "spec.machineHealthCheck.nodeStartupTimeout",
         "no duration of hours, minutes and seconds; found soon",
     ),
+    ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "10s"}}, CHECK + "nodeStartupTimeout", "30s or more, or 0s"),
+    ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "99999999h"}}, CHECK + "nodeStartupTimeout", "can wait"),
+    ({SPEC + "machineHealthCheck": {"unhealthyMachineTimeout": "596524h"}}, CHECK + "unhealthyMachineTimeout", "wait"),
+    ({SPEC + "machineHealthCheck": {"maxUnhealthy": "lots"}}, CHECK + "maxUnhealthy", "lots"),
+    ({SPEC + "machineHealthCheck": {"maxUnhealthy": -3}}, CHECK + "maxUnhealthy", "-3"),
+    ({SPEC + "machineHealthCheck": {"maxUnhealthy": "3"}}, CHECK + "maxUnhealthy", '"3"'),
+    ({CONTROL_PLANE + "count": 1000001}, CONTROL_PLANE + "count", "1000001"),
+    ({GROUP + "count": 10**12}, GROUP + "count", "1000000000000"),
+    (
+        {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 10**9, "maxUnavailable": 0}}},
+        GROUP + "upgradeRolloutStrategy.rollingUpdate.maxSurge",
+        "1000000000",
+    ),
+    (
+        {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 10**9}}},
+        GROUP + "upgradeRolloutStrategy.rollingUpdate.maxUnavailable",
+        "1000000000",
+    ),
+    (
+        {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 10**9}},
+        GROUP + "autoscalingConfiguration.maxCount",
+        "1000000000",
+    ),
     ({SPEC + "bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "c"}}, "spec.bundlesRef", "deprecated"),
+    ({AUDIT: "rules: [a"}, AUDIT, "not YAML"),
+    ({AUDIT: "hello"}, AUDIT, 'no audit policy; found "hello"'),
+    ({AUDIT: "kind: Pod\nrules: [{level: None}]"}, AUDIT, 'found kind "Pod"; allowed: Po'),
+    ({AUDIT: POLICY}, AUDIT, "needs rules"),
+    ({AUDIT: POLICY + "rules: [{level: All}]"}, AUDIT, 'found rules[0].level "All"'),
+    ({CONTROL_PLANE + "apiServerExtraArgs": {"": "a"}}, CONTROL_PLANE + "apiServerExtraArgs", "no name of a flag"),
+    ({CONTROL_PLANE + "apiServerExtraArgs": {"--a b": "c"}}, CONTROL_PLANE + "apiServerExtraArgs", "leave out dashes"),
+    (
+        {CONTROL_PLANE + "apiServerExtraArgs": {"etcd-servers": "a"}},
+        CONTROL_PLANE + "apiServerExtraArgs.etcd-servers",
+        "follows from how the cluster is built",
+    ),
+    (
+        {CONTROL_PLANE + "kubeletConfiguration": {"nonsense": True}},
+        CONTROL_PLANE + "kubeletConfiguration.nonsense",
+        "unknown field",
+    ),
+    (
+        {GROUP + "kubeletConfiguration": {"maxPod": 5}},
+        GROUP + "kubeletConfiguration.maxPod",
+        'did you mean "maxPods"',
+    ),
+    (
+        {GROUP + "kubeletConfiguration": {"maxPods": "many"}},
+        GROUP + "kubeletConfiguration.maxPods",
+        'found "many" (a string); allowed: an integer',
+    ),
+    (
+        {GROUP + "kubeletConfiguration": {"shutdownGracePeriod": "soon"}},
+        GROUP + "kubeletConfiguration.shutdownGracePeriod",
+        "soon",
+    ),
+    (
+        {GROUP + "kubeletConfiguration": {"kind": "x"}},
+        GROUP + "kubeletConfiguration.kind",
+        'unsupported value; found "x"; allowed: KubeletConfiguration',
+    ),
+    ({GROUP + "taints": [{"key": "a b/!", "effect": "PreferNoSchedule"}]}, GROUP + "taints[0].key", "no name of a t"),
+    (
+        {GROUP + STRATEGY: {"type": "InPlace", "rollingUpdate": LIMITS}},
+        GROUP + STRATEGY + ".rollingUpdate",
+        "are not rolled",
+    ),
+    ({GROUP + STRATEGY: {"type": "RollingUpdate"}}, GROUP + STRATEGY + ".rollingUpdate", "say how machines are"),
+    ({SPEC + "packages": {"controller": {"tag": "a"}}}, "spec.packages.controller", "by their management cluster"),
+    ({NETWORK + "services.cidrBlocks": ["fd00::/108"]}, NETWORK + "services.cidrBlocks", "same family"),
+    ({NETWORK + "services.cidrBlocks": ["10.96.0.1/32"]}, NETWORK + "services.cidrBlocks", "at least 8 addresses"),
+    (
+        {NETWORK + "cniConfig": {"cilium": {"ipv4NativeRoutingCIDR": "banana"}}},
+        NETWORK + "cniConfig.cilium.ipv4NativeRoutingCIDR",
+        "no range in CIDR notation; found banana",
+    ),
     # What nothing acts on, and what would give another cluster.
     ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "no such provider yet"),
     ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
@@ -176,6 +256,24 @@ def test_a_wrong_field_is_refused_with_its_path_and_a_sentence(
     assert field in response.message
 
 
+def test_what_is_passed_on_to_kubernetes_may_be_anything_that_it_reads() -> None:
+    everything = {
+        AUDIT: AUDIT_POLICY,
+        CONTROL_PLANE + "apiServerExtraArgs": {"audit-log-maxage": "7", "feature-gates": "A=true"},
+        CONTROL_PLANE + "taints": [{"key": "example.com/a", "effect": "NoSchedule", "value": "b"}],
+        GROUP + "kubeletConfiguration": {
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "maxPods": 50,
+            "authentication": {"anonymous": {"enabled": False}},
+            "evictionHard": {"memory.available": "5%"},
+            "shutdownGracePeriod": "1m30s",
+            "featureGates": {"A": True},
+        },
+    }
+    assert ask(edited(everything)).causes == ()
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     response = ask(edited({CONTROL_PLANE + "count": 2, GROUP + "name": "X", SPEC + "kubernetesVersion": "1.30"}))
     assert [cause.field for cause in response.causes] == [
@@ -188,7 +286,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 CHANGED: list[tuple[dict[str, Any], str | None, str]] = [
     ({SPEC + "kubernetesVersion": "1.36"}, None, ""),
     ({SPEC + "kubernetesVersion": "1.34"}, "spec.kubernetesVersion", "can't be downgraded from 1.35"),
-    ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "go to 1.36 first"),
+    ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "take those between first"),
     ({GROUP + "count": 7}, None, ""),
     ({CONTROL_PLANE + "count": 3}, None, ""),
     ({SPEC + "managementCluster": {"name": "other"}}, "spec.managementCluster.name", "create another cluster"),

@@ -13,13 +13,16 @@ from espalier.api.capi.machine import (
     LabelSelector,
     LabelSelectorRequirement,
     Machine,
+    MachineHealthCheck,
     MachineSpec,
     MachineStatus,
     NodeReference,
     RemediationTrigger,
     UnhealthyNodeCondition,
 )
-from espalier.api.meta import ObjectMeta
+from espalier.api.kinds import LARGEST_INT32
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.schema import violations
 from espalier.local.capi.health import (
     CheckedNode,
     NodeCondition,
@@ -71,6 +74,30 @@ def ago(seconds: int) -> str:
 )
 def test_verdicts(found: Machine, seen: CheckedNode | None, verdict: Verdict) -> None:
     assert examine(found, seen, CHECKS, NOW) == verdict
+
+
+def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
+    longest = HealthChecks(
+        node_startup_timeout_seconds=LARGEST_INT32,
+        unhealthy_node_conditions=[
+            UnhealthyNodeCondition(type="Ready", status="Unknown", timeout_seconds=LARGEST_INT32)
+        ],
+    )
+    for verdict in (
+        examine(machine(node=False), None, longest, NOW),
+        examine(machine(), node("Unknown", 0), longest, NOW),
+    ):
+        assert verdict == Verdict(within=float(LARGEST_INT32))
+
+
+@pytest.mark.parametrize("seconds", [-1, LARGEST_INT32 + 1])
+def test_a_check_names_no_longer_time(seconds: int) -> None:
+    spec: Tree = {"clusterName": "a", "selector": {}, "checks": {"nodeStartupTimeoutSeconds": seconds}}
+    condition = {"type": "Ready", "status": "False", "timeoutSeconds": seconds}
+    spec["checks"]["unhealthyNodeConditions"] = [condition]
+    found = violations(MachineHealthCheck, {"metadata": {"name": "a"}, "spec": spec})
+    assert {one.message for one in found} <= {"too small", "too large"}
+    assert len(found) == 2
 
 
 def test_a_startup_timeout_of_zero_waits_for_ever() -> None:

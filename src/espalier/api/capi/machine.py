@@ -18,7 +18,7 @@ from espalier.api.capi.cluster import (
     VersionCount,
 )
 from espalier.api.core import Taint
-from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, Scale, kind, listing
+from espalier.api.kinds import AGE, INT_OR_STRING, LARGEST_INT32, PRESERVE, Column, KubeObject, Scale, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -286,18 +286,21 @@ class MachineDeployment(KubeObject, kw_only=True):
     status: MachineDeploymentStatus = MachineDeploymentStatus()
 
 
+Seconds = Annotated[int, Meta(extra_json_schema={"format": "int32", "minimum": 0, "maximum": LARGEST_INT32})]
+
+
 class UnhealthyNodeCondition(Part):
     """A node with this condition for so long is unhealthy."""
 
     type: str
     status: str
-    timeout_seconds: int
+    timeout_seconds: Seconds
 
 
 class HealthChecks(Part):
     """When a machine is unhealthy."""
 
-    node_startup_timeout_seconds: int | None = None
+    node_startup_timeout_seconds: Seconds | None = None
     unhealthy_node_conditions: Annotated[
         list[UnhealthyNodeCondition], Meta(extra_json_schema=listing("type", "status"))
     ] = []

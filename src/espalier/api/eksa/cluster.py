@@ -15,7 +15,7 @@ from espalier.api.eksa.group import EKSA_VERSION, GROUP, VERSION
 from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.packages import PackageConfiguration
 from espalier.api.eksa.release import BundlesRef
-from espalier.api.kinds import AGE, INT_OR_STRING, PRESERVE, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, INT_OR_STRING, LARGEST_INT32, PRESERVE, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -30,16 +30,51 @@ LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 
 _DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
+LABEL_NAME = (
+    "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"
+    "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+)
+"""Names of labels and taints."""
+
+LABEL_VALUE = "^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
+LABEL_NAMES, LABEL_VALUES = (
+    "letters, digits, dashes, dots; a domain and a slash may precede",
+    "at most 63 letters, digits, dashes, dots",
+)
+"""What is allowed, in words."""
+
+FLAG = "^[a-z0-9]+(-[a-z0-9]+)*$"
+FLAGS = "a name like audit-log-maxage"
+
 _DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
+COUNTABLE_DURATION = "^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$"
+"""With so few digits that CEL can reckon with it."""
+
+SHORTEST_STARTUP = 30
+"""Seconds: Cluster API takes no shorter time for a machine to become a node, but for 0, which is any."""
+
+MOST_CONTROL_PLANES = 99
+"""Machines of a control plane, and members of etcd: each write waits for a majority of them."""
+
+LARGEST_GROUP = 100_000
+"""Machines of a group, far above what a cluster can have (Kubernetes is made for 5,000 nodes): Cluster API counts to
+2147483647, and one key that sticks asks for a number in between."""
+
+PERCENTAGE = "^[0-9]{1,9}%$"
 GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
 """What `spec.gitOpsRef` may name; the latter is deprecated."""
 
 MANY = {"maxItems": 100}
 """Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
 
+_PLANE_LIMIT, _GROUP_LIMIT = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
+
 Atomic = listing(kind="atomic")
-Labels = Annotated[dict[str, str], Meta(description="Labels of the nodes.")]
-Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | MANY)]
+Labels = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+    Meta(description="Labels of the nodes.", extra_json_schema={"maxProperties": 50}),
+]
+Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | {"maxItems": 25})]
 KubernetesVersion = Annotated[
     str,
     Meta(
@@ -63,22 +98,43 @@ class Endpoint(Part):
     host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
 
 
-def _is_duration(field: str) -> Rule:
-    return Rule(
-        f"!has(self.{field}) || self.{field}.matches('{_DURATION}')",
-        sentences.DURATION,
-        f".{field}",
-        found=f"self.{field}",
-        allowed="a duration like 10m0s",
+def _is_duration(field: str) -> tuple[Rule, ...]:
+    """A duration, and one that Cluster API has room for."""
+    given = f"has(self.{field}) && self.{field} != ''"
+    form, found = f"self.{field}.matches('{_DURATION}')", f"self.{field}"
+    return (
+        Rule(f"!({given}) || {form}", sentences.DURATION, f".{field}", found=found, allowed="a duration like 10m0s"),
+        Rule(
+            f"!({given} && {form}) || {_is_countable(found)} && duration({found}) <= duration('{LARGEST_INT32}s')",
+            sentences.LONG,
+            f".{field}",
+            found=found,
+            allowed=f"at most {LARGEST_INT32}s",
+        ),
     )
+
+
+def _is_countable(field: str) -> str:
+    return f"{field}.matches('{COUNTABLE_DURATION}')"
+
+
+_STARTUP = "self.nodeStartupTimeout"
 
 
 class MachineHealthCheck(Part):
     """When a machine counts as unhealthy, and until how many unhealthy ones they are replaced."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        _is_duration("nodeStartupTimeout"),
-        _is_duration("unhealthyMachineTimeout"),
+        *_is_duration("nodeStartupTimeout"),
+        *_is_duration("unhealthyMachineTimeout"),
+        Rule(
+            f"!has({_STARTUP}) || {_STARTUP} == '' || !{_is_countable(_STARTUP)}"
+            f" || duration({_STARTUP}) == duration('0s') || duration({_STARTUP}) >= duration('{SHORTEST_STARTUP}s')",
+            sentences.STARTUP,
+            ".nodeStartupTimeout",
+            found=_STARTUP,
+            allowed=f"{SHORTEST_STARTUP}s or more, or 0s",
+        ),
     )
 
     node_startup_timeout: Annotated[
@@ -93,7 +149,10 @@ class MachineHealthCheck(Part):
     ] = ""
     max_unhealthy: Annotated[
         int | str | None,
-        Meta(description="Machines are replaced while at most so many are unhealthy.", extra_json_schema=INT_OR_STRING),
+        Meta(
+            description="Machines are replaced while at most so many, or such a percentage, are unhealthy.",
+            extra_json_schema=INT_OR_STRING | {"pattern": PERCENTAGE, "minimum": 0, "maximum": LARGEST_INT32},
+        ),
     ] = None
 
 
@@ -103,8 +162,23 @@ class ControlPlaneRollingUpdate(Part):
     max_surge: Annotated[int, Meta(ge=0, le=1, description="How many machines there may be beyond the count.")]
 
 
+_IN_PLACE = "has(self.type) && self.type == 'InPlace'"
+_FALLBACK_IN_PLACE = Rule(
+    f"!has(self.fallback) || {_IN_PLACE}", sentences.NO_FALLBACK, ".fallback", found="self.fallback", allowed="nothing"
+)
+_ROLLED_OR_NOT = Rule(
+    f"!({_IN_PLACE}) || !has(self.rollingUpdate)",
+    sentences.SECOND_ROLLOUT,
+    ".rollingUpdate",
+    found="'limits'",
+    allowed="nothing",
+)
+
+
 class ControlPlaneUpgradeRolloutStrategy(Part):
     """How machines of the control plane are upgraded."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_FALLBACK_IN_PLACE, _ROLLED_OR_NOT)
 
     type: Annotated[
         Literal["RollingUpdate", "InPlace"] | None,
@@ -124,12 +198,27 @@ class WorkerRollingUpdate(Part):
         Rule("self.maxSurge > 0 || self.maxUnavailable > 0", sentences.NO_ROLLOUT, found="'0 and 0'"),
     )
 
-    max_surge: Annotated[int, Meta(ge=0, description="How many machines there may be beyond the count.")]
-    max_unavailable: Annotated[int, Meta(ge=0, description="How many machines may be missing from the count.")]
+    max_surge: Annotated[
+        int, Meta(ge=0, description="How many machines there may be beyond the count.", extra_json_schema=_GROUP_LIMIT)
+    ]
+    max_unavailable: Annotated[
+        int, Meta(ge=0, description="How many machines may be missing from the count.", extra_json_schema=_GROUP_LIMIT)
+    ]
 
 
 class WorkerNodesUpgradeRolloutStrategy(Part):
     """How machines of a group of workers are upgraded."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        _FALLBACK_IN_PLACE,
+        _ROLLED_OR_NOT,
+        Rule(
+            "!has(self.type) || self.type != 'RollingUpdate' || has(self.rollingUpdate)",
+            sentences.NO_LIMITS,
+            ".rollingUpdate",
+            found="'nothing'",
+        ),
+    )
 
     type: Annotated[
         Literal["RollingUpdate", "InPlace"] | None,
@@ -148,10 +237,42 @@ Kubelet = Annotated[
 ]
 
 
+_BAD_TAINT = f"!t.key.matches('{LABEL_NAME}')"
+_TAINT_KEYS = Rule(
+    f"!has(self.taints) || !self.taints.exists(t, {_BAD_TAINT})",
+    sentences.TAINT_KEY,
+    ".taints",
+    found=f"self.taints.filter(t, {_BAD_TAINT})[0].key",
+    allowed=LABEL_NAMES,
+)
+
+
+def _keys(field: str, is_bad: str, message: str, allowed: str, found: str = "{0}") -> Rule:
+    """A rule about each key `k` of a map."""
+    first = f"self.{field}.filter(k, {is_bad})[0]"
+    rule = f"!has(self.{field}) || !self.{field}.exists(k, {is_bad})"
+    return Rule(rule, message, f".{field}", found=found.format(first), allowed=allowed)
+
+
+_LABELS = (
+    _keys("labels", f"!k.matches('{LABEL_NAME}')", sentences.LABEL, LABEL_NAMES),
+    _keys(
+        "labels",
+        f"!self.labels[k].matches('{LABEL_VALUE}')",
+        sentences.LABEL_VALUE,
+        LABEL_VALUES,
+        "self.labels[{0}]",
+    ),
+)
+
+
 class ControlPlaneConfiguration(Part):
     """The control plane."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
+        _TAINT_KEYS,
+        *_LABELS,
+        _keys("apiServerExtraArgs", f"!k.matches('{FLAG}')", sentences.NO_FLAG, FLAGS),
         Rule(
             "self.count >= 3 || !has(self.upgradeRolloutStrategy) || !has(self.upgradeRolloutStrategy.rollingUpdate)"
             " || self.upgradeRolloutStrategy.rollingUpdate.maxSurge > 0",
@@ -169,7 +290,10 @@ class ControlPlaneConfiguration(Part):
         ),
     )
 
-    count: Annotated[int, Meta(ge=1, description="Number of machines; odd when etcd runs on them.")]
+    count: Annotated[
+        int,
+        Meta(ge=1, description="Number of machines; odd when etcd runs on them.", extra_json_schema=_PLANE_LIMIT),
+    ]
     endpoint: Annotated[Endpoint | None, Meta(description="Where the API server is reached; not for Docker.")] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     taints: Taints = []
@@ -178,7 +302,10 @@ class ControlPlaneConfiguration(Part):
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
         Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=Atomic | MANY),
     ] = msgspec.field(default_factory=list, name="certSans")
-    api_server_extra_args: Annotated[dict[str, str], Meta(description="Flags of kube-apiserver, without dashes.")] = {}
+    api_server_extra_args: Annotated[
+        dict[str, str],
+        Meta(description="Flags of kube-apiserver, without dashes.", extra_json_schema={"maxProperties": 100}),
+    ] = {}
     kubelet_configuration: Kubelet = None
     audit_policy_content: Annotated[str, Meta(description="Audit policy of kube-apiserver, as YAML.")] = ""
     skip_admission_for_system_resources: Annotated[
@@ -206,17 +333,21 @@ class AutoScalingConfiguration(Part):
         ),
     )
 
-    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.")] = 0
-    max_count: Annotated[int, Meta(ge=0, description="Most machines.")] = 0
+    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.", extra_json_schema=_GROUP_LIMIT)] = 0
+    max_count: Annotated[int, Meta(ge=0, description="Most machines.", extra_json_schema=_GROUP_LIMIT)] = 0
 
 
 class WorkerNodeGroupConfiguration(Part):
     """A group of equal workers."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (_TAINT_KEYS, *_LABELS)
+
     name: Annotated[
         str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")
     ] = ""
-    count: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Number of machines.")] = None
+    count: Annotated[
+        Annotated[int, Meta(ge=0, extra_json_schema=_GROUP_LIMIT)] | None, Meta(description="Number of machines.")
+    ] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     kubernetes_version: Annotated[
         Annotated[str, Meta(pattern=KUBERNETES_VERSION, extra_json_schema={"maxLength": 10})] | None,
@@ -246,7 +377,7 @@ class ExternalEtcdConfiguration(Part):
         Rule("self.count % 2 == 1", "the count must be odd, so that a majority can be found", ".count"),
     )
 
-    count: Annotated[int, Meta(ge=1, description="Number of machines; odd.")]
+    count: Annotated[int, Meta(ge=1, description="Number of machines; odd.", extra_json_schema=_PLANE_LIMIT)]
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines.")] = None
 
 
@@ -286,11 +417,22 @@ class PodIAMConfig(Part):
     service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
 
 
+_NAMED = "(has(self.eksaVersion) && self.eksaVersion != '')"
+"""A release that is given as empty text is given as little as one that is left out."""
+
 _GROUPS = "self.workerNodeGroupConfigurations"
 _MINOR = "int({0}.split('.')[0]) * 1000 + int({0}.split('.')[1])"
+_STEP = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('oldSelf.kubernetesVersion')})"
+_PLANE, _STRATEGY = "controlPlaneConfiguration", "upgradeRolloutStrategy"
 _LAG = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('g.kubernetesVersion')})"
 _LAGS = f"has(g.kubernetesVersion) && !({_LAG} >= 0 && {_LAG} <= 2)"
 _NAME_OF = "(has({0}.name) && {0}.name != '' ? {0}.name : 'md-0')"
+_OLD_GROUPS = "oldSelf.workerNodeGroupConfigurations"
+_SKIPS = (
+    f"has(g.kubernetesVersion) && {_OLD_GROUPS}.exists(h, has(h.kubernetesVersion)"
+    f" && {_NAME_OF.format('g')} == {_NAME_OF.format('h')}"
+    f" && ({_MINOR.format('g.kubernetesVersion')}) - ({_MINOR.format('h.kubernetesVersion')}) > 1)"
+)
 _ALONE = f"{_GROUPS}.exists_one(h, {_NAME_OF.format('g')} == {_NAME_OF.format('h')})"
 
 
@@ -307,14 +449,14 @@ class ClusterSpec(Part):
             allowed="1, 3, 5, …",
         ),
         Rule(
-            "!has(self.eksaVersion) || !has(self.bundlesRef)",
+            f"!{_NAMED} || !has(self.bundlesRef)",
             sentences.BOTH,
             ".bundlesRef",
             found="self.bundlesRef.name",
             allowed="nothing",
         ),
         Rule(
-            "oldSelf.hasValue() || !has(self.bundlesRef) || has(self.eksaVersion)",
+            f"oldSelf.hasValue() || !has(self.bundlesRef) || {_NAMED}",
             sentences.NEW_WITH_BUNDLES,
             ".bundlesRef",
             found="self.bundlesRef.name",
@@ -323,32 +465,62 @@ class ClusterSpec(Part):
         ),
         Rule(
             "!has(self.bundlesRef) || has(oldSelf.bundlesRef) && self.bundlesRef == oldSelf.bundlesRef"
-            " || !has(oldSelf.bundlesRef) && has(self.eksaVersion)",
+            f" || !has(oldSelf.bundlesRef) && {_NAMED}",
             sentences.BUNDLES_CHANGED,
             ".bundlesRef",
             found="self.bundlesRef.name",
             allows="has(oldSelf.bundlesRef) ? oldSelf.bundlesRef.name : 'nothing'",
         ),
         Rule(
-            "!has(oldSelf.bundlesRef) || has(self.bundlesRef) || has(self.eksaVersion)",
+            f"!has(oldSelf.bundlesRef) || has(self.bundlesRef) || {_NAMED}",
             sentences.BUNDLES_CLEARED_ALONE,
             ".bundlesRef",
             found="'nothing'",
             allows="oldSelf.bundlesRef.name",
         ),
         Rule(
-            "!has(oldSelf.eksaVersion) || has(self.eksaVersion)",
+            f"!has(oldSelf.eksaVersion) || oldSelf.eksaVersion == '' || {_NAMED}",
             sentences.VERSION_UNSET,
             ".eksaVersion",
             found="'nothing'",
             allows="oldSelf.eksaVersion",
         ),
         Rule(
-            f"!has(self.eksaVersion) || self.eksaVersion.matches('{EKSA_VERSION}')",
+            f"!{_NAMED} || self.eksaVersion.matches('{EKSA_VERSION}')",
             sentences.NOT_SEMVER,
             ".eksaVersion",
             found="self.eksaVersion",
             allowed="a version like v0.26.0",
+        ),
+        Rule(
+            f"!has(self.kubernetesVersion) || !has(oldSelf.kubernetesVersion) || {_STEP} <= 1",
+            sentences.KUBERNETES_STEP,
+            ".kubernetesVersion",
+            found="self.kubernetesVersion",
+            allows="'%s or %s.%d'.format([oldSelf.kubernetesVersion, oldSelf.kubernetesVersion.split('.')[0],"
+            " int(oldSelf.kubernetesVersion.split('.')[1]) + 1])",
+        ),
+        Rule(
+            f"!has({_GROUPS}) || !has({_OLD_GROUPS}) || !{_GROUPS}.exists(g, {_SKIPS})",
+            sentences.KUBERNETES_STEP,
+            ".workerNodeGroupConfigurations",
+            found=f"{_GROUPS}.filter(g, {_SKIPS})[0].kubernetesVersion",
+        ),
+        Rule(
+            f"!has(self.externalEtcdConfiguration) || !has(self.{_PLANE}) || !has(self.{_PLANE}.{_STRATEGY})"
+            f" || !has(self.{_PLANE}.{_STRATEGY}.type) || self.{_PLANE}.{_STRATEGY}.type != 'InPlace'",
+            sentences.EXTERNAL_ETCD_IN_PLACE,
+            f".{_PLANE}.{_STRATEGY}.type",
+            found="'InPlace'",
+            allowed="RollingUpdate",
+        ),
+        Rule(
+            f"!has(self.externalEtcdConfiguration) || !has({_GROUPS}) || !{_GROUPS}.exists(g, has(g.{_STRATEGY})"
+            f" && has(g.{_STRATEGY}.type) && g.{_STRATEGY}.type == 'InPlace')",
+            sentences.EXTERNAL_ETCD_IN_PLACE,
+            ".workerNodeGroupConfigurations",
+            found="'InPlace'",
+            allowed="RollingUpdate",
         ),
         Rule(
             f"!has(self.gitOpsRef) || self.gitOpsRef.kind in {list(GIT_OPS_KINDS)}",
@@ -543,12 +715,14 @@ class Cluster(KubeObject):
         Rule(
             f"self.metadata.name.matches('{NAME}') && self.metadata.name.matches('{_DNS_LABEL}')",
             sentences.NAME_FORM,
+            ".metadata.name",
             found="self.metadata.name",
             allowed=f"{NAME}, lower case, not ending in a dash",
         ),
         Rule(
             f"self.metadata.name.size() <= {LONGEST_NAME}",
             sentences.NAME_LENGTH,
+            ".metadata.name",
             found="'%d characters'.format([self.metadata.name.size()])",
             allowed=f"at most {LONGEST_NAME}",
         ),
@@ -557,6 +731,16 @@ class Cluster(KubeObject):
         _managed_has("controlPlaneConfiguration", sentences.NO_CONTROL_PLANE),
         _managed_has("clusterNetwork", sentences.NO_NETWORK),
         _managed_has("workerNodeGroupConfigurations", sentences.NO_GROUPS, ".size() > 0", "at least one group"),
+        *(
+            Rule(
+                f"!({_IS_MANAGED}) || !has(self.spec.packages) || !has(self.spec.packages.{name})",
+                sentences.PACKAGES,
+                f".spec.packages.{name}",
+                found="'settings'",
+                allowed="nothing",
+            )
+            for name in ("controller", "cronjob")
+        ),
         Rule(
             f"!has(self.spec) || !has(self.spec{_GROUPS[4:]}) || self.spec{_GROUPS[4:]}.all(g, {_FITS})",
             sentences.GROUP_NAME,

@@ -15,6 +15,16 @@ Atomic = listing(kind="atomic")
 
 _RANGE = "a range like 192.168.0.0/16"
 
+FAMILIES = {4: _RANGE, 6: "a range like fd00:10::/64"}
+"""Ranges that are allowed, by version of the Internet Protocol."""
+
+LONGEST_SERVICE_PREFIX = {4: 29, 6: 125}
+"""kube-apiserver refuses to start with fewer than 8 addresses for services."""
+
+
+def _shorter(version: int) -> str:
+    return f"/{LONGEST_SERVICE_PREFIX[version]} or a shorter prefix"
+
 
 class Ranges(Part):
     """Address ranges."""
@@ -73,6 +83,16 @@ class CiliumConfig(Part):
             ".ipv4NativeRoutingCIDR",
             found="'nothing'",
         ),
+        *(
+            Rule(
+                f"!has(self.{name}) || self.{name} == '' || isCIDR(self.{name}) && {sign}self.{name}.contains(':')",
+                sentences.RANGE,
+                f".{name}",
+                found=f"self.{name}",
+                allowed=FAMILIES[version],
+            )
+            for version, name, sign in ((4, "ipv4NativeRoutingCIDR", "!"), (6, "ipv6NativeRoutingCIDR", ""))
+        ),
         Rule(
             "!has(self.skipUpgrade) || !self.skipUpgrade"
             " || !has(self.policyEnforcementMode) || self.policyEnforcementMode == ''",
@@ -95,10 +115,15 @@ class CiliumConfig(Part):
         Literal["", "default", "overlay", "direct"], Meta(description="How packets travel between nodes.")
     ] = ""
     ipv4_native_routing_cidr: Annotated[
-        str, Meta(description="Range that needs no masquerading, for direct routing.")
+        str,
+        Meta(description="Range that needs no masquerading, for direct routing.", extra_json_schema={"maxLength": 50}),
     ] = msgspec.field(default="", name="ipv4NativeRoutingCIDR")
     ipv6_native_routing_cidr: Annotated[
-        str, Meta(description="IPv6 range that needs no masquerading, for direct routing.")
+        str,
+        Meta(
+            description="IPv6 range that needs no masquerading, for direct routing.",
+            extra_json_schema={"maxLength": 50},
+        ),
     ] = msgspec.field(default="", name="ipv6NativeRoutingCIDR")
     cni_exclusive: Annotated[
         bool | None, Meta(description="Whether Cilium removes other CNI configuration from the nodes.")
@@ -123,6 +148,18 @@ class CNIConfig(Part):
     kindnetd: Annotated[KindnetdConfig | None, Meta(description="kindnetd; Docker only.")] = None
 
 
+_PODS, _SERVICES = (f"self.{name}.cidrBlocks[0]" for name in ("pods", "services"))
+_HAVE_PODS, _HAVE_SERVICES = (
+    f"(has(self.{name}) && has(self.{name}.cidrBlocks) && self.{name}.cidrBlocks.size() == 1"
+    f" && isCIDR(self.{name}.cidrBlocks[0]))"
+    for name in ("pods", "services")
+)
+_PREFIX = "int({0}.split('/')[1])"
+_POD_PREFIX, _IS_IPV6 = _PREFIX.format(_PODS), f"{_PODS}.contains(':')"
+_MASK = f"(has(self.nodes) && has(self.nodes.cidrMaskSize) ? self.nodes.cidrMaskSize : {_IS_IPV6} ? 64 : 24)"
+_ALL_BITS = f"({_IS_IPV6} ? 128 : 32)"
+_LONGEST_MASK = f"({_POD_PREFIX} + 16 > {_ALL_BITS} ? {_ALL_BITS} : {_POD_PREFIX} + 16)"
+
 _NAMED = "(has(self.cni) && self.cni != '')"
 _CILIUM, _KINDNETD = (f"(has(self.cniConfig) && has(self.cniConfig.{name}))" for name in ("cilium", "kindnetd"))
 
@@ -140,6 +177,28 @@ class ClusterNetwork(Part):
                 allowed=_RANGE,
             )
             for name in ("pods", "services")
+        ),
+        Rule(
+            f"!{_HAVE_PODS} || !{_HAVE_SERVICES} || {_IS_IPV6} == {_SERVICES}.contains(':')",
+            sentences.ONE_FAMILY,
+            ".services.cidrBlocks",
+            found=_SERVICES,
+            allows=f"{_IS_IPV6} ? '{FAMILIES[6]}' : '{FAMILIES[4]}'",
+        ),
+        Rule(
+            f"!{_HAVE_SERVICES} || {_PREFIX.format(_SERVICES)} <= ({_SERVICES}.contains(':')"
+            f" ? {LONGEST_SERVICE_PREFIX[6]} : {LONGEST_SERVICE_PREFIX[4]})",
+            sentences.FEW_SERVICES,
+            ".services.cidrBlocks",
+            found=_SERVICES,
+            allows=f"{_SERVICES}.contains(':') ? '{_shorter(6)}' : '{_shorter(4)}'",
+        ),
+        Rule(
+            f"!{_HAVE_PODS} || {_POD_PREFIX} < {_MASK} && {_MASK} <= {_LONGEST_MASK}",
+            sentences.NODE_MASK,
+            ".nodes.cidrMaskSize",
+            found=f"'%d'.format([{_MASK}])",
+            allows=f"'%d to %d'.format([{_POD_PREFIX} + 1, {_LONGEST_MASK}])",
         ),
         Rule(
             f"{_NAMED} || {_CILIUM} != {_KINDNETD}",

@@ -468,6 +468,7 @@ class EKSARelease(KubeObject, kw_only=True):
         Rule(
             f"!self.spec.version.matches('{EKSA_VERSION}') || self.metadata.name == {_NAME}",
             sentences.RELEASE_NAME,
+            ".metadata.name",
             found="self.metadata.name",
             allows=_NAME,
         ),

@@ -92,7 +92,9 @@ async def read(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
-    objects = [*clusters, *releases, *distros, *links, *data, *written, *(one for part in rest for one in part)]
+    sets = (one for one in machines if one.kind == MachineSet.resource.kind)
+    by_name = (one for part in rest for one in part)
+    objects = [*clusters, *releases, *distros, *links, *data, *written, *sets, *by_name]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
 

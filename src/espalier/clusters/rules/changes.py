@@ -7,10 +7,13 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
 from espalier.api.violations import Violation
+from espalier.clusters import names
 from espalier.clusters.design import group_name
 from espalier.clusters.rules import messages
-from espalier.clusters.rules.versions import after, minor
+from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, after, before, minor
+from espalier.clusters.running import Machines, Running
 from espalier.clusters.way_back import WayBack, of_group
 
 _DELETE = "it can't be changed in an existing cluster; create another cluster"
@@ -18,8 +21,8 @@ _DELETE = "it can't be changed in an existing cluster; create another cluster"
 
 def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that stay as they are, unless the Cluster was paused."""
-    before, after_ = _fixed_fields(old), _fixed_fields(new)
-    for field, value in before.items():
+    before_, after_ = _fixed_fields(old), _fixed_fields(new)
+    for field, value in before_.items():
         if after_[field] != value:
             yield Violation(field, _text(after_[field]), _text(value), _DELETE)
 
@@ -41,17 +44,23 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
     }
 
 
+def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
+    """The Kubernetes versions that are written, of the control plane and of groups by name."""
+    groups = {group_name(group): group.kubernetes_version for group in spec.worker_node_group_configurations}
+    return spec.kubernetes_version, groups
+
+
 def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
     """Kubernetes goes up one minor at a time, per control plane and group of workers, and down only on a way back."""
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
         yield from _step(old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion", back.control_plane)
-    before = {
+    earlier = {
         group_name(group): group.kubernetes_version or old.kubernetes_version
         for group in old.worker_node_group_configurations
     }
     for index, group in enumerate(spec.worker_node_group_configurations):
-        version = before.get(group_name(group))
+        version = earlier.get(group_name(group))
         wanted = group.kubernetes_version or spec.kubernetes_version
         # A group without a version of its own follows the control plane, which is judged above.
         follows = group.kubernetes_version is None and version == old.kubernetes_version
@@ -66,7 +75,42 @@ def _step(old: str, new: str, field: str, back: Collection[str]) -> Iterator[Vio
     if steps < 0 and new not in back:
         yield Violation(field, new, allowed, messages.kubernetes_downgrade(old))
     elif steps > 1:
-        yield Violation(field, new, allowed, messages.kubernetes_step(after(old)))
+        yield Violation(field, new, allowed, sentences.KUBERNETES_STEP)
+
+
+def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:
+    """Versions to which machines would skip one, whatever was written before: they have not got there yet.
+
+    What machines were told already is not judged: it is under way.
+    """
+    spec, field = cluster.spec, "spec.kubernetesVersion"
+    wanted = spec.kubernetes_version
+    goes_on = at.control_plane is not None and wanted and minor(wanted) > minor(at.control_plane.told)
+    if at.control_plane is not None and goes_on:
+        yield from _skipped(field, wanted, at.control_plane, "the control plane")
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        name = group_name(group)
+        machines = at.groups.get(names.machine_deployment(cluster.metadata.name, name))
+        version = group.kubernetes_version or wanted
+        if machines is None or not version or not machines.told:
+            continue
+        who = f"group {name}"
+        if minor(version) > minor(machines.told):
+            own = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
+            yield from _skipped(own if group.kubernetes_version else field, version, machines, who)
+        elif goes_on and minor(wanted) - minor(machines.earliest) > MAXIMUM_WORKER_LAG:
+            allowed = after(machines.earliest, MAXIMUM_WORKER_LAG)
+            first = before(wanted, MAXIMUM_WORKER_LAG)
+            yield Violation(field, wanted, allowed, messages.machines_behind(who, machines.earliest, first))
+
+
+def _skipped(field: str, wanted: str, machines: Machines, who: str) -> Iterator[Violation]:
+    if not machines.is_known:
+        yield Violation(field, wanted, machines.told, messages.not_reported(who))
+    elif minor(wanted) - minor(machines.earliest) > 1:
+        first = before(wanted)
+        allowed = " or ".join(dict.fromkeys([machines.told, after(machines.earliest)]))
+        yield Violation(field, wanted, allowed, messages.machines_behind(who, machines.earliest, first))
 
 
 def _text(value: object) -> str:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
-from espalier.api.eksa.cluster import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
+from espalier.api.eksa.cluster import (
+    LABEL_NAME,
+    LABEL_NAMES,
+    LABEL_VALUE,
+    LABEL_VALUES,
+    LONGEST_GROUP_NAME,
+    LONGEST_NAME,
+    NAME,
+)
 from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.network import ClusterNetwork
 from espalier.api.violations import Violation
 from espalier.clusters.design import group_name
-from espalier.clusters.durations import seconds
-from espalier.clusters.rules import in_place, unsupported
+from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 SELF_MANAGED = (
@@ -24,17 +30,12 @@ SELF_MANAGED = (
     f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is looked after elsewhere"
 )
 
-Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-
 _NAME = re.compile(NAME)
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
-_LABEL_NAME = re.compile(
-    r"([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-)
+_LABEL_VALUE = re.compile(LABEL_VALUE)
+_LABEL_NAME = re.compile(LABEL_NAME)
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
-_DEFAULT_NODE_MASK = {4: 24, 6: 64}
 
 
 def violations(cluster: eksa.Cluster, datacenters: Collection[str]) -> list[Violation]:
@@ -48,9 +49,13 @@ def violations(cluster: eksa.Cluster, datacenters: Collection[str]) -> list[Viol
         *_required(spec),
         *_control_plane(spec),
         *_workers(spec, cluster.metadata.name),
-        *_networks(spec.cluster_network),
-        *_health_checks(spec),
+        *numbers.sizes(spec),
+        *networks.violations(spec.cluster_network),
+        *numbers.health_checks(spec),
         *in_place.violations(spec),
+        *kubelet.violations(spec),
+        *api_server.violations(spec),
+        *_packages(spec),
         *unsupported.violations(spec, datacenters),
     ]
 
@@ -97,6 +102,7 @@ def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             sentences.EVEN,
         )
     yield from _labels(f"{field}.labels", control_plane.labels)
+    yield from _taints(f"{field}.taints", control_plane.taints)
     for index, name in enumerate(control_plane.cert_sans):
         if not _is_address(name) and not _DNS_NAME.fullmatch(name):
             allowed = "an IP address or a DNS name"
@@ -123,6 +129,7 @@ def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
             allowed = f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters"
             yield Violation(f"{at}.name", name, allowed, sentences.GROUP_NAME)
         yield from _labels(f"{at}.labels", group.labels)
+        yield from _taints(f"{at}.taints", group.taints)
         yield from _lag(spec, group, f"{at}.kubernetesVersion")
         strategy = group.upgrade_rollout_strategy
         limits = strategy.rolling_update if strategy else None
@@ -150,101 +157,27 @@ def _takes_pods(group: eksa.WorkerNodeGroupConfiguration) -> bool:
     return not any(taint.effect in _KEEPS_PODS_AWAY for taint in group.taints)
 
 
+def _taints(field: str, taints: Sequence[Taint]) -> Iterator[Violation]:
+    for index, taint in enumerate(taints):
+        if not _LABEL_NAME.fullmatch(taint.key):
+            yield Violation(f"{field}[{index}].key", taint.key or "nothing", LABEL_NAMES, sentences.TAINT_KEY)
+        elif not _LABEL_VALUE.fullmatch(taint.value):
+            yield Violation(f"{field}[{index}].value", taint.value, LABEL_VALUES, "this is no value of a taint")
+
+
+def _packages(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Packages of all clusters are brought by what runs in the management cluster."""
+    for name in ("controller", "cronjob"):
+        if getattr(spec.packages, name, None) is not None:
+            yield Violation(f"spec.packages.{name}", "settings", "nothing", sentences.PACKAGES)
+
+
 def _labels(field: str, labels: Mapping[str, str]) -> Iterator[Violation]:
     for name, value in labels.items():
         if not _LABEL_NAME.fullmatch(name):
-            message = "this is no name of a label"
-            yield Violation(field, name, "letters, digits, dashes, dots; a domain and a slash may precede", message)
+            yield Violation(field, name, LABEL_NAMES, sentences.LABEL)
         elif not _LABEL_VALUE.fullmatch(value):
-            message = "this is no value of a label"
-            yield Violation(f"{field}[{name}]", value, "at most 63 letters, digits, dashes, dots", message)
-
-
-def _networks(network: ClusterNetwork | None) -> Iterator[Violation]:
-    field = "spec.clusterNetwork"
-    if network is None:
-        yield Violation(field, "nothing", "", sentences.NO_NETWORK)
-        return
-    pods = yield from _range(f"{field}.pods.cidrBlocks", network.pods.cidr_blocks if network.pods else [])
-    services = yield from _range(
-        f"{field}.services.cidrBlocks", network.services.cidr_blocks if network.services else []
-    )
-    if pods and services and pods.version == services.version and pods.overlaps(services):
-        message = "pods and services need ranges of their own"
-        yield Violation(f"{field}.services.cidrBlocks", str(services), f"a range outside of {pods}", message)
-    if pods:
-        yield from _node_mask(pods, network)
-    yield from _cni(network)
-
-
-def _node_mask(pods: Range, network: ClusterNetwork) -> Iterator[Violation]:
-    given = network.nodes.cidr_mask_size if network.nodes else None
-    mask = _DEFAULT_NODE_MASK[pods.version] if given is None else given
-    if not pods.prefixlen < mask <= min(pods.prefixlen + 16, pods.max_prefixlen):
-        yield Violation(
-            "spec.clusterNetwork.nodes.cidrMaskSize",
-            str(mask),
-            f"{pods.prefixlen + 1} to {min(pods.prefixlen + 16, pods.max_prefixlen)}",
-            f"each node gets a part of the range of pods ({pods}) with this prefix length",
-        )
-
-
-def _cni(network: ClusterNetwork) -> Iterator[Violation]:
-    config = network.cni_config
-    chosen = [name for name in ("cilium", "kindnetd") if config and getattr(config, name) is not None]
-    if network.cni:
-        if chosen:
-            yield Violation("spec.clusterNetwork.cni", network.cni, "", sentences.CNI_TWICE)
-        elif network.cni not in ("cilium", "cilium-enterprise", "kindnetd"):
-            yield Violation("spec.clusterNetwork.cni", network.cni, "cilium, kindnetd", sentences.CNI_UNKNOWN)
-    elif len(chosen) != 1:
-        found = " and ".join(chosen) or "nothing"
-        yield Violation("spec.clusterNetwork.cniConfig", found, "cilium or kindnetd", sentences.ONE_CNI)
-    if (
-        config
-        and config.cilium
-        and config.cilium.routing_mode == "direct"
-        and not config.cilium.ipv4_native_routing_cidr
-    ):
-        field = "spec.clusterNetwork.cniConfig.cilium.ipv4NativeRoutingCIDR"
-        yield Violation(field, "nothing", "", sentences.NATIVE_RANGE)
-    if config and config.cilium and config.cilium.skip_upgrade and config.cilium.policy_enforcement_mode:
-        field = "spec.clusterNetwork.cniConfig.cilium.policyEnforcementMode"
-        yield Violation(field, config.cilium.policy_enforcement_mode, "", sentences.CILIUM_IS_YOURS)
-
-
-def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Range | None]:
-    """Yields violations, returns the range if there is one."""
-    if len(blocks) != 1:
-        yield Violation(field, ", ".join(blocks) or "nothing", "a range like 192.168.0.0/16", sentences.ONE_RANGE)
-        return None
-    try:
-        return ipaddress.ip_network(blocks[0])
-    except ValueError as error:
-        sentence = str(error) if "host bits" in str(error) else sentences.RANGE
-        yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", sentence)
-        return None
-
-
-def _health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    control_plane = spec.control_plane_configuration
-    checks = [
-        ("spec.machineHealthCheck", spec.machine_health_check),
-        ("spec.controlPlaneConfiguration.machineHealthCheck", control_plane and control_plane.machine_health_check),
-        *(
-            (f"spec.workerNodeGroupConfigurations[{index}].machineHealthCheck", group.machine_health_check)
-            for index, group in enumerate(spec.worker_node_group_configurations)
-        ),
-    ]
-    for field, check in checks:
-        for name, text in (
-            ("nodeStartupTimeout", check.node_startup_timeout if check else ""),
-            ("unhealthyMachineTimeout", check.unhealthy_machine_timeout if check else ""),
-        ):
-            try:
-                seconds(text or "0s")
-            except ValueError:
-                yield Violation(f"{field}.{name}", text, "a duration like 10m0s", sentences.DURATION)
+            yield Violation(f"{field}[{name}]", value, LABEL_VALUES, sentences.LABEL_VALUE)
 
 
 def _is_address(text: str) -> bool:

@@ -1,29 +1,40 @@
-"""Rules about upgrades in place."""
+"""Rules about how machines are upgraded: where they stand, or by rolling."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
 from espalier.api.violations import Violation
+
+Strategy = eksa.ControlPlaneUpgradeRolloutStrategy | eksa.WorkerNodesUpgradeRolloutStrategy
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """What is asked for of machines that are upgraded where they stand, and what goes with that alone."""
+    """What goes with one way of upgrading alone is given with that."""
     control_plane = spec.control_plane_configuration
-    strategies: list[tuple[str, str | None, str | None]] = []
-    if control_plane is not None and control_plane.upgrade_rollout_strategy is not None:
-        asked = control_plane.upgrade_rollout_strategy
-        strategies.append(("spec.controlPlaneConfiguration", asked.type, asked.fallback))
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        if group.upgrade_rollout_strategy is not None:
-            given = group.upgrade_rollout_strategy
-            strategies.append((f"spec.workerNodeGroupConfigurations[{index}]", given.type, given.fallback))
-    for place, type_, fallback in strategies:
-        field = f"{place}.upgradeRolloutStrategy"
-        if fallback is not None and type_ != "InPlace":
-            message = "a fallback is for machines that are upgraded in place; set type to InPlace, or remove it"
-            yield Violation(f"{field}.fallback", fallback, "nothing", message)
-        if type_ == "InPlace" and spec.external_etcd_configuration is not None:
-            message = "etcd on machines of its own is not upgraded in place"
-            yield Violation(f"{field}.type", "InPlace", "RollingUpdate", message)
+    strategies: list[tuple[str, Strategy | None]] = [
+        ("spec.controlPlaneConfiguration", control_plane.upgrade_rollout_strategy if control_plane else None),
+        *(
+            (f"spec.workerNodeGroupConfigurations[{index}]", group.upgrade_rollout_strategy)
+            for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+    ]
+    has_external_etcd = spec.external_etcd_configuration is not None
+    for place, strategy in strategies:
+        if strategy is not None:
+            yield from _strategy(f"{place}.upgradeRolloutStrategy", strategy, has_external_etcd=has_external_etcd)
+
+
+def _strategy(field: str, strategy: Strategy, *, has_external_etcd: bool) -> Iterator[Violation]:
+    is_in_place = strategy.type == "InPlace"
+    if strategy.fallback is not None and not is_in_place:
+        yield Violation(f"{field}.fallback", strategy.fallback, "nothing", sentences.NO_FALLBACK)
+    if is_in_place and strategy.rolling_update is not None:
+        yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
+    if is_in_place and has_external_etcd:
+        yield Violation(f"{field}.type", "InPlace", "RollingUpdate", sentences.EXTERNAL_ETCD_IN_PLACE)
+    is_of_workers = isinstance(strategy, eksa.WorkerNodesUpgradeRolloutStrategy)
+    if is_of_workers and strategy.type == "RollingUpdate" and strategy.rolling_update is None:
+        yield Violation(f"{field}.rollingUpdate", "nothing", "", sentences.NO_LIMITS)

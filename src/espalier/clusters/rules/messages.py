@@ -34,6 +34,11 @@ def release_downgrade(old: str) -> str:
     return f"a cluster can't go back from {old} to a release of an earlier minor version; keep its release"
 
 
+def unfinished(old: str) -> str:
+    """The change to the release before is still under way."""
+    return f"the last change of the cluster, with release {old}, is not finished; wait until it is Ready"
+
+
 def ahead(management: str) -> str:
     """A workload cluster would be newer than what manages it."""
     return f"a cluster can't be ahead of its management cluster {management}; upgrade that one first"
@@ -68,15 +73,27 @@ def kubernetes_downgrade(old: str) -> str:
     return f"Kubernetes can't be downgraded from {old}; keep it"
 
 
-def kubernetes_step(next_minor: str) -> str:
-    """More than one Kubernetes minor at once."""
-    return f"Kubernetes is upgraded one minor version at a time; go to {next_minor} first"
+def machines_behind(who: str, earliest: str, first: str) -> str:
+    """Machines would skip a version, for some are still at an earlier one than was asked for last."""
+    return f"{who} still has machines of Kubernetes {earliest}; wait until all of them have {first}"
+
+
+def not_reported(who: str) -> str:
+    """What machines have is not known."""
+    return f"{who} was changed and has not reported since, so what its machines have is not known; wait until it has"
 
 
 def not_in_release(release: str) -> str:
     """The Bundles lack a Kubernetes version."""
     return f"release {release} does not have this Kubernetes version"
 
+
+# What is passed on to Kubernetes.
+PROVIDER_ID = "the provider names its machines; remove the field"
+BUILT_FLAG = "this flag follows from how the cluster is built, and another value would break it; remove it"
+NO_POLICY = "this is no audit policy"
+NO_RULES = "an audit policy needs rules; to log nothing, give one with level: None"
+NO_LEVEL = "a rule of an audit policy has a level"
 
 # GitOps.
 GIT_OPS_OF_ITS_OWN = (

@@ -46,10 +46,15 @@ def _new(spec: eksa.ClusterSpec, management: eksa.Cluster | None) -> Iterator[Vi
 
 
 def version(
-    old: eksa.Cluster | None, new: eksa.Cluster, *, known: Sequence[str], management: eksa.Cluster | None
+    old: eksa.Cluster | None,
+    new: eksa.Cluster,
+    *,
+    known: Sequence[str],
+    management: eksa.Cluster | None,
+    is_made: bool = False,
 ) -> Iterator[Violation]:
     """Whether a version that was not there before can be had. `known` are the versions of the EKSAReleases there are;
-    `management` is None for a cluster that manages itself.
+    `management` is None for a cluster that manages itself; `is_made`: there are objects of Cluster API for it.
 
     A version that stays is not judged again: what was accepted goes on whatever became of others.
     """
@@ -64,7 +69,7 @@ def version(
     if text not in known:
         yield Violation(_VERSION, text, ", ".join(known) or "none", messages.UNKNOWN_RELEASE)
     if old is not None:
-        yield from _step(old, new, wanted)
+        yield from _step(old, new, wanted, is_made=is_made)
     manager = parsed(management.spec.eksa_version) if management is not None else None
     if management is not None and manager is not None:
         yield from _skew(text, wanted, management, manager)
@@ -111,8 +116,11 @@ def distance(low: semver.Version, high: semver.Version) -> int:
     return (high.major - low.major) * 1000 + high.minor - low.minor
 
 
-def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version) -> Iterator[Violation]:
-    """EKS Anywhere's rule, with its two ways out: the annotation, and back from a release that can't be used."""
+def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_made: bool) -> Iterator[Violation]:
+    """EKS Anywhere's rule, with its two ways out: the annotation, and back from a release that can't be used.
+
+    A step begins where the one before it ended: what is half-way between two releases goes to no third one.
+    """
     before = parsed(old.spec.eksa_version)
     if before is None or SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION in new.metadata.annotations:
         return
@@ -125,6 +133,8 @@ def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version) -> Itera
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.one_minor_at_a_time(following))
     elif steps < 0 and old.status.failure_reason != names.EKSA_VERSION_INVALID:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.release_downgrade(f"v{before}"))
+    elif steps == 1 and is_made and old.status.observed_generation != old.metadata.generation:
+        yield Violation(_VERSION, f"v{wanted}", f"releases of {here}", messages.unfinished(f"v{before}"))
 
 
 def _skew(text: str, wanted: semver.Version, management: eksa.Cluster, manager: semver.Version) -> Iterator[Violation]:

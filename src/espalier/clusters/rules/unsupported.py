@@ -75,7 +75,6 @@ def _control_plane(control_plane: eksa.ControlPlaneConfiguration | None) -> Iter
         yield Violation(f"{field}.endpoint.host", control_plane.endpoint.host, "nothing", message)
     if control_plane.skip_admission_for_system_resources:
         yield Violation(f"{field}.skipAdmissionForSystemResources", "true", "false", _REMOVE)
-    yield from _kubelet(control_plane.kubelet_configuration, f"{field}.kubeletConfiguration")
 
 
 def _group(group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
@@ -87,12 +86,3 @@ def _group(group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Vio
     if group.failure_domains:
         message = "Docker has no failure domains; remove the field"
         yield Violation(f"{field}.failureDomains", ", ".join(group.failure_domains), "nothing", message)
-    yield from _kubelet(group.kubelet_configuration, f"{field}.kubeletConfiguration")
-
-
-def _kubelet(configuration: dict[str, object] | None, field: str) -> Iterator[Violation]:
-    if configuration and "providerID" in configuration:
-        message = "the provider names its machines; remove the field"
-        yield Violation(f"{field}.providerID", str(configuration["providerID"]), "nothing", message)
-    if configuration and configuration.get("kind", "KubeletConfiguration") != "KubeletConfiguration":
-        yield Violation(f"{field}.kind", str(configuration["kind"]), "KubeletConfiguration", "")

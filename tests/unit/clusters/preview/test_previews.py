@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.meta import Tree
@@ -74,3 +75,10 @@ def test_a_stored_cluster_that_is_none_is_said_and_not_stumbled_over() -> None:
 def test_a_cluster_that_is_not_there_has_no_preview() -> None:
     with pytest.raises(LookupError, match="team-a/garden"):
         previews().as_it_is(GARDEN)
+
+
+def test_a_plan_of_many_machines_is_as_short_as_that_of_few() -> None:
+    groups = [{"name": f"md-{number}", "count": 100_000} for number in range(20)]
+    preview = previews().of_change(GARDEN, manifest(workerNodeGroupConfigurations=groups))
+    assert [group.coming for group in preview.groups[1:]] == [100_000] * 20
+    assert len(msgspec.json.encode(preview)) < 20_000

@@ -1,0 +1,86 @@
+"""Rules about numbers and durations: what Cluster API takes, and what nobody means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
+from espalier.api.eksa.cluster import (
+    COUNTABLE_DURATION,
+    LARGEST_GROUP,
+    MOST_CONTROL_PLANES,
+    PERCENTAGE,
+    SHORTEST_STARTUP,
+)
+from espalier.api.kinds import LARGEST_INT32
+from espalier.api.violations import Violation, shown
+from espalier.clusters.durations import seconds
+
+
+def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Numbers of machines that nobody means."""
+    control_plane, etcd = spec.control_plane_configuration, spec.external_etcd_configuration
+    sizes: list[tuple[str, int | None, int]] = [
+        ("spec.controlPlaneConfiguration.count", control_plane.count if control_plane else None, MOST_CONTROL_PLANES),
+        ("spec.externalEtcdConfiguration.count", etcd.count if etcd else None, MOST_CONTROL_PLANES),
+    ]
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        at = f"spec.workerNodeGroupConfigurations[{index}]"
+        scaling, strategy = group.autoscaling_configuration, group.upgrade_rollout_strategy
+        given = {"count": group.count}
+        if scaling is not None:
+            given["autoscalingConfiguration.minCount"] = scaling.min_count
+            given["autoscalingConfiguration.maxCount"] = scaling.max_count
+        if strategy is not None and strategy.rolling_update is not None:
+            given["upgradeRolloutStrategy.rollingUpdate.maxSurge"] = strategy.rolling_update.max_surge
+            given["upgradeRolloutStrategy.rollingUpdate.maxUnavailable"] = strategy.rolling_update.max_unavailable
+        sizes += [(f"{at}.{name}", number, LARGEST_GROUP) for name, number in given.items()]
+    for field, size, limit in sizes:
+        if size is not None and size > limit:
+            yield Violation(field, str(size), f"{limit} or less", sentences.TOO_MANY)
+
+
+def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """What Cluster API would refuse of MachineHealthChecks, or has no room for."""
+    control_plane = spec.control_plane_configuration
+    of_control_plane = control_plane.machine_health_check if control_plane else None
+    checks: list[tuple[str, eksa.MachineHealthCheck | None]] = [
+        ("spec.machineHealthCheck", spec.machine_health_check),
+        ("spec.controlPlaneConfiguration.machineHealthCheck", of_control_plane),
+        *(
+            (f"spec.workerNodeGroupConfigurations[{index}].machineHealthCheck", group.machine_health_check)
+            for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+    ]
+    for field, check in checks:
+        if check is None:
+            continue
+        startup = yield from _seconds(f"{field}.nodeStartupTimeout", check.node_startup_timeout)
+        if 0 < startup < SHORTEST_STARTUP:
+            allowed = f"{SHORTEST_STARTUP}s or more, or 0s"
+            yield Violation(f"{field}.nodeStartupTimeout", check.node_startup_timeout, allowed, sentences.STARTUP)
+        yield from _seconds(f"{field}.unhealthyMachineTimeout", check.unhealthy_machine_timeout)
+        if not _is_share(check.max_unhealthy):
+            found, allowed = shown(check.max_unhealthy), "0 or more, or a percentage like 40%"
+            yield Violation(f"{field}.maxUnhealthy", found, allowed, sentences.UNHEALTHY)
+
+
+def _seconds(field: str, text: str) -> Generator[Violation, None, int]:
+    """Yields what is wrong with a duration, returns its seconds: 0 if it is none."""
+    try:
+        found = seconds(text or "0s")
+    except ValueError:
+        yield Violation(field, text, "a duration like 10m0s", sentences.DURATION)
+        return 0
+    if found > LARGEST_INT32 or not re.fullmatch(COUNTABLE_DURATION, text):
+        yield Violation(field, text, f"at most {LARGEST_INT32}s", sentences.LONG)
+    return found
+
+
+def _is_share(given: int | str | None) -> bool:
+    """Whether this is what Cluster API takes for a number or a share of machines."""
+    if isinstance(given, str):
+        return re.fullmatch(PERCENTAGE, given) is not None
+    return given is None or 0 <= given <= LARGEST_INT32

@@ -1,0 +1,40 @@
+"""What is wrong with a manifest is told at once, whoever finds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from espalier.api.violations import ManifestError
+from espalier.cli import documents
+
+EXAMPLE = (Path(__file__).parents[3] / "examples" / "docker.yaml").read_text()
+
+
+def told(folder: Path, manifest: str) -> dict[str, int]:
+    """The fields that are named, and their lines."""
+    file = folder / "cluster.yaml"
+    file.write_text(manifest)
+    with pytest.raises(ManifestError) as refused:
+        documents.read([str(file)])
+    return {problem.violation.field: problem.line for problem in refused.value.problems}
+
+
+def test_what_the_schema_and_what_rules_find_is_told_together(tmp_path: Path) -> None:
+    wrong = EXAMPLE.replace("count: 1", "count: 2\n    cuont: 1").replace("192.168.0.0/16", "banana")
+    assert told(tmp_path, wrong) == {
+        "spec.controlPlaneConfiguration.cuont": 18,
+        "spec.controlPlaneConfiguration.count": 17,
+        "spec.clusterNetwork.pods.cidrBlocks[0]": 12,
+    }
+
+
+def test_a_field_that_both_find_is_told_once(tmp_path: Path) -> None:
+    assert list(told(tmp_path, EXAMPLE.replace("count: 1", "count: 1000001"))) == [
+        "spec.controlPlaneConfiguration.count"
+    ]
+
+
+def test_of_a_wrong_type_nothing_more_is_known(tmp_path: Path) -> None:
+    assert list(told(tmp_path, EXAMPLE.replace('"1.35"', "1.35"))) == ["spec.kubernetesVersion"]
