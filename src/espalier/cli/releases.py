@@ -128,7 +128,8 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
         sys.stdout.write(f"{_name(object_)} {_fate(object_, created, different)}\n")
     if different:
         names = ", ".join(map(_name, different))
-        raise Failure(f"{names}: there with other content, which never changes; give the release another version")
+        advice = "give the release another version, and what it names other names"
+        raise Failure(f"{names}: there with other content, which never changes; {advice}")
 
 
 def _fate(object_: KubeObject, created: Sequence[KubeObject], different: Sequence[KubeObject]) -> str:
