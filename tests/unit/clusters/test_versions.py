@@ -258,7 +258,9 @@ def upgrading(**control_plane: Any) -> tuple[Tree, Tree, list[Tree]]:
         ({"told": "1.35", "upToDateReplicas": 1}, True),
         ({"upToDateReplicas": 1}, False),
         ({"observedGeneration": 0}, False),
-        ({"versions": []}, False),
+        ({"versions": []}, True),
+        ({"versions": [], "upToDateReplicas": 1}, False),
+        ({"versions": [], "version": ""}, False),
         (
             {
                 "versions": [
