@@ -126,18 +126,20 @@ class LinkedObjects:
         if provider is None:
             return Linked(missing=(_missing(_DATACENTER, reference.kind, Key(namespace, reference.name)),))
         links = provider.links
-        found: dict[tuple[Resource, str], Object] = {}
+        children: list[tuple[Resource, Object]] = []
         missing = []
-        for field, (kind, name) in _used(cluster.spec, links):
+        for field, kind, name in _used(cluster.spec, links):
             child = self._children[kind.kind].get(Key(namespace, name))
             if child is None:
                 missing.append(_missing(field, kind.kind, Key(namespace, name)))
             else:
-                found[kind, name] = child
-        dependencies = () if missing else tuple(links.depend(cluster, list(found.values())))
+                children.append((kind, child))
+        if not links.data:
+            return Linked(tuple(children), tuple(missing))
+        dependencies = () if missing else tuple(links.depend(cluster, [child for _, child in children]))
         data, absent = self._data_of(Key(namespace, cluster.metadata.name), dependencies)
         return Linked(
-            children=tuple((kind, child) for (kind, _), child in found.items()),
+            children=tuple(children),
             missing=(*missing, *absent),
             data={name: one for (kind, name), one in data.items() if kind == CONFIG_MAP},
             credentials={name: one for (kind, name), one in data.items() if kind == SECRET},
@@ -187,14 +189,19 @@ class _Typed(msgspec.Struct):
 _decode_type = msgspec.json.Decoder(_Typed).decode
 
 
-def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, tuple[Resource, str]]]:
+def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource, str]]:
     """Each object that is referred to once, with the first field that does."""
+    if spec.datacenter_ref is not None:
+        yield _DATACENTER, links.datacenter, spec.datacenter_ref.name
+    if not links.machine_configs:  # Docker: most passes are over clusters of which little is to be read
+        return
+    by_kind = {kind.kind: kind for kind in links.machine_configs}
     seen = set()
     for field, reference in references(spec):
-        for kind in (links.datacenter,) if field == _DATACENTER else links.machine_configs:
-            if kind.kind == reference.kind and (kind, reference.name) not in seen:
-                seen.add((kind, reference.name))
-                yield field, (kind, reference.name)
+        kind, name = by_kind.get(reference.kind), reference.name
+        if field != _DATACENTER and kind is not None and (kind, name) not in seen:
+            seen.add((kind, name))
+            yield field, kind, name
 
 
 def _missing(field: str, kind: str, key: Key) -> Missing:
