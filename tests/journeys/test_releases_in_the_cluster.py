@@ -293,3 +293,33 @@ def test_bundles_can_not_be_edited_under_their_clusters() -> None:
         assert said(await garden(world), names.SYNCED).status == "True"
 
     story(tell)
+
+
+def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_kubernetes_version() -> None:
+    """Where nobody refused it: the definition was an earlier one, and no webhook was registered."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before, written = await machines(world.client), world.written()
+        name = Bundles.resource.group_resource
+        versions = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree["spec"]["versions"]
+        versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = []
+        earlier = {"spec": {"versions": versions}}
+        await world.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=earlier, type=PatchType.MERGE)
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        await asyncio.sleep(1)
+        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        tree = (await world.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
+        tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-1"
+        await world.client.replace(Bundles.resource, tree)
+        await asyncio.sleep(3 * RESYNC)
+        synced = said(await garden(world), names.SYNCED)
+        assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
+        assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1" in synced.message
+        assert (world.written() - written).keys() == {STATUS}
+        assert await machines(world.client) == before
+
+    story(tell)
