@@ -27,7 +27,7 @@ def way_back(machinery: Machinery) -> WayBack:
         return WayBack()
     versions = _told(control_plane.spec.version)
     status = control_plane.status
-    # The control planes of Cluster API up to 1.13 report the lowest version alone: all have it while none is up to date.
+    # Control planes of Cluster API up to 1.13 report the lowest version alone: all have it while none is up to date.
     running = {count.version for count in status.versions} or {status.version} - {""}
     is_reported = contract.is_observed(control_plane) and status.up_to_date_replicas == 0
     if (is_reported or in_place.is_untouched(control_plane, machinery.upgrades)) and len(running) == 1:

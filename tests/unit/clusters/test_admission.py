@@ -23,7 +23,6 @@ STRATEGY = "upgradeRolloutStrategy"
 CHECK = "spec.machineHealthCheck."
 AUDIT = CONTROL_PLANE + "auditPolicyContent"
 POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
-LIMITS = {"maxSurge": 1, "maxUnavailable": 0}
 
 
 def garden(name: str = "garden", **spec: Any) -> Tree:
@@ -190,9 +189,9 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({GROUP + "taints": [{"key": "a b/!", "effect": "PreferNoSchedule"}]}, GROUP + "taints[0].key", "no name of a t"),
     (
-        {GROUP + STRATEGY: {"type": "InPlace", "rollingUpdate": LIMITS}},
-        GROUP + STRATEGY + ".rollingUpdate",
-        "are not rolled",
+        {CONTROL_PLANE + STRATEGY: {"type": "InPlace", "rollingUpdate": {"maxSurge": 1}}},
+        CONTROL_PLANE + STRATEGY + ".rollingUpdate",
+        "one machine at a time",
     ),
     ({GROUP + STRATEGY: {"type": "RollingUpdate"}}, GROUP + STRATEGY + ".rollingUpdate", "say how machines are"),
     ({SPEC + "packages": {"controller": {"tag": "a"}}}, "spec.packages.controller", "by their management cluster"),

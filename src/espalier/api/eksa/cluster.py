@@ -211,7 +211,6 @@ class WorkerNodesUpgradeRolloutStrategy(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         _FALLBACK_IN_PLACE,
-        _ROLLED_OR_NOT,
         Rule(
             "!has(self.type) || self.type != 'RollingUpdate' || has(self.rollingUpdate)",
             sentences.NO_LIMITS,

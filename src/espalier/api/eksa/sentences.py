@@ -63,7 +63,9 @@ LABEL = "this is no name of a label"
 LABEL_VALUE = "this is no value of a label"
 NO_FLAG = "this is no name of a flag; leave out dashes before it, and give its value as the value"
 TAINT_KEY = "this is no name of a taint"
-SECOND_ROLLOUT = "machines that are upgraded in place are not rolled; remove the field, or set type to RollingUpdate"
+SECOND_ROLLOUT = (
+    "control planes are upgraded in place one machine at a time; remove the field, or set type to RollingUpdate"
+)
 NO_LIMITS = "say how machines are replaced, like maxSurge: 1, maxUnavailable: 0"
 NO_FALLBACK = "a fallback is for machines that are upgraded in place; set type to InPlace, or remove it"
 EXTERNAL_ETCD_IN_PLACE = "etcd on machines of its own is not upgraded in place"

@@ -31,10 +31,10 @@ def _strategy(field: str, strategy: Strategy, *, has_external_etcd: bool) -> Ite
     is_in_place = strategy.type == "InPlace"
     if strategy.fallback is not None and not is_in_place:
         yield Violation(f"{field}.fallback", strategy.fallback, "nothing", sentences.NO_FALLBACK)
-    if is_in_place and strategy.rolling_update is not None:
-        yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
     if is_in_place and has_external_etcd:
         yield Violation(f"{field}.type", "InPlace", "RollingUpdate", sentences.EXTERNAL_ETCD_IN_PLACE)
     is_of_workers = isinstance(strategy, eksa.WorkerNodesUpgradeRolloutStrategy)
+    if is_in_place and not is_of_workers and strategy.rolling_update is not None:
+        yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
     if is_of_workers and strategy.type == "RollingUpdate" and strategy.rolling_update is None:
         yield Violation(f"{field}.rollingUpdate", "nothing", "", sentences.NO_LIMITS)
