@@ -2,8 +2,5 @@
 
 import gc
 
-THRESHOLDS = gc.get_threshold()
-"""How often Python itself looks for garbage."""
-
 # Before all other imports. To look time and again through what they make, which stays, took a tenth of a command.
 gc.set_threshold(200_000)
