@@ -38,8 +38,8 @@ from espalier.kube.kubeconfig import Kubeconfig
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
 METRICS = "http://127.0.0.1:18480/metrics"
-LOOK = 0.1
-"""Seconds between two looks at the manager's figures."""
+LOOK = 0.5
+"""Seconds between two looks at the figures of the manager, which has to make them up: many would be measured too."""
 
 
 def sync_period(count: int, isolation: str) -> str:

@@ -47,6 +47,8 @@ class IndexedObjects:
     """A set of objects of one resource."""
 
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes of JSON held. Counted as they come and go: metrics ask for it again and again."""
         self._objects: dict[Key, Object] = {}
         self._namespaces: dict[str, dict[Key, None]] = {}
         self._indexes: dict[str, _Postings] = {}
@@ -61,11 +63,6 @@ class IndexedObjects:
     def keys(self) -> list[Key]:
         """All keys, oldest first."""
         return list(self._objects)
-
-    @property
-    def size(self) -> int:
-        """Bytes of JSON held."""
-        return sum(len(object_.raw) for object_ in self._objects.values())
 
     def add_indexes(self, indexes: Mapping[str, Index]) -> None:
         """Have these indexes too. Raises `ValueError` when a name already means another index."""
@@ -84,6 +81,7 @@ class IndexedObjects:
         key = object_.key
         old = self._objects.get(key)
         self._objects[key] = object_
+        self.size += len(object_.raw) - (len(old.raw) if old is not None else 0)
         if old is None:
             self._namespaces.setdefault(key.namespace, {})[key] = None
         for postings in self._indexes.values():
@@ -94,6 +92,7 @@ class IndexedObjects:
         """Take out; returns what was there."""
         old = self._objects.pop(key, None)
         if old is not None:
+            self.size -= len(old.raw)
             keys = self._namespaces[key.namespace]
             del keys[key]
             if not keys:

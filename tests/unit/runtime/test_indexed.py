@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from espalier.kube.objects import Object
 from espalier.runtime.indexed import IndexedObjects
@@ -49,3 +51,17 @@ def test_what_an_object_says_of_itself_is_kept() -> None:
     (kept,) = objects.list()
     assert kept == machine("a")
     assert kept.head == machine("a").head
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "bb", "a-longer-name"]), st.integers(0, 50))))
+def test_its_size_is_that_of_what_it_holds(changes: list[tuple[bool, str, int]]) -> None:
+    """However objects came, were replaced and went."""
+    objects = IndexedObjects()
+    for is_put, name, padding in changes:
+        one = machine(name)
+        one.raw += b" " * padding
+        if is_put:
+            objects.put(one)
+        else:
+            objects.remove(one.key)
+        assert objects.size == sum(len(held.raw) for held in objects.list())
