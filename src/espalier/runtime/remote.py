@@ -10,25 +10,57 @@ from typing import NamedTuple, TypeAlias
 
 from espalier.api.resource import Key
 from espalier.kube.client import Client
+from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.fencing import Fence, FencedTransport
 
 Connect: TypeAlias = Callable[[bytes], Client]
 """From the bytes of a kubeconfig to a client. Makes no connection yet; raises `ValueError` when it is no kubeconfig."""
 
 
+class _Counting:
+    """Passes requests on, and knows whether any is under way."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._under_way = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    async def request(self, request: Request) -> Response:
+        """Send one request."""
+        self._under_way += 1
+        self.idle.clear()
+        try:
+            return await self._transport.request(request)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.idle.set()
+
+    async def stream(self, request: Request) -> Stream | Response:
+        """Start a watch, which ends when this is closed."""
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Give up connections."""
+        await self._transport.close()
+
+
 class _Pooled(NamedTuple):
     digest: bytes
     client: Client
+    requests: _Counting
 
 
 class RemoteClients:
     """A pool of clients by cluster; the least recently used go first.
 
-    `linger` is how many seconds a client that was put out may still finish its requests. With a `fence`, no write
-    reaches a workload cluster either once the Lease may be lost.
+    A client that was put out is closed when its last request has ended, and not before `linger` seconds: whoever has it
+    may be between two requests. (A manager that looks into thousands of clusters, one after the other, would else keep
+    thousands of connections.) With a `fence`, no write reaches a workload cluster either once the Lease may be lost.
     """
 
-    def __init__(self, connect: Connect, *, limit: int = 512, linger: float = 60.0, fence: Fence | None = None) -> None:
+    def __init__(self, connect: Connect, *, limit: int = 256, linger: float = 5.0, fence: Fence | None = None) -> None:
         self._connect = connect
         self._limit = limit
         self._linger = linger
@@ -47,10 +79,11 @@ class RemoteClients:
             self._pool.move_to_end(key)
             return pooled.client
         client = self._connect(kubeconfig)
+        client.transport = requests = _Counting(client.transport)
         if self._fence is not None:
             client.transport = FencedTransport(client.transport, self._fence)
         self.drop(key)
-        self._pool[key] = _Pooled(digest, client)
+        self._pool[key] = _Pooled(digest, client, requests)
         while len(self._pool) > self._limit:
             self.drop(next(iter(self._pool)))
         return client
@@ -59,7 +92,7 @@ class RemoteClients:
         """Forget the client of a cluster (it is gone, say)."""
         pooled = self._pool.pop(key, None)
         if pooled is not None:
-            task = asyncio.get_running_loop().create_task(self._leave(pooled.client), name=f"leave cluster {key}")
+            task = asyncio.get_running_loop().create_task(self._leave(pooled), name=f"leave cluster {key}")
             self._leaving[task] = pooled.client
             task.add_done_callback(self._left)
 
@@ -73,9 +106,10 @@ class RemoteClients:
         for client in clients:
             await client.close()
 
-    async def _leave(self, client: Client) -> None:
+    async def _leave(self, pooled: _Pooled) -> None:
         await asyncio.sleep(self._linger)
-        await client.close()
+        await pooled.requests.idle.wait()
+        await pooled.client.close()
 
     def _left(self, task: asyncio.Task[None]) -> None:
         self._leaving.pop(task, None)

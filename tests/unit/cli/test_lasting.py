@@ -15,3 +15,13 @@ def test_a_short_command_looks_for_garbage_more_seldom_than_a_process_that_lasts
     of_commands = threshold("import espalier.cli")
     of_what_lasts = threshold("from espalier.cli import lasting; lasting.settle_in()")
     assert of_python < of_what_lasts == THRESHOLD < of_commands
+
+
+def test_a_process_that_lasts_takes_all_the_open_files_it_may_have() -> None:
+    program = (
+        "import resource as r; from espalier.cli import lasting; most = r.getrlimit(r.RLIMIT_NOFILE)[1]; "
+        "r.setrlimit(r.RLIMIT_NOFILE, (64, most)); lasting.settle_in(); "
+        "print(r.getrlimit(r.RLIMIT_NOFILE) == (most, most))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "True\n"

@@ -8,6 +8,7 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
+from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime.fencing import Fence, Fenced
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation
@@ -48,6 +49,39 @@ def test_the_least_recently_used_client_goes_and_is_closed_when_its_last_request
         await clients.close()
         with pytest.raises(Unreachable):
             await a.list(CONFIG_MAP)
+
+    simulate(main)
+
+
+class Slow:
+    """Answers after twenty seconds, and tells what happened."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+
+    async def request(self, request: Request) -> Response:
+        self.happened.append("asked")
+        await asyncio.sleep(20)
+        self.happened.append("answered")
+        return Response(200, b"{}")
+
+    async def stream(self, request: Request) -> Stream | Response:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        self.happened.append("closed")
+
+
+def test_a_client_that_was_put_out_is_closed_when_its_last_request_has_ended() -> None:
+    async def main(simulation: Simulation) -> None:
+        slow = Slow()
+        clients = RemoteClients(lambda kubeconfig: Client(slow), limit=1, linger=5.0)
+        asked = asyncio.create_task(clients.get(Key("n", "a"), b"1").transport.request(Request("GET", "/")))
+        await asyncio.sleep(1)
+        clients.drop(Key("n", "a"))
+        await asked
+        await asyncio.sleep(1)
+        assert slow.happened == ["asked", "answered", "closed"]
 
     simulate(main)
 
