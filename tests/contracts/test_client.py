@@ -6,13 +6,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, SECRET
 from espalier.api.resource import Resource

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -55,6 +54,8 @@ class ManifestError(Exception):
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
     """The known name that `name` was probably meant to be, None when nothing is near. Case counts little."""
+    import difflib  # noqa: PLC0415  what is right needs it never
+
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[near[0]] if near else None

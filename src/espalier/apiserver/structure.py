@@ -8,7 +8,8 @@ lists are replaced as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from espalier.api.meta import Tree
 from espalier.kube.objects import encode_json
@@ -28,13 +29,12 @@ SCHEMAS = 256
 Resolve = Callable[[str], "Node"]
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(msgspec.Struct, eq=False):
     """One place in a schema. `type` is empty where several are allowed; `default` is encoded JSON."""
 
     type: str = ""
     format: str = ""
-    properties: dict[str, Node] = field(default_factory=dict)
+    properties: dict[str, Node] = {}
     required: tuple[str, ...] = ()
     values: Node | None = None
     items: Node | None = None
@@ -76,7 +76,7 @@ def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: boo
         if len(part) == 1:
             return resolve(reference)
         target = resolve(reference)
-        changed = Node(**{name: getattr(target, name) for name in Node.__slots__})
+        changed = Node(**{name: getattr(target, name) for name in Node.__struct_fields__})
         _annotate(changed, part)
         return changed
 

@@ -6,12 +6,12 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from espalier.cli.failures import Usage
 
@@ -57,8 +57,7 @@ class Number(click.ParamType[float]):
         raise click.BadParameter(f"found {value!r}, allowed is {allowed}", ctx, param)
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     """Which API server to talk to."""
 
     kubeconfig: Path | None = None

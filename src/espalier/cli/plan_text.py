@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import textwrap
 from collections import Counter
@@ -23,6 +22,7 @@ Lines = Iterator[str]
 _SIGNS = {"create": "+", "change": "~", "delete": "-"}
 _COLOURS = {"+": "32", "~": "33", "-": "31", "!": "31", "bold": "1", "dim": "2"}
 _MOST_NAMED = 8
+_NO_TERMINAL = 120
 
 
 class Planned(NamedTuple):
@@ -51,7 +51,14 @@ def write(planned: Sequence[Planned]) -> None:
 
 
 def _width() -> int:
-    return shutil.get_terminal_size((120, 24)).columns
+    """As `shutil.get_terminal_size` finds it, but to load that module takes longer than to print a plan."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _NO_TERMINAL
+    except (OSError, ValueError):  # no terminal, or closed
+        return _NO_TERMINAL
 
 
 class _Paper:

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+import msgspec
 
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
+class Discreet(msgspec.Struct, frozen=True):
+    """A value of which only the fields that `shown` names are printed: the others are secret, or may be."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.shown]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+
+class ExecPlugin(Discreet, frozen=True):
     """A program that gives credentials (`client.authentication.k8s.io`)."""
+
+    shown = ("command", "api_version", "interactive_mode", "args", "install_hint", "cluster")
 
     command: str
     api_version: str
     interactive_mode: InteractiveMode
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = {}
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
     """What the plugin is told about the cluster, when it asked to be (`provideClusterInfo`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(msgspec.Struct, frozen=True):
     """Whom the user acts as (`as`, `as-uid`, `as-groups`, `as-user-extra`)."""
 
     user: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = {}
 
     def headers(self) -> list[tuple[str, str]]:
         """The request headers that say so; one for each group."""
@@ -43,22 +56,31 @@ class Impersonation:
         return headers
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Discreet, frozen=True):
     """Coordinates of an API server and credentials for it. Secrets are not part of the printed form.
 
     `certificate_authority`, `client_certificate` and `client_key` are PEM. Without a certificate authority the
     system's are trusted. A `token_file` is read again when it is a minute old, and wins over `token`.
     """
 
+    shown = (
+        "server",
+        "insecure_skip_tls_verify",
+        "tls_server_name",
+        "token_file",
+        "exec_plugin",
+        "impersonation",
+        "namespace",
+    )
+
     server: str
-    certificate_authority: bytes | None = field(default=None, repr=False)
+    certificate_authority: bytes | None = None
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
-    proxy_url: str = field(default="", repr=False)
-    client_certificate: bytes | None = field(default=None, repr=False)
-    client_key: bytes | None = field(default=None, repr=False)
-    token: str = field(default="", repr=False)
+    proxy_url: str = ""
+    client_certificate: bytes | None = None
+    client_key: bytes | None = None
+    token: str = ""
     token_file: Path | None = None
     exec_plugin: ExecPlugin | None = None
     impersonation: Impersonation | None = None

@@ -7,14 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from espalier.kube.access import Access, ExecPlugin
+from espalier.kube.access import Access, Discreet, ExecPlugin
 from espalier.kube.errors import KubeError
 
 _TOKEN_FILE_AGE = 60.0
@@ -25,13 +24,12 @@ class CredentialsError(KubeError):
     """No credentials could be had; the request was not sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Discreet, frozen=True):
     """What a request is sent with; either part may be missing. Not part of the printed form."""
 
-    token: str = field(default="", repr=False)
-    certificate: bytes | None = field(default=None, repr=False)
-    key: bytes | None = field(default=None, repr=False)
+    token: str = ""
+    certificate: bytes | None = None
+    key: bytes | None = None
 
 
 class Credentials(Protocol):

@@ -6,13 +6,12 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from espalier.kube.access import Access, ExecPlugin, Impersonation, InteractiveMode
+from espalier.kube.access import Access, Discreet, ExecPlugin, Impersonation, InteractiveMode
 from espalier.kube.errors import KubeError
 
 T = TypeVar("T")
@@ -77,13 +76,14 @@ class ContextFields(_Fields):
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Discreet, frozen=True):
     """One named entry, as it stands in its file. `folder` is None when it came from elsewhere, over the API say."""
+
+    shown = ("kind", "name", "source", "folder")
 
     kind: Kind
     name: str
-    fields: Mapping[str, Any] = field(repr=False)
+    fields: Mapping[str, Any]
     source: str
     folder: Path | None
 

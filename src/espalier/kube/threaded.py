@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import msgspec
 
 from espalier.kube import channel
 from espalier.kube.access import Access
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from espalier.kube.http import HttpTransport
 
 
-@dataclass(frozen=True, slots=True)
-class _Idle:
+class _Idle(msgspec.Struct, frozen=True):
     """A connection that nobody uses, and since when."""
 
     connection: Connection

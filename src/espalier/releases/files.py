@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -21,6 +19,7 @@ K = TypeVar("K", bound=KubeObject)
 SCHEME = "embed:///"
 MIRRORED = "https://"
 MANIFEST = "releases.yaml"
+_OWN = Path(__file__).parent / "data"
 
 
 class MalformedRelease(ManifestError):
@@ -35,7 +34,7 @@ class Files:
 
     def __init__(self, path: Path | None = None) -> None:
         self._folder = path
-        self._root: Traversable = path if path is not None else resources.files(__package__) / "data"
+        self._root = path if path is not None else _OWN
 
     def read(self, url: str, kind: type[K]) -> tuple[K, Document]:
         """The one object of a manifest, of the given kind. Raises `MalformedRelease`."""

@@ -8,13 +8,13 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from espalier.kube import threaded
 from espalier.kube.access import Access, Impersonation

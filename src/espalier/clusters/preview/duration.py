@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -33,7 +32,7 @@ class Duration(NamedTuple):
 def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Duration:
     """The time until all machines are there: groups of workers side by side, and maybe after the control plane."""
     took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
-    each = statistics.median(took) if took else UNKNOWN
+    each = _median(took) if took else UNKNOWN
     control_plane = sum(group.coming for group in groups if not group.name)
     workers = max((group.rounds for group in groups if group.name), default=0)
     rounds = control_plane + workers if workers_wait else max(control_plane, workers)
@@ -48,10 +47,15 @@ def in_place(groups: Sequence[Group], fleet: Fleet) -> Duration | None:
     if not any(group.upgraded for group in groups):
         return None
     took = [seconds for one in fleet.machines if (seconds := _seconds_in_place(one)) is not None]
-    each = statistics.median(took) if took else UNKNOWN_IN_PLACE
+    each = _median(took) if took else UNKNOWN_IN_PLACE
     control_plane = sum(len(group.upgraded) for group in groups if not group.name)
     workers = max((len(group.upgraded) for group in groups if group.name), default=0)
     return Duration((control_plane + workers) * each, each, len(took))
+
+
+def _median(seconds: list[float]) -> float:
+    ordered, middle = sorted(seconds), len(seconds) // 2
+    return (ordered[middle] + ordered[~middle]) / 2
 
 
 def _seconds_in_place(seen: SeenMachine) -> float | None:

@@ -73,12 +73,13 @@ async def read(
 
     `versions` are the eksaVersions that will be asked for. Of Bundles, only those are read that a cluster uses or will.
     """
-    clusters = (await client.list(eksa.Cluster.resource)).items
-    keys = {one.key for one in clusters if namespace in (None, one.namespace)} if asked is None else set(asked)
+    everything = await _clusters(client) if asked is None else None
+    keys = set(asked or ()) | {one.key for one in everything or () if namespace in (None, one.namespace)}
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
-    releases, distros, links, data, written, machines = await asyncio.gather(
+    clusters, releases, distros, links, data, written, machines = await asyncio.gather(
+        _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
@@ -101,6 +102,10 @@ async def read(
 
 def _selector(label: str, names: Sequence[str]) -> str:
     return f"{label} in ({','.join(names)})" if 0 < len(names) <= _MANY else ""
+
+
+async def _clusters(client: Client, known: list[Object] | None = None) -> list[Object]:
+    return known if known is not None else (await client.list(eksa.Cluster.resource)).items
 
 
 async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:
