@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from espalier.kube.http import HttpTransport
 
 
+NEAR = 0.02
+"""Seconds in which a server answers that is near: a handshake with it costs more than to wait for one's turn."""
+
+
 class _Idle(msgspec.Struct, frozen=True):
     """A connection that nobody uses, and since when."""
 
@@ -40,7 +44,10 @@ class _Idle(msgspec.Struct, frozen=True):
 
 
 class ThreadedTransport:
-    """Carries requests to the API server that `access` names, at most `max_requests` at once."""
+    """Carries requests to the API server that `access` names.
+
+    One after the other, until an answer is not there at once: from then on at most `max_requests` at a time.
+    """
 
     def __init__(
         self,
@@ -54,7 +61,8 @@ class ThreadedTransport:
         self._channel = Channel(access, now=now, environment=environment)
         self._environment = environment
         self._threads = ThreadPoolExecutor(max_requests, thread_name_prefix="request")
-        self._slots = asyncio.Semaphore(max_requests)
+        self._slots = asyncio.Semaphore(1)
+        self._further = max_requests - 1
         self._idle: list[_Idle] = []
         self._other: HttpTransport | None = None
         self._closed = False
@@ -99,7 +107,9 @@ class ThreadedTransport:
     async def _send(self, request: Request, credential: Credential) -> Response:
         """In a thread, which is left alone when nobody waits any more: its connection is cut."""
         connection = self._connection(credential)
-        sending = asyncio.get_running_loop().run_in_executor(self._threads, connection.send, request, credential)
+        loop = asyncio.get_running_loop()
+        waiting = loop.call_later(NEAR, self._widen)
+        sending = loop.run_in_executor(self._threads, connection.send, request, credential)
         try:
             async with asyncio.timeout(request.timeout):
                 response, reusable = await sending
@@ -109,11 +119,18 @@ class ThreadedTransport:
         except asyncio.CancelledError:
             connection.cut()
             raise
+        finally:
+            waiting.cancel()
         if reusable and not self._closed:
             self._idle.append(_Idle(connection, credential, time.monotonic()))
         else:
             connection.close()
         return response
+
+    def _widen(self) -> None:
+        for _ in range(self._further):
+            self._slots.release()
+        self._further = 0
 
     def _connection(self, credential: Credential) -> Connection:
         while self._idle:

@@ -365,3 +365,18 @@ async def test_at_most_so_many_requests_are_under_way(count: int) -> None:
         await asyncio.gather(*(transport.request(READ) for _ in range(3 * count)))
         await transport.close()
     assert most == count
+
+
+async def test_a_server_that_answers_at_once_is_asked_over_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threaded, "NEAR", 60.0)
+    peers = set()
+
+    async def handler(request: web.Request) -> web.Response:
+        peers.add(request.get_extra_info("peername"))
+        return web.Response()
+
+    async with serve(handler) as served:
+        transport = ThreadedTransport(served.access(), max_requests=4)
+        await asyncio.gather(*(transport.request(READ) for _ in range(9)))
+        await transport.close()
+    assert len(peers) == 1
