@@ -1,0 +1,28 @@
+"""No key gets into the repository, where commands leave kubeconfigs in the folder in which they are run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECRET = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----[\sA-Za-z0-9+/=]{100}|"
+    rb"(?:client-key-data|certificate-authority-key|token|password): *[A-Za-z0-9+/=]{100}"
+)
+
+
+def test_no_file_of_the_repository_has_a_key() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no clone")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    tracked = [ROOT / name for name in files.split("\0") if name]
+    assert [file for file in tracked if file.is_file() and SECRET.search(file.read_bytes())] == []
+
+
+def test_what_a_kubeconfig_has_is_taken_for_a_key() -> None:
+    assert SECRET.search(b"    client-key-data: " + b"QUJD" * 40)
+    assert SECRET.search(b"-----BEGIN EC PRIVATE KEY-----\n" + b"QUJD" * 40)
