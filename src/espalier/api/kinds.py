@@ -125,6 +125,12 @@ def listing(*keys: str, kind: str = "map") -> dict[str, Any]:
     return extra
 
 
+ATOMIC = listing(kind="atomic")
+"""Extra schema of a list that is replaced as a whole."""
+
+MANY = {"maxItems": 100}
+"""Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
+
 PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 """Extra schema of an object whose fields are not all declared: the server keeps what it does not know."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -45,7 +45,7 @@ class VersionCount(Observed, frozen=True):
 class NetworkRanges(Part):
     """Address ranges in CIDR notation."""
 
-    cidr_blocks: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    cidr_blocks: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
 
 
 class ClusterNetwork(Part):

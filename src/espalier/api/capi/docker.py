@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from espalier.api.capi.cluster import CONTRACT, Endpoint, FailureDomain
 from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -78,8 +78,8 @@ class DockerMachineSpec(Part):
 
     provider_id: str = msgspec.field(default="", name="providerID")
     custom_image: str = ""
-    pre_load_images: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
-    extra_mounts: Annotated[list[Mount], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    pre_load_images: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    extra_mounts: Annotated[list[Mount], Meta(extra_json_schema=ATOMIC)] = []
     bootstrapped: bool | None = None
 
 
@@ -87,7 +87,7 @@ class DockerMachineStatus(Observed, frozen=True):
     """What is known of a container that is a machine."""
 
     initialization: Provisioned = Provisioned()
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
     failure_domain: str = ""
     load_balancer_configured: bool | None = None
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []

@@ -9,7 +9,7 @@ from msgspec import Meta
 from espalier.api.capi.cluster import CONTRACT, ContractReference, ReadinessGate, VersionCount
 from espalier.api.capi.machine import MachineDeletion, MachineNaming, RolloutStrategy, TemplateMeta
 from espalier.api.core import Taint
-from espalier.api.kinds import AGE, PRESERVE, Column, KubeObject, Scale, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KubeObject, Scale, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -73,7 +73,7 @@ class ApiServer(Part):
 
     extra_args: Args = []
     extra_volumes: HostPathMounts = []
-    cert_sans: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = msgspec.field(
+    cert_sans: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = msgspec.field(
         default_factory=list, name="certSANs"
     )
 
@@ -114,7 +114,7 @@ class NodeRegistration(Part):
 
     name: str = ""
     cri_socket: str = ""
-    taints: Annotated[list[Taint] | None, Meta(extra_json_schema=listing(kind="atomic"))] = None
+    taints: Annotated[list[Taint] | None, Meta(extra_json_schema=ATOMIC)] = None
     kubelet_extra_args: Args = []
     ignore_preflight_errors: Annotated[list[str], Meta(extra_json_schema=listing(kind="set"))] = []
     image_pull_policy: str = ""
@@ -233,9 +233,9 @@ class KubeadmConfigSpec(Part):
     files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
     users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []
     ntp: Ntp | None = None
-    boot_commands: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
-    pre_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
-    post_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    boot_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    pre_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    post_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     format: str = ""
     verbosity: int | None = None
 

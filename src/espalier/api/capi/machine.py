@@ -18,7 +18,18 @@ from espalier.api.capi.cluster import (
     VersionCount,
 )
 from espalier.api.core import Taint
-from espalier.api.kinds import AGE, INT_OR_STRING, LARGEST_INT32, PRESERVE, Column, KubeObject, Scale, kind, listing
+from espalier.api.kinds import (
+    AGE,
+    ATOMIC,
+    INT_OR_STRING,
+    LARGEST_INT32,
+    PRESERVE,
+    Column,
+    KubeObject,
+    Scale,
+    kind,
+    listing,
+)
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -98,7 +109,7 @@ class MachineStatus(Observed, frozen=True):
     initialization: MachineInitialization = MachineInitialization()
     node_ref: NodeReference | None = None
     node_info: Annotated[dict[str, Any], Meta(extra_json_schema=PRESERVE)] = {}
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
     phase: str = ""
     certificates_expiry_date: str | None = None
     failure_domain: str = ""
@@ -336,7 +347,7 @@ class MachineHealthCheckStatus(Observed, frozen=True):
     expected_machines: int | None = None
     current_healthy: int | None = None
     remediations_allowed: int | None = None
-    targets: Annotated[list[str], Meta(extra_json_schema=listing(kind="atomic"))] = []
+    targets: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     observed_generation: int = 0
 
 

@@ -15,7 +15,19 @@ from espalier.api.eksa.group import EKSA_VERSION, GROUP, VERSION
 from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.packages import PackageConfiguration
 from espalier.api.eksa.release import BundlesRef
-from espalier.api.kinds import AGE, INT_OR_STRING, LARGEST_INT32, PRESERVE, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import (
+    AGE,
+    ATOMIC,
+    INT_OR_STRING,
+    LARGEST_INT32,
+    MANY,
+    PRESERVE,
+    Column,
+    KubeObject,
+    Rule,
+    kind,
+    listing,
+)
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -64,17 +76,13 @@ PERCENTAGE = "^[0-9]{1,9}%$"
 GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
 """What `spec.gitOpsRef` may name; the latter is deprecated."""
 
-MANY = {"maxItems": 100}
-"""Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
-
 _PLANE_LIMIT, _GROUP_LIMIT = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 
-Atomic = listing(kind="atomic")
 Labels = Annotated[
     dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
     Meta(description="Labels of the nodes.", extra_json_schema={"maxProperties": 50}),
 ]
-Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=Atomic | {"maxItems": 25})]
+Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=ATOMIC | {"maxItems": 25})]
 KubernetesVersion = Annotated[
     str,
     Meta(
@@ -299,7 +307,7 @@ class ControlPlaneConfiguration(Part):
     labels: Labels = {}
     cert_sans: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
-        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=Atomic | MANY),
+        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=ATOMIC | MANY),
     ] = msgspec.field(default_factory=list, name="certSans")
     api_server_extra_args: Annotated[
         dict[str, str],
@@ -358,7 +366,7 @@ class WorkerNodeGroupConfiguration(Part):
     taints: Taints = []
     labels: Labels = {}
     failure_domains: Annotated[
-        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=Atomic)
+        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=ATOMIC)
     ] = []
     kubelet_configuration: Kubelet = None
     machine_health_check: Annotated[
@@ -398,8 +406,8 @@ class EtcdEncryptionProvider(Part):
 class EtcdEncryption(Part):
     """What is encrypted in etcd, and by what."""
 
-    providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=Atomic)]
-    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=Atomic)]
+    providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC)]
+    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC)]
 
 
 class ManagementCluster(Part):
@@ -555,7 +563,7 @@ class ClusterSpec(Part):
         None
     )
     worker_node_group_configurations: Annotated[
-        list[WorkerNodeGroupConfiguration], Meta(description="Groups of workers.", extra_json_schema=Atomic | MANY)
+        list[WorkerNodeGroupConfiguration], Meta(description="Groups of workers.", extra_json_schema=ATOMIC | MANY)
     ] = []
     datacenter_ref: Annotated[Ref | None, Meta(description="Where the machines run.")] = None
     cluster_network: Annotated[ClusterNetwork | None, Meta(description="Networks inside the cluster.")] = None
@@ -572,14 +580,14 @@ class ClusterSpec(Part):
         BundlesRef | None, Meta(description="Bundles of the cluster. Deprecated: use eksaVersion.")
     ] = None
     identity_provider_refs: Annotated[
-        list[Ref], Meta(description="Identity providers of the API server.", extra_json_schema=Atomic)
+        list[Ref], Meta(description="Identity providers of the API server.", extra_json_schema=ATOMIC)
     ] = []
     git_ops_ref: Annotated[Ref | None, Meta(description="GitOps configuration.")] = None
     external_etcd_configuration: Annotated[
         ExternalEtcdConfiguration | None, Meta(description="etcd on machines of its own.")
     ] = None
     etcd_encryption: Annotated[
-        list[EtcdEncryption], Meta(description="Encryption of data in etcd.", extra_json_schema=Atomic)
+        list[EtcdEncryption], Meta(description="Encryption of data in etcd.", extra_json_schema=ATOMIC)
     ] = []
     proxy_configuration: Annotated[ProxyConfiguration | None, Meta(description="HTTP proxy of the nodes.")] = None
     registry_mirror_configuration: Annotated[
@@ -657,7 +665,7 @@ class ClusterStatus(Observed, frozen=True):
         None
     )
     cluster_certificate_info: Annotated[
-        list[ClusterCertificateInfo], Meta(description="When certificates expire.", extra_json_schema=Atomic)
+        list[ClusterCertificateInfo], Meta(description="When certificates expire.", extra_json_schema=ATOMIC)
     ] = []
 
 

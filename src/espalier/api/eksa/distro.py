@@ -6,14 +6,12 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 GROUP = "distro.eks.amazonaws.com"
 VERSION = "v1alpha1"
-
-Atomic = listing(kind="atomic")
 
 
 class AssetImage(Observed, frozen=True):
@@ -38,7 +36,7 @@ class Asset(Observed, frozen=True):
     type: Annotated[Literal["Image", "Archive"], Meta(description="What it is.")] = "Image"
     description: Annotated[str, Meta(description="What it is for.")] = ""
     os: Annotated[str, Meta(description="Operating system that it is for.")] = ""
-    arch: Annotated[tuple[str, ...], Meta(description="Architectures that it is for.", extra_json_schema=Atomic)] = ()
+    arch: Annotated[tuple[str, ...], Meta(description="Architectures that it is for.", extra_json_schema=ATOMIC)] = ()
     image: AssetImage | None = None
     archive: AssetArchive | None = None
 
@@ -50,7 +48,7 @@ class DistroComponent(Observed, frozen=True):
     git_tag: Annotated[str, Meta(description="Git tag it is built from.")] = ""
     git_commit: Annotated[str, Meta(description="Git commit it is built from.")] = ""
     assets: Annotated[
-        tuple[Asset, ...], Meta(description="What the component consists of.", extra_json_schema=Atomic)
+        tuple[Asset, ...], Meta(description="What the component consists of.", extra_json_schema=ATOMIC)
     ] = ()
 
 
@@ -67,7 +65,7 @@ class DistroReleaseStatus(Observed, frozen=True):
 
     date: Annotated[str, Meta(description="When it was released.")] = ""
     components: Annotated[
-        tuple[DistroComponent, ...], Meta(description="What it consists of.", extra_json_schema=Atomic)
+        tuple[DistroComponent, ...], Meta(description="What it consists of.", extra_json_schema=ATOMIC)
     ] = ()
 
 

@@ -7,11 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.kinds import Rule, listing
+from espalier.api.kinds import ATOMIC, Rule
 from espalier.api.meta import Part
-
-Atomic = listing(kind="atomic")
-
 
 _RANGE = "a range like 192.168.0.0/16"
 
@@ -48,7 +45,7 @@ class Ranges(Part):
 
     cidr_blocks: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 50})]],
-        Meta(description="Exactly one range in CIDR notation.", extra_json_schema=Atomic | {"maxItems": 10}),
+        Meta(description="Exactly one range in CIDR notation.", extra_json_schema=ATOMIC | {"maxItems": 10}),
     ] = []
 
 
@@ -231,7 +228,7 @@ class ProxyConfiguration(Part):
     http_proxy: Annotated[str, Meta(description="Proxy for HTTP.")] = ""
     https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.")] = ""
     no_proxy: Annotated[
-        list[str], Meta(description="Names and ranges reached without a proxy.", extra_json_schema=Atomic)
+        list[str], Meta(description="Names and ranges reached without a proxy.", extra_json_schema=ATOMIC)
     ] = []
 
 
@@ -248,7 +245,7 @@ class RegistryMirrorConfiguration(Part):
     endpoint: Annotated[str, Meta(description="Name or address of the mirror.")] = ""
     port: Annotated[str, Meta(description="Port of the mirror, in quotes.")] = ""
     oci_namespaces: Annotated[
-        list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=Atomic)
+        list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=ATOMIC)
     ] = []
     ca_cert_content: Annotated[str, Meta(description="Certificate of the mirror's authority, as PEM.")] = ""
     authenticate: Annotated[bool, Meta(description="Whether the mirror asks for a password.")] = False

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.kinds import listing
+from espalier.api.kinds import ATOMIC
 from espalier.api.meta import Part
 
 
@@ -30,9 +30,7 @@ class PackageControllerConfiguration(Part):
     tag: Annotated[str, Meta(description="Tag of its image.")] = ""
     digest: Annotated[str, Meta(description="Digest of its image.")] = ""
     disable_webhooks: Annotated[bool, Meta(description="Whether it runs without webhooks.")] = False
-    env: Annotated[
-        list[str], Meta(description="Environment, as name=value.", extra_json_schema=listing(kind="atomic"))
-    ] = []
+    env: Annotated[list[str], Meta(description="Environment, as name=value.", extra_json_schema=ATOMIC)] = []
     resources: Annotated[PackageControllerResources | None, Meta(description="What it may use.")] = None
 
 

@@ -8,11 +8,10 @@ from msgspec import Meta
 
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import EKSA_VERSION, GROUP, VERSION
-from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
-Atomic = listing(kind="atomic")
 Version = Annotated[str, Meta(description="Version of the component.")]
 
 
@@ -25,7 +24,7 @@ class Image(Part):
     image_digest: Annotated[str, Meta(description="SHA256 digest of the image manifest.")] = ""
     os: Annotated[str, Meta(description="Operating system of the image.")] = ""
     os_name: Annotated[str, Meta(description="Name of the operating system, like ubuntu or bottlerocket.")] = ""
-    arch: Annotated[list[str], Meta(description="Architectures of the image.", extra_json_schema=Atomic)] = []
+    arch: Annotated[list[str], Meta(description="Architectures of the image.", extra_json_schema=ATOMIC)] = []
 
 
 class Archive(Part):
@@ -36,7 +35,7 @@ class Archive(Part):
     description: Annotated[str, Meta(description="What the file is for.")] = ""
     os: Annotated[str, Meta(description="Operating system that the file is for.")] = ""
     os_name: Annotated[str, Meta(description="Name of the operating system, like ubuntu or bottlerocket.")] = ""
-    arch: Annotated[list[str], Meta(description="Architectures that the file is for.", extra_json_schema=Atomic)] = []
+    arch: Annotated[list[str], Meta(description="Architectures that the file is for.", extra_json_schema=ATOMIC)] = []
     sha256: Annotated[str, Meta(description="SHA256 sum of the file.")] = ""
     sha512: Annotated[str, Meta(description="SHA512 sum of the file.")] = ""
 
@@ -384,7 +383,7 @@ class BundlesSpec(Part):
         Meta(
             min_length=1,
             description="One entry for each Kubernetes minor version of the release.",
-            extra_json_schema=Atomic | {"maxItems": 100},
+            extra_json_schema=ATOMIC | MANY,
         ),
     ]
 

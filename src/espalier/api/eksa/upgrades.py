@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
 from espalier.api.resource import Resource
 
@@ -97,7 +97,7 @@ class ObjectReference(Part):
 
 Machines = Annotated[
     Annotated[list[ObjectReference], Meta(max_length=MOST_MACHINES)],
-    Meta(description="Machines to upgrade, in this order.", extra_json_schema=listing(kind="atomic")),
+    Meta(description="Machines to upgrade, in this order.", extra_json_schema=ATOMIC),
 ]
 Conditions = Annotated[
     list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))
