@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
-from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusters.design import Components, Design, Provider
 from espalier.clusters.render import docker as docker_provider
@@ -35,7 +35,7 @@ class ExternalEtcdProvider:
         configuration = msgspec.structs.replace(config.cluster_configuration, etcd=Etcd(external=external))
         return msgspec.structs.replace(config, cluster_configuration=configuration)
 
-    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         return docker_provider.worker_config(design, group)
 
     def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:

@@ -18,7 +18,9 @@ from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate, Mount
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
@@ -88,7 +90,7 @@ class OrchardProvider:
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
         return _with_users(docker.control_plane_config(design), design, design.control_plane.machine_group_ref)
 
-    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         return _with_users(docker.worker_config(design, group), design, group.machine_group_ref)
 
     def machine_template(self, design: Design, components: Components, name: str) -> DockerMachineTemplate:
@@ -121,12 +123,12 @@ def _data(design: Design, resource: Resource, name: str) -> Mapping[str, bytes]:
     return design.data[f"{resource.kind} {SYSTEM_NAMESPACE}/{name}"]
 
 
-def _with_users(config: KubeadmConfigSpec, design: Design, reference: eksa.Ref | None) -> KubeadmConfigSpec:
+def _with_users(config: KubeadmConfigSpec, design: Design, reference: Ref | None) -> KubeadmConfigSpec:
     users = _child(design, OrchardMachineConfig, reference).spec.users
     return changed(config, users=[BootstrapUser(name=name) for name in users])
 
 
-def _child(design: Design, type_: type[K], reference: eksa.Ref | None) -> K:
+def _child(design: Design, type_: type[K], reference: Ref | None) -> K:
     assert reference is not None
     named = (type_.resource.kind, reference.name)
     return next(child.decode(type_) for child in design.children if (child.kind, child.name) == named)

@@ -9,10 +9,12 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
 from espalier.clusters import names
@@ -57,21 +59,21 @@ class Design(msgspec.Struct, frozen=True):
         return self.key.name
 
     @property
-    def control_plane(self) -> eksa.ControlPlaneConfiguration:
+    def control_plane(self) -> ControlPlaneConfiguration:
         """What is asked of the control plane."""
-        return self.spec.control_plane_configuration or eksa.ControlPlaneConfiguration(count=1)
+        return self.spec.control_plane_configuration or ControlPlaneConfiguration(count=1)
 
     @property
     def of_control_plane(self) -> Components:
         """The components of the control plane, and of everything that the cluster has once."""
         return self.components[self.spec.kubernetes_version]
 
-    def of_group(self, group: eksa.WorkerNodeGroupConfiguration) -> Components:
+    def of_group(self, group: WorkerNodeGroupConfiguration) -> Components:
         """The components of a group of workers."""
         return self.components[group.kubernetes_version or self.spec.kubernetes_version]
 
     @property
-    def groups(self) -> list[eksa.WorkerNodeGroupConfiguration]:
+    def groups(self) -> list[WorkerNodeGroupConfiguration]:
         """The groups of workers."""
         return self.spec.worker_node_group_configurations
 
@@ -128,7 +130,7 @@ class Provider(Protocol):
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
         """How a machine of the control plane becomes a node."""
 
-    def worker_config(self, design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         """How a worker becomes a node."""
 
     def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
@@ -168,12 +170,12 @@ def design(
     return Design(key, spec, components, provider, watch_filter, layers, front_end, children, data or {})
 
 
-def group_name(group: eksa.WorkerNodeGroupConfiguration) -> str:
+def group_name(group: WorkerNodeGroupConfiguration) -> str:
     """Name of a group of workers."""
     return group.name or names.DEFAULT_GROUP
 
 
-def group_count(group: eksa.WorkerNodeGroupConfiguration) -> int:
+def group_count(group: WorkerNodeGroupConfiguration) -> int:
     """How many machines a group of workers has."""
     return names.DEFAULT_WORKERS if group.count is None else group.count
 

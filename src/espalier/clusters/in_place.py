@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
@@ -44,7 +44,7 @@ TOO_FEW = "TooFewMachinesForHooks"
 NOT_ASKED = "RuntimeHooksNotDiscovered"
 """Reason while Cluster API would not ask at all."""
 
-Strategy = eksa.ControlPlaneUpgradeRolloutStrategy | eksa.WorkerNodesUpgradeRolloutStrategy | None
+Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy | None
 
 _REFUSALS = frozenset({"Refused", "WouldRoll", "VersionRefused", "ExternalEtcd", "RolloutUnderWay"})
 

@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
@@ -77,7 +78,7 @@ def data_kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
     return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.data))
 
 
-def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, eksa.Ref]]:
+def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref]]:
     """What a Cluster refers to, with the fields."""
     control_plane = spec.control_plane_configuration
     fields = [

@@ -14,8 +14,10 @@ from espalier.api import capi, eksa
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Namespace
 from espalier.api.crd import crd_of
 from espalier.api.eksa import network
-from espalier.api.eksa.cluster import Cluster, ClusterSpec, ControlPlaneConfiguration, ManagementCluster, Ref
+from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
+from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Observed

@@ -7,8 +7,9 @@ from espalier.api import capi, catalog, eksa
 from espalier.api.capi.kubeadm import BootstrapTokenDiscovery, Discovery
 from espalier.api.capi.machine import MachineStatus
 from espalier.api.core import NODE, ConfigMap, Secret
-from espalier.api.eksa.cluster import Cluster, ClusterStatus, WorkerNodeGroupConfiguration
+from espalier.api.eksa.cluster import Cluster, ClusterStatus
 from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import semver
 
-from espalier.api.eksa.cluster import ClusterSpec, MachineHealthCheck, WorkerNodeGroupConfiguration
+from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.eksa.health_checks import MachineHealthCheck
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.layers.layer import Layer
 from espalier.clusters.layers.pieces import changed
 

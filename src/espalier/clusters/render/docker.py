@@ -13,8 +13,8 @@ from espalier.api.capi.docker import (
     Mount,
 )
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
-from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.design import Components, Design, Links
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
@@ -49,7 +49,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
     return kubeadm.control_plane_config(design, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET, cert_sans=CERT_SANS)
 
 
-def worker_config(design: Design, group: eksa.WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """How a worker becomes a node."""
     return kubeadm.worker_config(design, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
 

@@ -11,7 +11,8 @@ from espalier.api.capi.machine import (
     RemediationTrigger,
     UnhealthyNodeCondition,
 )
-from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import health_checks
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters import names
 from espalier.clusters.design import Design, group_name
@@ -35,7 +36,7 @@ def control_plane_health_check(design: Design) -> MachineHealthCheck:
     )
 
 
-def worker_health_check(design: Design, group: eksa.WorkerNodeGroupConfiguration) -> MachineHealthCheck:
+def worker_health_check(design: Design, group: WorkerNodeGroupConfiguration) -> MachineHealthCheck:
     """The check of the machines of a group."""
     name = group_name(group)
     return _health_check(
@@ -51,7 +52,7 @@ def _health_check(
     design: Design,
     name: str,
     match_labels: dict[str, str],
-    own: eksa.MachineHealthCheck | None,
+    own: health_checks.MachineHealthCheck | None,
     max_unhealthy: int | str,
 ) -> MachineHealthCheck:
     """Each setting is the part's own, else the cluster's, else the default (EKS Anywhere's)."""

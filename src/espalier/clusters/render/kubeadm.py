@@ -23,7 +23,7 @@ from espalier.api.capi.kubeadm import (
     Patches,
 )
 from espalier.api.core import Taint
-from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.design import Design
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 
@@ -117,7 +117,7 @@ def control_plane_config(
 
 
 def worker_config(
-    design: Design, group: eksa.WorkerNodeGroupConfiguration, *, kubelet_args: Mapping[str, str], cri_socket: str
+    design: Design, group: WorkerNodeGroupConfiguration, *, kubelet_args: Mapping[str, str], cri_socket: str
 ) -> KubeadmConfigSpec:
     """How a worker becomes a node; the last arguments are the provider's."""
     kubelet = group.kubelet_configuration

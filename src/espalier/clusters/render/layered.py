@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi import templates
 from espalier.clusters.design import Design, group_name
 from espalier.clusters.render import cluster, cni, health_checks, workers
@@ -36,7 +36,7 @@ def base(design: Design) -> Rendered:
     )
 
 
-def _group(design: Design, group: eksa.WorkerNodeGroupConfiguration) -> RenderedGroup:
+def _group(design: Design, group: WorkerNodeGroupConfiguration) -> RenderedGroup:
     name = group_name(group)
     template = templates.worker_template(design.name, name)
     machines = design.provider.machine_template(design, design.of_group(group), template)

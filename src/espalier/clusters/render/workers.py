@@ -20,7 +20,7 @@ from espalier.api.capi.machine import (
     RolloutStrategy,
     TemplateMeta,
 )
-from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL, reference
 from espalier.clusters import names
@@ -38,7 +38,7 @@ def config_template(design: Design, config: KubeadmConfigSpec, name: str) -> Kub
 
 def machine_deployment(
     design: Design,
-    group: eksa.WorkerNodeGroupConfiguration,
+    group: WorkerNodeGroupConfiguration,
     machine_template: Resource,
     *,
     machine_template_name: str,
@@ -67,7 +67,7 @@ def machine_deployment(
     )
 
 
-def _strategy(group: eksa.WorkerNodeGroupConfiguration) -> RolloutStrategy:
+def _strategy(group: WorkerNodeGroupConfiguration) -> RolloutStrategy:
     asked = group.upgrade_rollout_strategy
     limits = asked.rolling_update if asked else None
     return RolloutStrategy(

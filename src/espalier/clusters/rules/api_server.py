@@ -9,10 +9,11 @@ from typing import Any
 from espalier.api import yaml_trees
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
+from espalier.api.eksa.control_plane import FLAG, FLAGS
 from espalier.api.violations import ManifestError, Violation, shown
 from espalier.clusters.rules import messages
 
-_FLAG = re.compile(eksa.FLAG)
+_FLAG = re.compile(FLAG)
 _BUILT = frozenset(
     {
         *("advertise-address", "secure-port", "client-ca-file", "tls-cert-file", "tls-private-key-file"),
@@ -37,7 +38,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     field = "spec.controlPlaneConfiguration.apiServerExtraArgs"
     for flag, value in control_plane.api_server_extra_args.items():
         if not _FLAG.fullmatch(flag):
-            yield Violation(field, flag or "nothing", eksa.FLAGS, sentences.NO_FLAG)
+            yield Violation(field, flag or "nothing", FLAGS, sentences.NO_FLAG)
         elif flag in _BUILT:
             yield Violation(f"{field}.{flag}", value, "nothing", messages.BUILT_FLAG)
     if control_plane.audit_policy_content:

@@ -9,16 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
-from espalier.api.eksa.cluster import (
-    LABEL_NAME,
-    LABEL_NAMES,
-    LABEL_VALUE,
-    LABEL_VALUES,
-    LONGEST_GROUP_NAME,
-    LONGEST_NAME,
-    NAME,
-)
+from espalier.api.eksa.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
+from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusters.design import group_name
 from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
@@ -139,7 +133,7 @@ def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
         yield Violation(field, "taints on all groups", "", sentences.ALL_TAINTED)
 
 
-def _lag(spec: eksa.ClusterSpec, group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
+def _lag(spec: eksa.ClusterSpec, group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
     """Kubernetes' own rule: nodes are never ahead of the API server, and at most so far behind."""
     if not group.kubernetes_version or not spec.kubernetes_version:
         return
@@ -153,7 +147,7 @@ def _lag(spec: eksa.ClusterSpec, group: eksa.WorkerNodeGroupConfiguration, field
         )
 
 
-def _takes_pods(group: eksa.WorkerNodeGroupConfiguration) -> bool:
+def _takes_pods(group: WorkerNodeGroupConfiguration) -> bool:
     return not any(taint.effect in _KEEPS_PODS_AWAY for taint in group.taints)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
+from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
+from espalier.api.eksa.fields import Ref
 from espalier.api.violations import Violation
 from espalier.clusters.rules import messages
 
@@ -21,8 +23,8 @@ def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Clu
     reference = new.spec.git_ops_ref
     if reference is None or (old is not None and old.spec.git_ops_ref == reference):
         return
-    if reference.kind not in eksa.GIT_OPS_KINDS:
-        allowed = " or ".join(eksa.GIT_OPS_KINDS)
+    if reference.kind not in GIT_OPS_KINDS:
+        allowed = " or ".join(GIT_OPS_KINDS)
         yield Violation(f"{_FIELD}.kind", reference.kind, allowed, sentences.GIT_OPS_KIND)
         return
     theirs = management.spec.git_ops_ref if management is not None else reference
@@ -30,5 +32,5 @@ def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Clu
         yield Violation(_FIELD, _text(reference), _text(theirs), messages.GIT_OPS_OF_ITS_OWN)
 
 
-def _text(reference: eksa.Ref | None) -> str:
+def _text(reference: Ref | None) -> str:
     return f"{reference.kind} {reference.name}" if reference is not None else "nothing"

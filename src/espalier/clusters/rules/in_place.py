@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.violations import Violation
 
-Strategy = eksa.ControlPlaneUpgradeRolloutStrategy | eksa.WorkerNodesUpgradeRolloutStrategy
+Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
@@ -33,7 +34,7 @@ def _strategy(field: str, strategy: Strategy, *, has_external_etcd: bool) -> Ite
         yield Violation(f"{field}.fallback", strategy.fallback, "nothing", sentences.NO_FALLBACK)
     if is_in_place and has_external_etcd:
         yield Violation(f"{field}.type", "InPlace", "RollingUpdate", sentences.EXTERNAL_ETCD_IN_PLACE)
-    is_of_workers = isinstance(strategy, eksa.WorkerNodesUpgradeRolloutStrategy)
+    is_of_workers = isinstance(strategy, WorkerNodesUpgradeRolloutStrategy)
     if is_in_place and not is_of_workers and strategy.rolling_update is not None:
         yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
     if is_of_workers and strategy.type == "RollingUpdate" and strategy.rolling_update is None:

@@ -7,13 +7,8 @@ from collections.abc import Generator, Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
-from espalier.api.eksa.cluster import (
-    COUNTABLE_DURATION,
-    LARGEST_GROUP,
-    MOST_CONTROL_PLANES,
-    PERCENTAGE,
-    SHORTEST_STARTUP,
-)
+from espalier.api.eksa.fields import LARGEST_GROUP, MOST_CONTROL_PLANES
+from espalier.api.eksa.health_checks import COUNTABLE_DURATION, PERCENTAGE, SHORTEST_STARTUP, MachineHealthCheck
 from espalier.api.kinds import LARGEST_INT32
 from espalier.api.violations import Violation, shown
 from espalier.clusters.durations import seconds
@@ -46,7 +41,7 @@ def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """What Cluster API would refuse of MachineHealthChecks, or has no room for."""
     control_plane = spec.control_plane_configuration
     of_control_plane = control_plane.machine_health_check if control_plane else None
-    checks: list[tuple[str, eksa.MachineHealthCheck | None]] = [
+    checks: list[tuple[str, MachineHealthCheck | None]] = [
         ("spec.machineHealthCheck", spec.machine_health_check),
         ("spec.controlPlaneConfiguration.machineHealthCheck", of_control_plane),
         *(

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.control_plane import ControlPlaneConfiguration
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 
 _REMOVE = "this release can't do it, and the cluster would be another one without; remove the field"
@@ -66,7 +68,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
             yield f"{field}: Docker has no machine configs; the reference is not used"
 
 
-def _control_plane(control_plane: eksa.ControlPlaneConfiguration | None) -> Iterator[Violation]:
+def _control_plane(control_plane: ControlPlaneConfiguration | None) -> Iterator[Violation]:
     field = "spec.controlPlaneConfiguration"
     if control_plane is None:
         return
@@ -77,7 +79,7 @@ def _control_plane(control_plane: eksa.ControlPlaneConfiguration | None) -> Iter
         yield Violation(f"{field}.skipAdmissionForSystemResources", "true", "false", _REMOVE)
 
 
-def _group(group: eksa.WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
+def _group(group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
     scaling = group.autoscaling_configuration
     if scaling is not None:
         found = f"{scaling.min_count} to {scaling.max_count}"

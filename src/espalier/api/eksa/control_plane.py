@@ -1,0 +1,121 @@
+"""The control plane of a Cluster: its API server, and its etcd."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.eksa import sentences
+from espalier.api.eksa.fields import NODE_RULES, SIZE_OF_CONTROL_PLANE, Kubelet, Labels, Ref, Taints, keys_rule
+from espalier.api.eksa.health_checks import MachineHealthCheck
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
+from espalier.api.kinds import ATOMIC, MANY, Rule
+from espalier.api.meta import Part
+
+FLAG = "^[a-z0-9]+(-[a-z0-9]+)*$"
+FLAGS = "a name like audit-log-maxage"
+
+_DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
+
+
+class Endpoint(Part):
+    """Where the API server is reached."""
+
+    host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
+
+
+class ControlPlaneConfiguration(Part):
+    """The control plane."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        *NODE_RULES,
+        keys_rule("apiServerExtraArgs", f"!k.matches('{FLAG}')", sentences.NO_FLAG, FLAGS),
+        Rule(
+            "self.count >= 3 || !has(self.upgradeRolloutStrategy) || !has(self.upgradeRolloutStrategy.rollingUpdate)"
+            " || self.upgradeRolloutStrategy.rollingUpdate.maxSurge > 0",
+            sentences.NO_SUCCESSOR,
+            ".upgradeRolloutStrategy.rollingUpdate.maxSurge",
+            found="0",
+            allowed="1",
+        ),
+        Rule(
+            f"!has(self.certSans) || self.certSans.all(name, isIP(name) || name.matches('{_DNS_NAME}'))",
+            sentences.CERTIFICATE_NAME,
+            ".certSans",
+            found=f"self.certSans.filter(name, !isIP(name) && !name.matches('{_DNS_NAME}'))[0]",
+            allowed="an IP address or a DNS name",
+        ),
+    )
+
+    count: Annotated[
+        int,
+        Meta(
+            ge=1, description="Number of machines; odd when etcd runs on them.", extra_json_schema=SIZE_OF_CONTROL_PLANE
+        ),
+    ]
+    endpoint: Annotated[Endpoint | None, Meta(description="Where the API server is reached; not for Docker.")] = None
+    machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
+    taints: Taints = []
+    labels: Labels = {}
+    cert_sans: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
+        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=ATOMIC | MANY),
+    ] = msgspec.field(default_factory=list, name="certSans")
+    api_server_extra_args: Annotated[
+        dict[str, str],
+        Meta(description="Flags of kube-apiserver, without dashes.", extra_json_schema={"maxProperties": 100}),
+    ] = {}
+    kubelet_configuration: Kubelet = None
+    audit_policy_content: Annotated[str, Meta(description="Audit policy of kube-apiserver, as YAML.")] = ""
+    skip_admission_for_system_resources: Annotated[
+        bool | None, Meta(description="Whether admission plugins leave system resources alone.")
+    ] = None
+    skip_load_balancer_deployment: Annotated[
+        bool, Meta(description="Whether the load balancer of the control plane is left out.")
+    ] = False
+    machine_health_check: Annotated[
+        MachineHealthCheck | None, Meta(description="When machines of the control plane are unhealthy.")
+    ] = None
+    upgrade_rollout_strategy: Annotated[
+        ControlPlaneUpgradeRolloutStrategy | None, Meta(description="How the control plane is upgraded.")
+    ] = None
+
+
+class PodIAMConfig(Part):
+    """IAM roles for service accounts."""
+
+    service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
+
+
+class ExternalEtcdConfiguration(Part):
+    """etcd on machines of its own."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.count % 2 == 1", "the count must be odd, so that a majority can be found", ".count"),
+    )
+
+    count: Annotated[int, Meta(ge=1, description="Number of machines; odd.", extra_json_schema=SIZE_OF_CONTROL_PLANE)]
+    machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines.")] = None
+
+
+class KeyManagementService(Part):
+    """A KMS plugin beside the API server."""
+
+    name: Annotated[str, Meta(description="Name of the plugin.")]
+    socket_listen_address: Annotated[str, Meta(description="Socket of the plugin, unix:///….")]
+    cachesize: Annotated[int | None, Meta(description="How many keys are cached.")] = None
+    timeout: Annotated[str, Meta(description="How long an answer may take, like 3s.")] = ""
+
+
+class EtcdEncryptionProvider(Part):
+    """What encrypts."""
+
+    kms: Annotated[KeyManagementService, Meta(description="A KMS plugin.")]
+
+
+class EtcdEncryption(Part):
+    """What is encrypted in etcd, and by what."""
+
+    providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC)]
+    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC)]

@@ -1,0 +1,80 @@
+"""Fields that several parts of a Cluster have: references, versions, counts, labels, taints, kubelets."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from espalier.api.core import Taint
+from espalier.api.eksa import sentences
+from espalier.api.kinds import ATOMIC, PRESERVE, Rule
+from espalier.api.meta import Part
+
+KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
+
+LABEL_NAME = (
+    "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"
+    "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+)
+"""Names of labels and taints."""
+
+LABEL_VALUE = "^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
+LABEL_NAMES, LABEL_VALUES = (
+    "letters, digits, dashes, dots; a domain and a slash may precede",
+    "at most 63 letters, digits, dashes, dots",
+)
+"""What is allowed, in words."""
+
+MOST_CONTROL_PLANES = 99
+"""Machines of a control plane, and members of etcd: each write waits for a majority of them."""
+
+LARGEST_GROUP = 100_000
+"""Machines of a group, far above what a cluster can have (Kubernetes is made for 5,000 nodes): Cluster API counts to
+2147483647, and one key that sticks asks for a number in between."""
+
+SIZE_OF_CONTROL_PLANE, SIZE_OF_GROUP = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
+"""Extra schema of such counts."""
+
+Labels = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+    Meta(description="Labels of the nodes.", extra_json_schema={"maxProperties": 50}),
+]
+Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=ATOMIC | {"maxItems": 25})]
+Kubelet = Annotated[
+    dict[str, Any] | None, Meta(description="KubeletConfiguration of the nodes.", extra_json_schema=PRESERVE)
+]
+
+
+class Ref(Part):
+    """Reference to an object of the same namespace."""
+
+    kind: Annotated[str, Meta(min_length=1, description="Kind of the object.")]
+    name: Annotated[str, Meta(min_length=1, description="Name of the object.")]
+
+
+def keys_rule(field: str, is_bad: str, message: str, allowed: str, found: str = "{0}") -> Rule:
+    """A rule about each key `k` of a map."""
+    first = f"self.{field}.filter(k, {is_bad})[0]"
+    rule = f"!has(self.{field}) || !self.{field}.exists(k, {is_bad})"
+    return Rule(rule, message, f".{field}", found=found.format(first), allowed=allowed)
+
+
+_BAD_TAINT = f"!t.key.matches('{LABEL_NAME}')"
+
+NODE_RULES = (
+    Rule(
+        f"!has(self.taints) || !self.taints.exists(t, {_BAD_TAINT})",
+        sentences.TAINT_KEY,
+        ".taints",
+        found=f"self.taints.filter(t, {_BAD_TAINT})[0].key",
+        allowed=LABEL_NAMES,
+    ),
+    keys_rule("labels", f"!k.matches('{LABEL_NAME}')", sentences.LABEL, LABEL_NAMES),
+    keys_rule(
+        "labels",
+        f"!self.labels[k].matches('{LABEL_VALUE}')",
+        sentences.LABEL_VALUE,
+        LABEL_VALUES,
+        "self.labels[{0}]",
+    ),
+)
+"""About `taints` and `labels`."""

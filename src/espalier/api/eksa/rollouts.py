@@ -1,0 +1,82 @@
+"""How machines of a Cluster are upgraded: replaced one after the other, or in place."""
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from espalier.api.eksa import sentences
+from espalier.api.eksa.fields import SIZE_OF_GROUP
+from espalier.api.kinds import Rule
+from espalier.api.meta import Part
+
+StrategyType = Annotated[
+    Literal["RollingUpdate", "InPlace"] | None,
+    Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
+]
+Fallback = Annotated[
+    Literal["Fail", "RollingUpdate"] | None,
+    Meta(description="What happens to changes that can't be made in place: Fail (the default) or RollingUpdate."),
+]
+
+_IN_PLACE = "has(self.type) && self.type == 'InPlace'"
+_FALLBACK_IN_PLACE = Rule(
+    f"!has(self.fallback) || {_IN_PLACE}", sentences.NO_FALLBACK, ".fallback", found="self.fallback", allowed="nothing"
+)
+
+
+class ControlPlaneRollingUpdate(Part):
+    """Limits of a rolling update of the control plane."""
+
+    max_surge: Annotated[int, Meta(ge=0, le=1, description="How many machines there may be beyond the count.")]
+
+
+class ControlPlaneUpgradeRolloutStrategy(Part):
+    """How machines of the control plane are upgraded."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        _FALLBACK_IN_PLACE,
+        Rule(
+            f"!({_IN_PLACE}) || !has(self.rollingUpdate)",
+            sentences.SECOND_ROLLOUT,
+            ".rollingUpdate",
+            found="'limits'",
+            allowed="nothing",
+        ),
+    )
+
+    type: StrategyType = None
+    rolling_update: Annotated[ControlPlaneRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None
+    fallback: Fallback = None
+
+
+class WorkerRollingUpdate(Part):
+    """Limits of a rolling update of workers."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.maxSurge > 0 || self.maxUnavailable > 0", sentences.NO_ROLLOUT, found="'0 and 0'"),
+    )
+
+    max_surge: Annotated[
+        int, Meta(ge=0, description="How many machines there may be beyond the count.", extra_json_schema=SIZE_OF_GROUP)
+    ]
+    max_unavailable: Annotated[
+        int, Meta(ge=0, description="How many machines may be missing from the count.", extra_json_schema=SIZE_OF_GROUP)
+    ]
+
+
+class WorkerNodesUpgradeRolloutStrategy(Part):
+    """How machines of a group of workers are upgraded."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        _FALLBACK_IN_PLACE,
+        Rule(
+            "!has(self.type) || self.type != 'RollingUpdate' || has(self.rollingUpdate)",
+            sentences.NO_LIMITS,
+            ".rollingUpdate",
+            found="'nothing'",
+        ),
+    )
+
+    type: StrategyType = None
+    rolling_update: Annotated[WorkerRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None
+    fallback: Fallback = None

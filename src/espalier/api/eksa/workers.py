@@ -1,0 +1,60 @@
+"""The groups of workers of a Cluster."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from espalier.api.eksa.fields import KUBERNETES_VERSION, NODE_RULES, SIZE_OF_GROUP, Kubelet, Labels, Ref, Taints
+from espalier.api.eksa.health_checks import MachineHealthCheck
+from espalier.api.eksa.rollouts import WorkerNodesUpgradeRolloutStrategy
+from espalier.api.kinds import ATOMIC, Rule
+from espalier.api.meta import Part
+
+
+class AutoScalingConfiguration(Part):
+    """Limits within which an autoscaler sets the count."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.minCount) ? self.minCount : 0) <= (has(self.maxCount) ? self.maxCount : 0)",
+            "minCount must not be more than maxCount",
+            ".minCount",
+        ),
+    )
+
+    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.", extra_json_schema=SIZE_OF_GROUP)] = 0
+    max_count: Annotated[int, Meta(ge=0, description="Most machines.", extra_json_schema=SIZE_OF_GROUP)] = 0
+
+
+class WorkerNodeGroupConfiguration(Part):
+    """A group of equal workers."""
+
+    validations: ClassVar[tuple[Rule, ...]] = NODE_RULES
+
+    name: Annotated[
+        str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")
+    ] = ""
+    count: Annotated[
+        Annotated[int, Meta(ge=0, extra_json_schema=SIZE_OF_GROUP)] | None, Meta(description="Number of machines.")
+    ] = None
+    machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
+    kubernetes_version: Annotated[
+        Annotated[str, Meta(pattern=KUBERNETES_VERSION, extra_json_schema={"maxLength": 10})] | None,
+        Meta(description="Kubernetes version of the group, if it lags behind the control plane."),
+    ] = None
+    autoscaling_configuration: Annotated[
+        AutoScalingConfiguration | None, Meta(description="Limits within which an autoscaler sets the count.")
+    ] = None
+    taints: Taints = []
+    labels: Labels = {}
+    failure_domains: Annotated[
+        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=ATOMIC)
+    ] = []
+    kubelet_configuration: Kubelet = None
+    machine_health_check: Annotated[
+        MachineHealthCheck | None, Meta(description="When machines of the group are unhealthy.")
+    ] = None
+    upgrade_rollout_strategy: Annotated[
+        WorkerNodesUpgradeRolloutStrategy | None, Meta(description="How the group is upgraded.")
+    ] = None
