@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from espalier.api.eksa.release import Bundles, Image, VersionsBundle
+from espalier.api.eksa.components import Image
+from espalier.api.eksa.release import Bundles, VersionsBundle
 
 
 class UnknownKubernetesVersion(LookupError):
