@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
 from espalier.clusters import names
@@ -25,10 +26,12 @@ from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Handler
 
 if TYPE_CHECKING:
     from espalier.runtime.webhooks import Webhooks
+
+K = TypeVar("K", bound=KubeObject)
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
@@ -184,37 +187,30 @@ def _management_violations(
         yield Violation("spec.managementCluster.name", name, allowed, messages.manages_nobody(name))
 
 
-def validate_release(request: AdmissionRequest) -> AdmissionResponse:
-    """A release has the name of its version, so that there is one of each; its facts never change.
+def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], message: str, *parts: str) -> Handler:
+    """Judge objects of a kind when they come; from then on, these parts stay as they are.
 
-    Clusters that name it would silently become others.
+    Clusters that are made of them would silently become others.
     """
-    if request.object is None:
-        return AdmissionResponse()
-    try:
-        release = request.object.decode(EKSARelease)
-    except msgspec.ValidationError:
-        return _refusal(request.object, schema.violations(EKSARelease, request.object.tree))
-    if request.old is None:
-        violations = _release_name(release)
-    else:
-        violations = _changed(request.old, request.object, "spec", sentences.RELEASE_CHANGED)
-    return _refusal(request.object, violations) if violations else AdmissionResponse()
+
+    def validate(request: AdmissionRequest) -> AdmissionResponse:
+        if request.object is None:
+            return AdmissionResponse()
+        try:
+            new = request.object.decode(kind)
+        except msgspec.ValidationError:
+            return _refusal(request.object, schema.violations(kind, request.object.tree))
+        found = violations(new) if request.old is None else list(_changed(request.old, request.object, parts, message))
+        return _refusal(request.object, found) if found else AdmissionResponse()
+
+    return validate
 
 
-def _release_name(release: EKSARelease) -> list[Violation]:
-    version, name = release.spec.version, release.metadata.name
-    if releases.parsed(version) is None:
-        return [Violation("spec.version", version, "a version like v0.26.0", sentences.NOT_SEMVER)]
-    if name != release_name(version):
-        return [Violation("metadata.name", name, release_name(version), sentences.RELEASE_NAME)]
-    return []
-
-
-def _changed(old: Object, new: Object, part: str, message: str) -> list[Violation]:
-    """The fields of a part that is to stay as it is."""
-    found = _differences(part, old.tree.get(part) or {}, new.tree.get(part) or {})
-    return [Violation(field, after, before, message) for field, before, after in found]
+def _changed(old: Object, new: Object, parts: Iterable[str], message: str) -> Iterator[Violation]:
+    """The fields of parts that are to stay as they are."""
+    for part in parts:
+        for field, before, after in _differences(part, old.tree.get(part) or {}, new.tree.get(part) or {}):
+            yield Violation(field, after, before, message)
 
 
 def _differences(field: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
@@ -233,44 +229,38 @@ def _told(value: object) -> str:
     return "nothing" if value is None else shown(value)
 
 
-def validate_bundles(request: AdmissionRequest) -> AdmissionResponse:
-    """Bundles have each Kubernetes version once, and their content never changes."""
-    if request.object is None:
-        return AdmissionResponse()
-    try:
-        bundles = request.object.decode(Bundles)
-    except msgspec.ValidationError:
-        return _refusal(request.object, schema.violations(Bundles, request.object.tree))
-    seen: set[str] = set()
-    violations = []
-    for index, entry in enumerate(bundles.spec.versions_bundles):
-        if entry.kube_version in seen:
-            field = f"spec.versionsBundles[{index}].kubeVersion"
-            violations.append(Violation(field, entry.kube_version, "", sentences.VERSION_TWICE))
-        seen.add(entry.kube_version)
-    if request.old is not None:
-        violations += _changed(request.old, request.object, "spec", sentences.BUNDLES_EDITED)
-    return _refusal(request.object, violations) if violations else AdmissionResponse()
+def _misnamed(release: EKSARelease) -> list[Violation]:
+    """A release has the name of its version, so that there is one of each."""
+    version, name = release.spec.version, release.metadata.name
+    if releases.parsed(version) is None:
+        return [Violation("spec.version", version, "a version like v0.26.0", sentences.NOT_SEMVER)]
+    if name != release_name(version):
+        return [Violation("metadata.name", name, release_name(version), sentences.RELEASE_NAME)]
+    return []
 
 
-def validate_distro(request: AdmissionRequest) -> AdmissionResponse:
-    """An EKS Distro Release has all images that a cluster needs, and never changes."""
-    if request.object is None:
-        return AdmissionResponse()
+def _given_twice(bundles: Bundles) -> list[Violation]:
+    """Bundles have each Kubernetes version once."""
+    versions = [entry.kube_version for entry in bundles.spec.versions_bundles]
+    return [
+        Violation(f"spec.versionsBundles[{index}].kubeVersion", version, "", sentences.VERSION_TWICE)
+        for index, version in enumerate(versions)
+        if version in versions[:index]
+    ]
+
+
+def _lacking(release: DistroRelease) -> list[Violation]:
+    """An EKS Distro Release has all images that a cluster needs."""
     try:
-        release = request.object.decode(DistroRelease)
-    except msgspec.ValidationError:
-        return _refusal(request.object, schema.violations(DistroRelease, request.object.tree))
-    violations: list[Violation] = []
-    if request.old is None:
-        try:
-            distro_of(release)
-        except IncompleteDistro as error:
-            violations = error.violations
-    else:
-        for part in ("spec", "status"):
-            violations += _changed(request.old, request.object, part, sentences.DISTRO_CHANGED)
-    return _refusal(request.object, violations) if violations else AdmissionResponse()
+        distro_of(release)
+    except IncompleteDistro as error:
+        return error.violations
+    return []
+
+
+validate_release = unchanging(EKSARelease, _misnamed, sentences.RELEASE_CHANGED, "spec")
+validate_bundles = unchanging(Bundles, _given_twice, sentences.BUNDLES_EDITED, "spec")
+validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, "spec", "status")
 
 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:

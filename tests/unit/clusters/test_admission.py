@@ -417,6 +417,9 @@ def test_bundles_have_each_version_once() -> None:
     }
     request = AdmissionRequest("CREATE", "Bundles", "eksa-system", "b", ADMIN, as_object(bundles))
     assert validate_bundles(request).causes[0].field == "spec.versionsBundles[1].kubeVersion"
+    stored, labelled = as_object(bundles), as_object(edited({"metadata.labels": {"a": "b"}}, bundles))
+    request = AdmissionRequest("UPDATE", "Bundles", "eksa-system", "b", ADMIN, labelled, stored)
+    assert validate_bundles(request).allowed  # what is stored is not judged again
 
 
 def test_a_status_of_an_older_manager_is_no_reason_to_refuse_a_change() -> None:
