@@ -342,19 +342,32 @@ def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
     return {name: value for name, value in tree.items() if name != "status"} | {"metadata": metadata}
 
 
+async def plant(world: AccountedClusters) -> None:
+    """A steady garden."""
+    await world.apply()
+    await world.until_ready()
+    await asyncio.sleep(world.calm)
+
+
 class Backup:
     """Of everything that a management cluster has of the garden, and what was so when it was taken."""
 
-    async def take(self, world: AccountedClusters, *linked: Resource) -> None:
-        """From a garden whose manager is gone for good, like its API server; `linked` are kinds of linked objects."""
+    async def take(self, world: AccountedClusters, group: Tree, *linked: Resource) -> None:
+        """Of a garden whose group is changed once more, so that its generation starts anew with a restore.
+
+        Then its manager is gone for good, like its API server. `linked` are kinds of linked objects.
+        """
+        await world.change(workerNodeGroupConfigurations=[group])
+        await world.until_ready()
+        await asyncio.sleep(world.calm)
         self.objects = await everything_of_the_garden(world.client, *linked)
         self.mark = await mark(world)
         self.generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
         self.nodes = await uids_of_nodes(world)
 
-    async def restore(self, client: Client) -> None:
-        """Into an API server that knows nothing of a garden."""
-        await restore(self.objects, client)
+    async def restore(self, client: Client, *lost: Key) -> None:
+        """Into an API server that knows nothing of a garden; without objects of the keys that were `lost`."""
+        await restore([(resource, one) for resource, one in self.objects if one.key not in lost], client)
         self.machines = {found.metadata.uid for found in (await client.list(Machine.resource)).items}
 
     async def is_left_alone(self, world: AccountedClusters) -> None:
@@ -371,6 +384,13 @@ class Backup:
         written = world.written()
         assert written.keys() <= {STATUS, ANNOTATION, ("patch", "secrets", ""), ("create", "configmaps", "")}
         assert written[ANNOTATION] <= 1
+
+
+async def back_up(world: AccountedClusters) -> Backup:
+    """A garden that was planted."""
+    backup = Backup()
+    await backup.take(world, {"name": "md-0", "count": 1})
+    return backup
 
 
 async def uids_of_nodes(world: AccountedClusters) -> list[str]:

@@ -248,13 +248,12 @@ async def uproot(client: Client) -> None:
                 await client.delete(resource, found.name, found.namespace)
 
 
-async def take(backup: Backup, world: AccountedClusters) -> None:
-    """Of a garden that was changed once, so that its generation starts anew with a restore."""
-    await world.change(workerNodeGroupConfigurations=[workers("garden-workers") | {"count": 2}])
-    await world.until_ready()
-    await asyncio.sleep(world.calm)
-    await backup.take(world, *(kind.resource for kind in KINDS), CONFIG_MAP)
+async def back_up(world: AccountedClusters) -> Backup:
+    """A garden that was planted."""
+    backup = Backup()
+    await backup.take(world, workers("garden-workers") | {"count": 2}, *(kind.resource for kind in KINDS), CONFIG_MAP)
     assert names.GATE_KEY in {one.key for _, one in backup.objects}
+    return backup
 
 
 async def the_sum_tells_nothing(world: AccountedClusters) -> None:

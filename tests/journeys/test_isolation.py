@@ -10,7 +10,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -21,30 +20,29 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.clusters import Isolation, gate, names
-from espalier.kube.client import Client, PatchType
-from espalier.kube.inprocess import InProcessTransport
+from espalier.clusters.layers import LAYERS
+from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
-from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
+from tests.journeys.embedded_gardens import EPOCH, Garden
 from tests.journeys.faulty import Blocked
 from tests.journeys.isolation_stories import (
     NEXT,
     STATUS,
     STORIES,
-    Backup,
     anew,
     annotate,
+    back_up,
     is_synced,
     machines,
     made_for,
     mark,
     numbered,
+    plant,
     scaling_replaces_all_of_its_machines_and_no_others,
     scaling_replaces_no_machine,
     set_status,
@@ -57,7 +55,6 @@ from tests.support.stores import CopiedStores, copied
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTERS = 200
 RESYNC = 60.0
 
@@ -174,28 +171,12 @@ def test_the_gate_alone_holds_for_what_it_made_itself() -> None:
     )
 
 
-gated = partial(managed_laptop, isolation=Isolation.GATE)
-"""With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
+garden = Garden(partial(managed_laptop, isolation=Isolation.GATE), plant, back_up)
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_what_happened_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
-    story = STORIES[name]()
-
-    async def main(simulation: Simulation) -> None:
-        store, stores = MemoryStore(), MemoryStores()
-        async with gated(simulation.clock, store=store, stores=stores) as world:
-            await world.apply()
-            await world.until_ready()
-            await asyncio.sleep(CALM)
-            # What comes now is not seen by a manager before the later one.
-            world.manager.stop()
-            await asyncio.sleep(CALM)
-            await story.before(world)
-        async with gated(simulation.clock, seed=2, store=store, stores=stores, layers=NEXT) as world:
-            await story.after(world)
-
-    run(main, epoch=EPOCH, seed=1)
+    garden.tell(STORIES[name]())
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 6])
@@ -260,32 +241,9 @@ def _without_times(status: Tree) -> Tree:
     return status | {"conditions": [one | {"lastTransitionTime": ""} for one in status["conditions"]]}
 
 
-async def restored(simulation: Simulation, stores: MemoryStores) -> tuple[MemoryStore, Backup]:
-    """An API server that had nothing but a garden's backup restored into it; no manager runs."""
-    empty, backup = MemoryStore(), Backup()
-    async with gated(simulation.clock, stores=stores) as world:
-        await world.apply()
-        await world.until_ready()
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
-        await world.until_ready()
-        await asyncio.sleep(CALM)
-        await backup.take(world)
-    server = Server(empty, now=simulation.clock.now, random=simulation.random)
-    await server.start()
-    client = Client(InProcessTransport(server))
-    await prepare(client, Releases.load())
-    await backup.restore(client)
-    await server.close()
-    return empty, backup
-
-
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine() -> None:
-    """Also what a move to another management cluster comes to, whose manager is of a later build."""
-
     async def main(simulation: Simulation) -> None:
-        stores = MemoryStores()
-        empty, backup = await restored(simulation, stores)
-        async with gated(simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT) as world:
+        async with garden.restored(simulation) as (world, backup):
             await backup.is_left_alone(world)
 
     run(main, epoch=EPOCH, seed=1)
@@ -295,9 +253,7 @@ def test_a_restore_that_forgot_who_owns_which_field_is_told_and_put_right_on_dem
     """Nothing but ownership changes: no generation, and no machine."""
 
     async def main(simulation: Simulation) -> None:
-        stores = MemoryStores()
-        empty, backup = await restored(simulation, stores)
-        async with managed_laptop(simulation.clock, seed=2, store=empty, stores=stores) as world:
+        async with garden.restored(simulation, layers=LAYERS, isolation=Isolation.LAYERS) as (world, backup):
             told = synced(await world.until(lambda cluster: "False" in synced(cluster)))
             assert "DockerCluster eksa-system/garden: metadata.managedFields" in told["False"]
             generations = await made_for(world, GARDEN)

@@ -16,16 +16,11 @@ from espalier.clusters import Isolation
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
-from tests.journeys import linked_stories
-from tests.journeys.asking import AccountedClusters
-from tests.journeys.isolation_stories import (
-    NEXT,
-    STORIES,
-    Backup,
-)
+from tests.journeys import isolation_stories, linked_stories
+from tests.journeys.isolation_stories import NEXT, Backup
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
 from tests.support.orchard import KINDS, ORCHARD
-from tests.support.real_api_server import CALM, delete_all, managed_on, stop
+from tests.support.real_api_server import delete_all, managed_on, stop
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
@@ -33,12 +28,6 @@ gated = partial(managed_on, isolation=Isolation.GATE)
 """With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
 CLUSTERS, PATIENCE = 2, 60.0
 """One of each release."""
-
-
-async def a_steady_garden(world: AccountedClusters) -> None:
-    await world.apply()
-    await world.until_ready()
-    await asyncio.sleep(CALM)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -50,14 +39,14 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
         await delete_all(world)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", isolation_stories.STORIES)
 async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
-    story = STORIES[name]()
+    story = isolation_stories.STORIES[name]()
     async with asyncio.timeout(PATIENCE):
         async with gated(control_plane, stores) as world:
-            await a_steady_garden(world)
+            await isolation_stories.plant(world)
             await stop(world)
             await story.before(world)
         async with gated(control_plane, stores, layers=NEXT) as world:
@@ -95,14 +84,10 @@ async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_
 async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
-    backup = Backup()
     async with asyncio.timeout(PATIENCE):
         async with gated(control_plane, stores) as world:
-            await a_steady_garden(world)
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
-            await world.until_ready()
-            await asyncio.sleep(CALM)
-            await backup.take(world)
+            await isolation_stories.plant(world)
+            backup = await isolation_stories.back_up(world)
         async with restored(backup, tmp_path) as empty, gated(empty, stores, layers=NEXT) as world:
             await backup.is_left_alone(world)
 
@@ -111,11 +96,10 @@ async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_an
 async def test_a_restore_with_linked_objects_and_a_secret_opens_no_gate(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
-    backup = Backup()
     async with asyncio.timeout(PATIENCE):
         async with orchard(control_plane, stores) as world:
             await linked_stories.plant(world)
-            await linked_stories.take(backup, world)
+            backup = await linked_stories.back_up(world)
         async with restored(backup, tmp_path) as empty, orchard(empty, stores, layers=NEXT) as world:
             await backup.is_left_alone(world)
 

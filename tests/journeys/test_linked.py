@@ -7,38 +7,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 
-from espalier.api import capi
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
 from espalier.clusters import Isolation, gate, names
 from espalier.clusters.render import PROVIDERS
-from espalier.kube.client import Client
-from espalier.kube.inprocess import InProcessTransport
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
-from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, Backup, Story, machines, made_for, mark
+from tests.journeys.embedded_gardens import EPOCH, Garden
+from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
 from tests.journeys.linked_stories import (
     CARRIER,
     CREDENTIALS,
     STORIES,
+    back_up,
     credentials,
     edit,
     password,
     plant,
     put,
     seen,
-    take,
     until_made,
 )
 from tests.journeys.managed import CALM, GARDEN, managed_laptop
@@ -48,37 +42,19 @@ from tests.support.orchard import KINDS, ORCHARD
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-
 gated = partial(managed_laptop, providers=ORCHARD, kinds=KINDS, isolation=Isolation.GATE)
 """With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
 
-
-def told(story: Story, isolation: Isolation = Isolation.GATE) -> None:
-    """Before it without a manager, after it with one of a later build."""
-
-    async def main(simulation: Simulation) -> None:
-        store, stores = MemoryStore(), MemoryStores()
-        async with gated(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
-            await plant(world)
-            world.manager.stop()
-            await asyncio.sleep(CALM)
-            await story.before(world)
-        async with gated(
-            simulation.clock, seed=2, store=store, stores=stores, layers=NEXT, isolation=isolation
-        ) as world:
-            await story.after(world)
-
-    run(main, epoch=EPOCH, seed=1)
+garden = Garden(gated, plant, back_up)
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
-    told(STORIES[name]())
+    garden.tell(STORIES[name]())
 
 
 def test_with_layers_a_changed_secret_is_written_to_its_carriers_alone_as_well() -> None:
-    told(STORIES["a secret is changed"](), Isolation.LAYERS)
+    garden.tell(STORIES["a secret is changed"](), Isolation.LAYERS)
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
@@ -117,27 +93,9 @@ def reasons(cluster: Cluster) -> dict[str, str]:
     return {one.reason: one.message for one in cluster.status.conditions}
 
 
-async def restored(simulation: Simulation, stores: MemoryStores, *lost: object) -> tuple[MemoryStore, Backup]:
-    """An API server into which a garden was restored, without objects of some keys; no manager runs."""
-    empty, backup = MemoryStore(), Backup()
-    async with gated(simulation.clock, stores=stores) as world:
-        await plant(world)
-        await take(backup, world)
-    backup.objects = [(resource, one) for resource, one in backup.objects if one.key not in lost]
-    server = Server(empty, now=simulation.clock.now, random=simulation.random)
-    await server.start()
-    client = Client(InProcessTransport(server))
-    await prepare(client, Releases.load(), (*capi.KINDS, *KINDS))
-    await backup.restore(client)
-    await server.close()
-    return empty, backup
-
-
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> None:
     async def main(simulation: Simulation) -> None:
-        stores = MemoryStores()
-        empty, backup = await restored(simulation, stores)
-        async with gated(simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT) as world:
+        async with garden.restored(simulation) as (world, backup):
             await backup.is_left_alone(world)
 
     run(main, epoch=EPOCH, seed=1)
@@ -147,9 +105,7 @@ def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and
     """A backup without it, or a move to another management cluster: no machine is replaced for that."""
 
     async def main(simulation: Simulation) -> None:
-        stores = MemoryStores()
-        empty, backup = await restored(simulation, stores, names.GATE_KEY)
-        async with gated(simulation.clock, seed=2, store=empty, stores=stores, layers=NEXT) as world:
+        async with garden.restored(simulation, names.GATE_KEY) as (world, backup):
             await asyncio.sleep(CALM)
             content, _, data = (await mark(world) or "").rpartition(":")
             before, _, digest = (backup.mark or "").rpartition(":")
