@@ -119,7 +119,7 @@ class Admission:
         yield from gitops.violations(old, new, management)
         machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name))
         is_made = machinery.cluster_object is not None
-        known = self._observer.known_versions()
+        known = self._observer.releases.versions()
         yield from releases.version(old, new, known=known, management=management, is_made=is_made)
         if is_self_managed(new) and old is not None and old.spec.eksa_version != new.spec.eksa_version:
             yield from releases.managed(old, new, self._observer.managed_by(new))
@@ -151,7 +151,7 @@ class Admission:
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""
-        bundles = self._observer.bundles_for(new)
+        bundles = self._observer.releases.bundles(new.spec)
         if bundles is None:
             return
         there = kubernetes_versions(bundles)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
-import semver
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
@@ -15,9 +14,8 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, Mac
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
+from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import (
     RUNTIME_EXTENSION,
     ControlPlaneUpgrade,
@@ -25,19 +23,18 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
-from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
-from espalier.clusters.layers import LAYERS, Layer, chosen, offered, release
+from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
+from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.releases import release_name
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
@@ -46,8 +43,6 @@ from espalier.runtime.transforms import keep_managed_fields, metadata_only, stri
 
 if TYPE_CHECKING:
     from espalier.runtime.controller import Controller
-
-K = TypeVar("K", bound=KubeObject)
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
@@ -105,9 +100,7 @@ class Observer:
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.linked = LinkedObjects(caches, providers)
-        self.eksa_releases = caches.of(EKSARelease.resource)
-        self.bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
-        self.distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
+        self.releases = ReleaseObjects(caches)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
                 resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
@@ -130,7 +123,6 @@ class Observer:
         )
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         self.reports = Reports()
-        self._decoded: dict[tuple[Resource, Key], tuple[Object, Any]] = {}
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
@@ -146,9 +138,7 @@ class Observer:
         if self.extension is not None:
             controller.watch(self.extension, self._unsettled)
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
-        controller.watch(self.eksa_releases, self._unsettled)
-        controller.watch(self.bundles, self._unsettled)
-        controller.watch(self.distros, self._unsettled)
+        self.releases.watched_by(controller, self._unsettled)
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
     def scope(self, key: Key) -> Scope | None:
@@ -159,7 +149,7 @@ class Observer:
     def scope_of(self, found: Object) -> Scope:
         """Everything about a Cluster that may not be stored yet."""
         key, cluster = found.key, read(found)
-        bundles = self._bundles_of(cluster.spec)
+        bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._design(cluster, bundles, linked)
         return Scope(
@@ -174,7 +164,7 @@ class Observer:
             datacenters=self.kinds_of_datacenters,
             management=self.management(cluster),
             bundles=bundles,
-            known_versions=self.known_versions(),
+            known_versions=self.releases.versions(),
             rivals=self._rivals(found),
             design=made,
             problem=problem,
@@ -201,7 +191,7 @@ class Observer:
                 key,
                 spec,
                 bundles,
-                self._distro,
+                self.releases.distro,
                 provider,
                 watch_filter=watch_filter,
                 layers=layers,
@@ -218,7 +208,7 @@ class Observer:
         if self._isolation is not Isolation.LAYERS:
             return tuple(self._layers)
         consents = names.consents(cluster.metadata.annotations)
-        return chosen(self._layers, self._release_of(cluster.spec), consents)
+        return chosen(self._layers, self.releases.version(cluster.spec), consents)
 
     @property
     def patches(self) -> tuple[str, ...]:
@@ -230,16 +220,7 @@ class Observer:
         if self._isolation is not Isolation.LAYERS:
             return ()
         consents = names.consents(cluster.metadata.annotations)
-        return offered(self._layers, self._release_of(cluster.spec), consents)
-
-    def _release_of(self, spec: eksa.ClusterSpec) -> semver.Version | None:
-        """The release that `eksaVersion` names; else the first to which the Bundles of `bundlesRef` belong."""
-        if spec.bundles_ref is None:
-            return release(spec.eksa_version)
-        key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
-        specs = (found.decode(EKSARelease).spec for found in self.eksa_releases.list())
-        theirs = (release(one.version) for one in specs if Key(one.bundles_ref.namespace, one.bundles_ref.name) == key)
-        return min((version for version in theirs if version is not None), default=None)
+        return offered(self._layers, self.releases.version(cluster.spec), consents)
 
     def machinery(self, key: Key) -> Machinery:
         """The Cluster API objects of a cluster, as they are now."""
@@ -301,24 +282,8 @@ class Observer:
     def is_filled(self) -> bool:
         """Whether everything was read that admission judges by."""
         return all(
-            cache.synced
-            for cache in (
-                self.all_clusters,
-                self.eksa_releases,
-                self.bundles,
-                self.distros,
-                self.sets,
-                *self.written.values(),
-            )
+            cache.synced for cache in (self.all_clusters, *self.releases.caches, self.sets, *self.written.values())
         )
-
-    def known_versions(self) -> tuple[str, ...]:
-        """The eksaVersions of the EKSAReleases that there are."""
-        return tuple(sorted(found.decode(EKSARelease).spec.version for found in self.eksa_releases.list()))
-
-    def bundles_for(self, cluster: eksa.Cluster) -> Bundles | None:
-        """The Bundles that a Cluster names, directly or by its eksaVersion; None when there are none."""
-        return self._bundles_of(cluster.spec)
 
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
         """Other Clusters of the same name, in any namespace; of those that aren't watched, their machinery tells."""
@@ -329,33 +294,6 @@ class Observer:
         if owner is not None:
             found.add(owner)
         return sorted(key for key in found if key.namespace != meta.namespace)
-
-    def _bundles_of(self, spec: eksa.ClusterSpec) -> Bundles | None:
-        reference = spec.bundles_ref or self._reference_of(spec.eksa_version)
-        if reference is None:
-            return None
-        return self._decode(self.bundles.get(Key(reference.namespace, reference.name)), Bundles)
-
-    def _distro(self, name: str) -> DistroRelease | None:
-        return self._decode(self.distros.get(Key(SYSTEM_NAMESPACE, name)), DistroRelease)
-
-    def _decode(self, found: Object | None, kind: type[K]) -> K | None:
-        """An object of a kind of which few are used by many; to decode Bundles costs more than a whole pass."""
-        if found is None:
-            return None
-        known = self._decoded.get((kind.resource, found.key))
-        if known is None or known[0] is not found:
-            known = self._decoded[kind.resource, found.key] = (found, found.decode(kind))
-        decoded: K = known[1]
-        return decoded
-
-    def _reference_of(self, eksa_version: str | None) -> BundlesRef | None:
-        try:
-            name = release_name(eksa_version or "")
-        except ValueError:
-            return None
-        found = self.eksa_releases.get(Key("", name))
-        return found.decode(EKSARelease).spec.bundles_ref if found else None
 
     def _rivals(self, cluster: Object) -> tuple[Key, ...]:
         """Those of the same name that were there before; who came at the same time is ordered by namespace."""
