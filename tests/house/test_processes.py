@@ -8,7 +8,10 @@ import sys
 import click
 import pytest
 
-from espalier.cli.main import ROOMS, program
+from espalier.cli.listed import COMMANDS
+from espalier.cli.main import program
+
+ROOMS = {listed.room for listed in COMMANDS.values()}
 
 
 def loaded(module: str) -> set[str]:
@@ -49,9 +52,25 @@ def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.Monke
     assert {f"espalier.cli.{room}" for room in ROOMS} & whole == {"espalier.cli.get"}
 
 
-def test_every_command_is_found_by_its_name() -> None:
+def test_help_loads_no_commands() -> None:
+    whole = loaded("espalier.cli.main; espalier.cli.main.run(['--help'])")
+    assert not {f"espalier.cli.{room}" for room in ROOMS} & whole
+
+
+def test_to_complete_the_name_of_a_command_loads_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ESPALIER_COMPLETE", "zsh_complete")
+    monkeypatch.setenv("COMP_WORDS", "espalier upgr")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
+    assert {"upgrade", "upgrades", "Upgrade"} <= whole
+    assert not {f"espalier.cli.{room}" for room in ROOMS} & whole
+
+
+def test_every_command_is_found_by_its_name_and_listed_by_its_first_sentence() -> None:
     context = click.Context(program)
     names = program.list_commands(context)
-    assert names == sorted(name for commands in ROOMS.values() for name in commands)
-    found = {name: program.get_command(context, name) for name in names}
-    assert {name: command.name for name, command in found.items() if command} == {name: name for name in names}
+    assert names == sorted(COMMANDS)
+    found = {name: command for name in names if (command := program.get_command(context, name))}
+    assert {name: command.name for name, command in found.items()} == {name: name for name in names}
+    said = {name: command.get_short_help_str() for name, command in found.items()}
+    assert said == {name: listed.sentence for name, listed in COMMANDS.items()}

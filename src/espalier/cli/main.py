@@ -7,37 +7,20 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import uvloop
 
 from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
 from espalier.cli.failures import Exit, explain, printing
+from espalier.cli.listed import COMMANDS
 
-ROOMS: Mapping[str, Sequence[str]] = {
-    "up": ("up", "down", "status"),
-    "demo": ("demo",),
-    "lifecycle": ("create", "upgrade", "delete"),
-    "plan": ("plan",),
-    "generate": ("generate",),
-    "get": ("get",),
-    "describe": ("describe",),
-    "kubeconfig": ("kubeconfig",),
-    "releases": ("releases",),
-    "upgrades": ("upgrades",),
-    "manager": ("manager",),
-    "manifests": ("manifests",),
-    "assets": ("assets",),
-    "image": ("image",),
-    "nodes": ("nodes",),
-    "version": ("version",),
-    "completion": ("completion",),
-}
-"""Modules of this package, and the commands that each has, under the same names."""
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Program(Group):
@@ -45,15 +28,31 @@ class Program(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""
-        return sorted(command for commands in ROOMS.values() for command in commands)
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Their names, and what they do."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, listed.sentence) for name, listed in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The same for shells, and the flags."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only for shells
+
+        found = [
+            CompletionItem(name, help=listed.sentence)
+            for name, listed in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, None when there is none."""
-        for room, commands in ROOMS.items():
-            if cmd_name in commands:
-                command: click.Command = getattr(import_module(f"espalier.cli.{room}"), cmd_name)
-                return command
-        return None
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
+            return None
+        command: click.Command = getattr(import_module(f"espalier.cli.{listed.room}"), cmd_name)
+        return command
 
 
 @click.group(

@@ -1,0 +1,53 @@
+"""The commands: in which module of this package each is, under its name, and the first sentence of its help.
+
+So that neither help nor completion has to load them: that takes longer than most of them run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Listed(NamedTuple):
+    """A command as help lists it."""
+
+    room: str
+    sentence: str
+
+
+COMMANDS: Mapping[str, Listed] = {
+    "assets": Listed(
+        "assets",
+        "Build what real clusters are made of, from sources, into $ESPALIER_CACHE (~/.cache/espalier).",
+    ),
+    "completion": Listed("completion", "Print a completion script."),
+    "create": Listed("lifecycle", "Create a cluster."),
+    "delete": Listed("lifecycle", "Delete a cluster."),
+    "demo": Listed("demo", "Show the main job on simulated machines, in a world of its own that is gone afterwards."),
+    "describe": Listed("describe", "Show what an object is made of, and what it waits for."),
+    "down": Listed("up", "Stop the laptop world."),
+    "generate": Listed("generate", "Show what would be written, without any cluster."),
+    "get": Listed("get", "Show objects."),
+    "image": Listed("image", "Build container images, without Docker."),
+    "kubeconfig": Listed("kubeconfig", "Print the kubeconfig of a workload cluster."),
+    "manager": Listed(
+        "manager",
+        "Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.",
+    ),
+    "manifests": Listed("manifests", "Print CRDs, namespace, rights, webhooks and Deployment, as YAML."),
+    "nodes": Listed("nodes", "Look at the real nodes of this machine, enter them, and have them break."),
+    "plan": Listed(
+        "plan",
+        "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
+    ),
+    "releases": Listed("releases", "Show releases, and bring them to a management cluster."),
+    "status": Listed("up", "Say whether the laptop world runs, and what is in it."),
+    "up": Listed(
+        "up",
+        "Run the laptop world: a management cluster with all controllers, and simulated machines or real nodes.",
+    ),
+    "upgrade": Listed("lifecycle", "Upgrade a cluster."),
+    "upgrades": Listed("upgrades", "Show machines that are upgraded where they stand, and try again."),
+    "version": Listed("version", "Say which version this is and which Kubernetes versions its newest release has."),
+}
