@@ -52,6 +52,14 @@ def manifests(count: int) -> list[Tree]:
     return sorted(trees, key=lambda tree: bool(tree["kind"] == Cluster.resource.kind))
 
 
+class BrokenImages(set[tuple[str, str]]):
+    """Clusters, each with a Kubernetes version with whose image no machine of it comes up."""
+
+    def boots(self, machine: Machine) -> bool:
+        """Whether a machine has an image that is whole."""
+        return (machine.spec.cluster_name, machine.spec.version) not in self
+
+
 @dataclass(kw_only=True)
 class ManagedClusters:
     """A running management cluster. What it is asked to do goes through the API, as a user would ask it.
@@ -133,22 +141,21 @@ class ManagedClusters:
     async def until_all(self, resource: Resource, cluster: str, lacks: Callable[[Tree], object]) -> None:
         """Wait until no object of a kind that Cluster API has for a cluster lacks anything, else say what."""
         cache = self.machinery.of(resource)
-        changed = asyncio.Event()
-        stop = cache.subscribe(lambda _old, _new, _first: changed.set())
 
         def lacking() -> dict[str, object]:
             labelled = cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")
             return {f"{one.kind} {one.name}": lack for one in labelled if (lack := lacks(one.tree))}
 
-        try:
-            async with asyncio.timeout(300):
-                while lacking():
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            raise TimeoutError(f"not as awaited: {lacking()}") from None
-        finally:
-            stop()
+        await _until_nothing(cache, lacking)
+
+    async def until_any(self, cache: Cache, cluster: str, is_so: Callable[[Tree], object]) -> None:
+        """Wait until a cache shows an object of a cluster that is as described, else say what it shows."""
+
+        def others() -> list[Tree]:
+            found = [one.tree for one in cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")]
+            return [] if any(map(is_so, found)) else [*found, {}]
+
+        await _until_nothing(cache, others)
 
     async def preview(self, key: Key, manifest: Sequence[Tree], **manager: Any) -> Preview:
         """What `espalier plan` would say of a manifest. `manager` says how the one asked about is run."""
@@ -172,6 +179,21 @@ class ManagedClusters:
             raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
         finally:
             stop()
+
+
+async def _until_nothing(cache: Cache, lacking: Callable[[], object]) -> None:
+    """Wait until nothing is lacking any more that a cache shows."""
+    changed = asyncio.Event()
+    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
+    try:
+        async with asyncio.timeout(300):
+            while lacking():
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        raise TimeoutError(f"not as awaited: {lacking()}") from None
+    finally:
+        stop()
 
 
 @dataclass(kw_only=True)

@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import pytest
+
 from espalier.api import capi
 from espalier.api.capi import cluster as capi_cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -19,9 +21,11 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
 from espalier.clusters.preview.previews import Preview
+from espalier.kube.errors import ApiError
 from espalier.local.capi import names
-from tests.journeys.asking import ManagedClusters
+from tests.journeys.asking import BrokenImages, ManagedClusters
 
 KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
 
@@ -116,6 +120,48 @@ async def left(world: ManagedClusters, name: str) -> list[str]:
     return found
 
 
+async def hangs_and_goes_back(world: ManagedClusters, images: BrokenImages, key: Key, *, count: int) -> None:
+    """An upgrade of a ready cluster of 1.35, whose first new machine never comes up, is taken back in the manifest."""
+    broken_image = (key.name, KUBERNETES["1.36"])
+    before, nodes = await world.machine_names(key.name), await world.versions(key)
+    images.add(broken_image)
+    await world.change(key, kubernetesVersion="1.36")
+    await world.until_all(KubeadmControlPlane.resource, key.name, partial(differs, replicas=count + 1))
+    await world.until_all(KubeadmControlPlane.resource, key.name, partial(differs, upToDateReplicas=1))
+    await happens_as_planned(world, key, goes_back, random.Random(key.name))
+    assert await world.machine_names(key.name) == before
+    assert await world.versions(key) == nodes
+    control_plane = await world.client.get(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
+    assert SKIP_COREDNS_ANNOTATION not in control_plane.metadata.annotations, "the mark is of one write"
+    await rests(world, key.name)
+    images.remove(broken_image)
+
+
+async def can_not_go_back(world: ManagedClusters, key: Key) -> None:
+    """Once a control plane machine of a cluster runs the new version, there is no way back; it goes on."""
+    await world.change(key, kubernetesVersion="1.36")
+    machines = world.manager.caches.of(Machine.resource, SYSTEM_NAMESPACE, labels=names.CONTROL_PLANE)
+    await world.until_any(machines, key.name, runs_newest)
+    refused = (
+        r"spec.kubernetesVersion: Kubernetes can't be downgraded from 1\.36: .* until a control plane machine runs"
+    )
+    with pytest.raises(ApiError, match=refused):
+        await world.change(key, kubernetesVersion="1.35")
+    await world.until_ready(key)
+    assert set(await world.versions(key)) == {KUBERNETES["1.36"]}
+
+
+def differs(tree: Tree, **status: object) -> dict[str, object]:
+    """The fields of a status that are not as described."""
+    found = tree.get("status", {})
+    return {field: found.get(field) for field, value in status.items() if found.get(field) != value}
+
+
+def runs_newest(machine: Tree) -> bool:
+    """Whether a machine is a node of 1.36."""
+    return machine["spec"]["version"] == KUBERNETES["1.36"] and "nodeRef" in machine.get("status", {})
+
+
 Change = Callable[[Tree, random.Random], None]
 
 
@@ -173,6 +219,10 @@ def removes_group(spec: Tree, _draw: random.Random) -> None:
 
 def upgrades(spec: Tree, _draw: random.Random) -> None:
     spec["kubernetesVersion"] = {"1.34": "1.35", "1.35": "1.36"}.get(spec["kubernetesVersion"], "1.36")
+
+
+def goes_back(spec: Tree, _draw: random.Random) -> None:
+    spec["kubernetesVersion"] = "1.35"
 
 
 CHANGES: tuple[Change, ...] = (

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.local.build import Timing
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.asking import GARDEN
-from tests.journeys.machine_stories import lives
+from tests.journeys.asking import GARDEN, BrokenImages
+from tests.journeys.machine_stories import can_not_go_back, hangs_and_goes_back, lives
 from tests.journeys.managed import managed_laptop
 
 pytestmark = pytest.mark.embedded
@@ -21,5 +22,19 @@ def test_machines_live_as_under_the_real_controllers() -> None:
         async with managed_laptop(simulation.clock) as world:
             await world.apply()
             await lives(world, GARDEN)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(count: int) -> None:
+    images = BrokenImages()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, timing=Timing(boots=images.boots)) as world:
+            await world.apply(controlPlaneConfiguration={"count": count})
+            await world.until_ready(GARDEN)
+            await hangs_and_goes_back(world, images, GARDEN, count=count)
+            await can_not_go_back(world, GARDEN)
 
     run(main, epoch=EPOCH, seed=1)

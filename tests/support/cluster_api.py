@@ -41,7 +41,7 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
-from tests.journeys.asking import ManagedClusters
+from tests.journeys.asking import BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
 from tests.support.managing import led_by, register_webhooks
@@ -58,6 +58,7 @@ class RealClusterApi(ManagedClusters):
 
     supervisor: processes.Supervisor
     folder: Path
+    images: BrokenImages
 
     async def provide_etcd(self, cluster: str) -> None:
         """What an administrator brings for a cluster whose etcd is elsewhere: its authority, and a client of it."""
@@ -156,7 +157,8 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, ours))
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
-        timing = Timing(boot=0.1)
+        images = BrokenImages()
+        timing = Timing(boot=0.1, boots=images.boots)
         for controller in build_machines(machines, caches, workloads, clock=clock, entropy=entropy, timing=timing):
             manager.add(controller)
         await stack.enter_async_context(led_by(manager))
@@ -172,4 +174,5 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             providers=EXTERNAL_ETCD,
             supervisor=supervisor,
             folder=folder,
+            images=images,
         )

@@ -17,6 +17,8 @@ CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+SKIP_COREDNS_ANNOTATION = "controlplane.cluster.x-k8s.io/skip-coredns"
+"""On a KubeadmControlPlane that leaves CoreDNS as it is, and does not compare its versions."""
 SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
 """On a Machine that no health check shall have replaced, however it looks."""
 

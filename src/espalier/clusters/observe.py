@@ -10,7 +10,7 @@ import msgspec
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck, MachineSet
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
@@ -24,7 +24,7 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
 )
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import kubeconfig
+from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import names
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
@@ -122,6 +122,13 @@ class Observer:
             transform=without_other_secrets,
         )
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
+        # Read by admission alone: what becomes of machines, control planes report.
+        self.machines = caches.of(
+            Machine.resource,
+            SYSTEM_NAMESPACE,
+            labels=contract.CONTROL_PLANE_LABEL,
+            indexes={BY_NAME: _by_cluster_name},
+        )
         self.reports = Reports()
 
     def watched_by(self, controller: Controller) -> None:
@@ -239,6 +246,7 @@ class Observer:
             objects=by_kind,
             secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
             sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
+            machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not taken else (),
             taken=taken,
             upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
@@ -282,7 +290,14 @@ class Observer:
     def is_filled(self) -> bool:
         """Whether everything was read that admission judges by."""
         return all(
-            cache.synced for cache in (self.all_clusters, *self.releases.caches, self.sets, *self.written.values())
+            cache.synced
+            for cache in (
+                self.all_clusters,
+                *self.releases.caches,
+                self.sets,
+                self.machines,
+                *self.written.values(),
+            )
         )
 
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:

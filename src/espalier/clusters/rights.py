@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from espalier.api.capi.machine import MachineSet
+from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import (
     CORE_EVENT,
     LEASE,
@@ -61,7 +61,7 @@ def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
         Right((Bundles.resource,), (*FOLLOW, "create")),
         Right((DistroRelease.resource,), (*FOLLOW, "create")),
         Right((SECRET, *(kind for kind in linked.data_kinds(providers) if kind != SECRET)), FOLLOW),
-        Right((MachineSet.resource,), FOLLOW),
+        Right((MachineSet.resource, Machine.resource), FOLLOW),
         Right((LEASE,), ("get", *APPLY)),
         *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
     )

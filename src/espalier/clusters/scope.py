@@ -31,6 +31,8 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
     """Cluster API's Secrets of the cluster; only that with the kubeconfig has its data."""
     sets: tuple[Object, ...] = ()
     """The MachineSets that Cluster API makes for the groups of workers."""
+    machines: tuple[Object, ...] = ()
+    """The Machines of the control plane."""
     taken: tuple[str, ...] = ()
     """Objects of others under names that the cluster needs."""
     upgrades: tuple[Object, ...] = ()

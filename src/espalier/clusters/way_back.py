@@ -1,19 +1,25 @@
-"""How far an upgrade of Kubernetes that was asked for has gone, and so whether it can be taken back."""
+"""How far an upgrade of Kubernetes that was asked for has gone, and so whether it can be taken back.
+
+What a control plane reports does not say it: it counts a machine that never came up among those that are up to date.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
 from espalier.clusters import in_place, names
-from espalier.clusters.rules.versions import after
+from espalier.clusters.rules.versions import after, minor
 from espalier.clusters.scope import Machinery
+from espalier.kube.objects import Object
 
 
 class WayBack(msgspec.Struct, frozen=True):
-    """Kubernetes minor versions to which a step down is none, because no machine was given the newer one."""
+    """Kubernetes minor versions to which a step down is none, because no machine runs the newer one."""
 
     control_plane: frozenset[str] = frozenset()
     groups: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
@@ -21,22 +27,44 @@ class WayBack(msgspec.Struct, frozen=True):
 
 
 def way_back(machinery: Machinery) -> WayBack:
-    """What machines have, by what Cluster API was told and reports; nothing while it has not reported."""
+    """What machines were told, and what all that became nodes run."""
     control_plane = machinery.control_plane
     if control_plane is None:
         return WayBack()
     versions = _told(control_plane.spec.version)
-    status = control_plane.status
-    # Control planes of Cluster API up to 1.13 report the lowest version alone: all have it while none is up to date.
-    running = {count.version for count in status.versions} or {status.version} - {""}
-    is_reported = contract.is_observed(control_plane) and status.up_to_date_replicas == 0
-    if (is_reported or in_place.is_untouched(control_plane, machinery.upgrades)) and len(running) == 1:
-        versions |= {minor_of(version) for version in running}
+    running = _running(machinery.machines)
+    # While a machine is upgraded where it stands, its API server may be the newer one already.
+    stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, machinery.upgrades)
+    if stand and len(running) == 1:
+        versions |= running
     groups = {
         name: frozenset(_told(deployment.spec.template.spec.version or ""))
         for name, deployment in machinery.typed_deployments.items()
     }
     return WayBack(frozenset(versions), groups)
+
+
+def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> None:
+    """Have Cluster API take the version of CoreDNS that belongs to an earlier Kubernetes: it refuses a lower one.
+
+    None was installed since, for CoreDNS is changed after the last machine. The mark is of this one write: the next
+    look finds no step down, and takes it away.
+    """
+    if live is None or contract.SKIP_COREDNS_ANNOTATION in live.metadata.annotations:
+        return
+    earlier, later = minor_of(wanted.spec.version), minor_of(live.spec.version)
+    if earlier and later and minor(earlier) < minor(later):
+        marks = {contract.SKIP_COREDNS_ANNOTATION: "true"}
+        wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+
+
+def _running(machines: Iterable[Object]) -> set[str]:
+    """Minor versions of the machines that became nodes; of one that was told another since, both."""
+    versions: set[str] = set()
+    for machine in (found.decode(Machine) for found in machines):
+        if machine.status.node_ref is not None:
+            versions |= {machine.spec.version, str(machine.status.node_info.get("kubeletVersion", ""))}
+    return {minor_of(version) for version in versions - {""}}
 
 
 def _told(version: str) -> set[str]:

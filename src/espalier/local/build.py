@@ -25,7 +25,7 @@ from espalier.local.capi.machine_set import MachineSets
 from espalier.local.capi.objects import cluster_key, pause_changed
 from espalier.local.capi.scheme import Reconcile, Scheme, replanned
 from espalier.local.capi.writer import Writer
-from espalier.local.infrastructure import InfrastructureClusters, InfrastructureMachines
+from espalier.local.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.local.pods.controller import Pods
 from espalier.local.workload_controllers.controller import WorkloadControllers
 from espalier.local.workloads import Workloads
@@ -45,6 +45,8 @@ class Timing:
 
     boot: float = 1.0
     pods: float = 0.05
+    boots: Boots = always
+    """Which machines come up at all."""
 
 
 def build(
@@ -128,7 +130,7 @@ class _Wiring:
         """Machines, and what happens in their clusters."""
         controllers = [self.workload_clusters(timing.pods, pods), *([self.pods(pods)] if pods else [])]
         for provider in self._inventory.kinds:
-            controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing.boot)]
+            controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing)]
         return controllers
 
     def _controller(self, name: str, reconcile: Reconcile) -> Controller:
@@ -289,9 +291,11 @@ class _Wiring:
         controller.watch(inventory.secrets, lambda secret: of_cluster(secret) if secret.name.endswith("-ca") else ())
         return controller
 
-    def infrastructure_machines(self, provider: InfrastructureKinds, boot_seconds: float) -> Controller:
+    def infrastructure_machines(self, provider: InfrastructureKinds, timing: Timing) -> Controller:
         inventory = self._inventory
-        simulator = InfrastructureMachines(self._scheme, self._workloads, provider, boot_seconds=boot_seconds)
+        simulator = InfrastructureMachines(
+            self._scheme, self._workloads, provider, boot_seconds=timing.boot, boots=timing.boots
+        )
         controller = self._controller(f"laptop-{provider.machine.kind.lower()}", simulator.reconcile)
         cache = inventory.infrastructure[provider.machine.kind]
         controller.watch(cache)

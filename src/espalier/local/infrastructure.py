@@ -7,7 +7,7 @@ bootstrap data are there, and then does what they say: the first starts the API 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -132,16 +132,32 @@ class InfrastructureClusters:
         await self._scheme.writer.status(self._kinds.cluster, found, status)
 
 
+Boots = Callable[[Machine], bool]
+"""Whether a machine ever comes up."""
+
+
+def always(_machine: Machine) -> bool:
+    """Every machine does."""
+    return True
+
+
 class InfrastructureMachines:
-    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`."""
+    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`, or as long as `boots` says no."""
 
     def __init__(
-        self, scheme: Scheme, workloads: Workloads, kinds: InfrastructureKinds, *, boot_seconds: float
+        self,
+        scheme: Scheme,
+        workloads: Workloads,
+        kinds: InfrastructureKinds,
+        *,
+        boot_seconds: float,
+        boots: Boots = always,
     ) -> None:
         self._scheme = scheme
         self._workloads = workloads
         self._kinds = kinds
         self._boot_seconds = boot_seconds
+        self._boots = boots
         self._powered_on: dict[Key, tuple[str, float]] = {}
         """Uid of each machine that boots, and when it was switched on: hardware, so it restarts with this process."""
 
@@ -175,6 +191,8 @@ class InfrastructureMachines:
         remaining = self._still_boots(found)
         if remaining > 0:
             return Wait("Booting", "the machine boots", after=remaining)
+        if not self._boots(machine):
+            return Wait("Booting", "the machine does not come up", after=1.0)
         data = secret.decode(Secret).data.get("value", b"")
         kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
         cluster = Key(found.namespace, machine.spec.cluster_name)

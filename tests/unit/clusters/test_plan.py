@@ -9,6 +9,7 @@ import msgspec
 import msgspec.structs
 
 from espalier.api.meta import Tree
+from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
 from espalier.clusters import ownership, plan
 from espalier.clusters.plan import Change
 from espalier.clusters.scope import Scope
@@ -67,6 +68,27 @@ def test_an_upgrade_gives_templates_with_another_image_the_next_name() -> None:
     assert deployment["version"] == "v1.36.3-eks-1-36-1"
     assert deployment["infrastructureRef"]["name"] == "garden-md-0-2"
     assert deployment["bootstrap"]["configRef"]["name"] == "garden-md-0-1"
+
+
+def test_a_way_back_has_cluster_api_take_the_lower_version_of_coredns_in_that_write_alone() -> None:
+    (_, change, *_) = changes(made(objects=objects(version="1.36")))
+    assert change.body["metadata"]["annotations"] == {SKIP_COREDNS_ANNOTATION: "true"}
+    assert change.body["spec"]["version"].startswith("v1.35")
+
+    change.body["spec"]["machineTemplate"]["spec"]["infrastructureRef"]["name"] = "garden-control-plane-1"
+    others = [tree for tree in objects() if tree["kind"] != "KubeadmControlPlane"]
+    (again,) = changes(made(objects=[*others, applied(change.body)]))
+    assert again.fields == ("metadata.annotations",)
+    assert "annotations" not in again.body["metadata"]
+
+
+def test_a_control_plane_whose_coredns_somebody_else_keeps_is_not_marked() -> None:
+    kept = objects(version="1.36")
+    control_plane = next(tree for tree in kept if tree["kind"] == "KubeadmControlPlane")
+    control_plane["metadata"].setdefault("annotations", {})[SKIP_COREDNS_ANNOTATION] = "ours"
+    (_, change, *_) = changes(made(objects=kept))
+    assert change.fields[-1] == "spec.version"
+    assert SKIP_COREDNS_ANNOTATION not in change.body["metadata"].get("annotations", {})
 
 
 def test_other_taints_of_workers_give_their_config_the_next_name() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_release
 from espalier.clusters.observe import Observer
@@ -237,51 +238,78 @@ def test_a_release_brings_its_own_kubernetes_versions() -> None:
     }
 
 
-def upgrading(**control_plane: Any) -> tuple[Tree, Tree, list[Tree]]:
+V35, V36 = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+
+
+def machine(name: str, version: str, kubelet: str = "") -> Tree:
+    """A machine of the control plane, which is a node if it has a kubelet."""
+    node = {"nodeRef": {"name": name}, "nodeInfo": {"kubeletVersion": kubelet}}
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Machine",
+        "metadata": {
+            "name": name,
+            "namespace": "eksa-system",
+            "uid": name,
+            "resourceVersion": "9",
+            "labels": {"cluster.x-k8s.io/cluster-name": "garden", "cluster.x-k8s.io/control-plane": ""},
+        },
+        "spec": {
+            "clusterName": "garden",
+            "version": version,
+            "bootstrap": {},
+            "infrastructureRef": {"apiGroup": "i", "kind": "DockerMachine", "name": name},
+        },
+        "status": node if kubelet else {},
+    }
+
+
+def upgrading(*machines: Tree, told: str = "1.36", held: bool = False) -> tuple[Tree, Tree, list[Tree]]:
     """A cluster on its way from 1.35 to 1.36, the one it was before, and what was made for it."""
     old = edited({KUBERNETES: "1.36", GROUP + "kubernetesVersion": "1.36"})
     new = edited({KUBERNETES: "1.35", GROUP + "kubernetesVersion": "1.35"}, old)
-    told = control_plane.pop("told", "1.36")
-    status = {"version": "v1.35.4-eks-1-35-1", "upToDateReplicas": 0} | control_plane
-    status.setdefault("versions", [{"version": "v1.35.4-eks-1-35-1", "replicas": 1}])
+    # A control plane counts a machine as up to date before it has come up.
+    status = {"version": V35, "replicas": len(machines), "upToDateReplicas": 1}
     workers = [tree for tree in made.objects(version="1.35") if tree["kind"] == "MachineDeployment"]
     planes = [
         tree for tree in made.objects(version=told, control_plane=status) if tree["kind"] == "KubeadmControlPlane"
     ]
-    return old, new, [*workers, *planes]
+    if held:
+        planes[0]["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
+    return old, new, [*workers, *planes, *machines]
 
 
-@pytest.mark.parametrize(
-    ("control_plane", "allowed"),
-    [
-        ({}, True),
-        ({"told": "1.35", "upToDateReplicas": 1}, True),
-        ({"upToDateReplicas": 1}, False),
-        ({"observedGeneration": 0}, False),
-        ({"versions": []}, True),
-        ({"versions": [], "upToDateReplicas": 1}, False),
-        ({"versions": [], "version": ""}, False),
-        (
-            {
-                "versions": [
-                    {"version": "v1.35.4-eks-1-35-1", "replicas": 1},
-                    {"version": "v1.36.3-eks-1-36-1", "replicas": 1},
-                ]
-            },
-            False,
-        ),
-    ],
-)
-def test_an_upgrade_of_kubernetes_can_be_taken_back_until_a_machine_has_it(
-    control_plane: dict[str, Any], allowed: bool
-) -> None:
-    old, new, objects = upgrading(**control_plane)
-    response = ask(new, old, *objects)
-    assert response.allowed == allowed, response.message
-    if not allowed:
-        assert refused(response)["spec.kubernetesVersion"].startswith("Kubernetes can't be downgraded from 1.36")
+def test_an_upgrade_of_kubernetes_can_be_taken_back_while_no_machine_runs_it() -> None:
+    old_one = machine("old", V35, V35)
+    assert goes_back(old_one)
+    assert goes_back(old_one, machine("hangs", V36))
+    assert goes_back(old_one, machine("other", V35, V35), machine("hangs", V36))
+    assert goes_back(told="1.35")  # it was written, and nobody acted on it yet
+
+
+def test_an_upgrade_of_kubernetes_can_not_be_taken_back_once_a_machine_runs_it() -> None:
+    old_one = machine("old", V35, V35)
+    assert not goes_back(old_one, machine("new", V36, V36))
+    assert not goes_back(machine("new", V36, V36))
+    assert not goes_back(machine("hangs", V36)), "nobody runs the one before"
+    assert not goes_back()
+
+
+def test_a_machine_that_is_upgraded_where_it_stands_may_run_the_newer_version_already() -> None:
+    old_one = machine("old", V35, V35)
+    assert not goes_back(old_one, held=True)
+    assert not goes_back(old_one, machine("in-place", V36, V35)), "runtime hooks: Cluster API told the machine"
+
+
+def goes_back(*machines: Tree, **more: Any) -> bool:
+    """Whether 1.35 is accepted; never is 1.34."""
+    old, new, objects = upgrading(*machines, **more)
     further = edited({KUBERNETES: "1.34", GROUP + "kubernetesVersion": "1.34"}, old)
     assert not ask(further, old, *objects).allowed
+    response = ask(new, old, *objects)
+    if not response.allowed:
+        assert refused(response)["spec.kubernetesVersion"].startswith("Kubernetes can't be downgraded from 1.36")
+    return response.allowed
 
 
 def admit(new: Tree, old: Tree | None = None) -> AdmissionResponse:

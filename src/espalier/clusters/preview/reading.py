@@ -93,11 +93,17 @@ async def read(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
-    sets = (one for one in machines if one.kind == MachineSet.resource.kind)
+    observed = (one for one in machines if _is_observed(one))
     by_name = (one for part in rest for one in part)
-    objects = [*clusters, *releases, *distros, *links, *data, *written, *sets, *by_name]
+    objects = [*clusters, *releases, *distros, *links, *data, *written, *observed, *by_name]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
+
+
+def _is_observed(one: Object) -> bool:
+    """Whether a manager looks at this, too, of what Cluster API makes: sets, and the machines of control planes."""
+    is_machine = one.kind == Machine.resource.kind and contract.CONTROL_PLANE_LABEL in one.metadata.labels
+    return is_machine or one.kind == MachineSet.resource.kind
 
 
 def _selector(label: str, names: Sequence[str]) -> str:

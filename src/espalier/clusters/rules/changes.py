@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
@@ -54,7 +54,8 @@ def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Itera
     """Kubernetes goes up one minor at a time, per control plane and group of workers, and down only on a way back."""
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
-        yield from _step(old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion", back.control_plane)
+        was, wanted, field = old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion"
+        yield from _step(was, wanted, field, back.control_plane, messages.no_way_back)
     earlier = {
         group_name(group): group.kubernetes_version or old.kubernetes_version
         for group in old.worker_node_group_configurations
@@ -66,14 +67,15 @@ def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Itera
         follows = group.kubernetes_version is None and version == old.kubernetes_version
         if version and wanted and not follows:
             field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
-            yield from _step(version, wanted, field, of_group(back, name, group_name(group)))
+            of_it = of_group(back, name, group_name(group))
+            yield from _step(version, wanted, field, of_it, messages.kubernetes_downgrade)
 
 
-def _step(old: str, new: str, field: str, back: Collection[str]) -> Iterator[Violation]:
+def _step(old: str, new: str, field: str, back: Collection[str], refused: Callable[[str], str]) -> Iterator[Violation]:
     steps = minor(new) - minor(old)
     allowed = " or ".join([*sorted((one for one in back if minor(one) < minor(old)), key=minor), old, after(old)])
     if steps < 0 and new not in back:
-        yield Violation(field, new, allowed, messages.kubernetes_downgrade(old))
+        yield Violation(field, new, allowed, refused(old))
     elif steps > 1:
         yield Violation(field, new, allowed, sentences.KUBERNETES_STEP)
 

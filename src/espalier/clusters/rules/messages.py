@@ -69,8 +69,14 @@ def behind(version: str, steps: int, management: str) -> str:
 
 # Kubernetes.
 def kubernetes_downgrade(old: str) -> str:
-    """A Kubernetes version before that in force."""
+    """A Kubernetes version before that in force, of a group of workers."""
     return f"Kubernetes can't be downgraded from {old}; keep it"
+
+
+def no_way_back(old: str) -> str:
+    """The same of the control plane, of which an upgrade can be taken back for a while."""
+    until = "an upgrade can be taken back only until a control plane machine runs the new version"
+    return f"Kubernetes can't be downgraded from {old}: {until}; keep it"
 
 
 def machines_behind(who: str, earliest: str, first: str) -> str:

@@ -1,0 +1,38 @@
+"""T2: an upgrade whose first new control plane machine never comes up is taken back, by the real Cluster API."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.resource import Key
+from tests.journeys.asking import NAMESPACE
+from tests.journeys.machine_stories import KUBERNETES, can_not_go_back, hangs_and_goes_back
+from tests.support.cluster_api import RealClusterApi
+
+pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def made(world: RealClusterApi, name: str, count: int) -> Key:
+    """A cluster of 1.35 that is ready."""
+    await world.provide_etcd(name)
+    await world.head_start(name, KUBERNETES["1.35"])
+    await world.apply(name=name, kubernetesVersion="1.35", controlPlaneConfiguration={"count": count})
+    key = Key(NAMESPACE, name)
+    await world.until_ready(key)
+    await world.without_pods_to_drain(name)
+    return key
+
+
+async def lives(world: RealClusterApi, name: str, count: int) -> None:
+    key = await made(world, name, count)
+    await hangs_and_goes_back(world, world.images, key, count=count)
+    await can_not_go_back(world, key)
+
+
+async def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(real: RealClusterApi) -> None:
+    """Of a control plane of one machine and of three, side by side: they mostly wait."""
+    async with asyncio.TaskGroup() as tasks:
+        for name, count in (("willow", 1), ("poplar", 3)):
+            tasks.create_task(lives(real, name, count))
