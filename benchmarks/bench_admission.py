@@ -26,6 +26,7 @@ from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.pki import Authority
 from espalier.local.management import management_cluster
 from espalier.releases import Releases
+from espalier.runtime.clock import SystemClock
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.webhooks import Webhooks
 
@@ -66,7 +67,7 @@ def prepared() -> tuple[Webhooks, list[Tree]]:
         made += [Object(to_bytes(msgspec.to_builtins(one))) for one in wanted]
     snapshot.fill([*known, *made])
     webhooks = Webhooks(host="127.0.0.1", port=0)
-    admission.Admission(observer).serve(webhooks)
+    admission.Admission(observer, SystemClock().now).serve(webhooks)
     return webhooks, [tree for tree in trees if tree["kind"] == "Cluster"]
 
 

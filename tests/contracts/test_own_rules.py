@@ -24,7 +24,7 @@ from espalier.kube.errors import Invalid
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
-from tests.unit.clusters.seen import RELEASES, as_object, observer
+from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
 from tests.unit.clusters.test_admission import edited
 
 __all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
@@ -171,7 +171,7 @@ def webhook(new: Tree, old: Tree | None) -> list[tuple[str, str]]:
         as_object(new),
         as_object(old) if old is not None else None,
     )
-    return told(Admission(observer()).validate(request))
+    return told(Admission(observer(), lambda: NOW).validate(request))
 
 
 def told(response: AdmissionResponse) -> list[tuple[str, str]]:

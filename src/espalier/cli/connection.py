@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -56,7 +56,7 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
         ThreadedTransport(access, max_requests=MAX_REQUESTS),
         field_manager=FIELD_MANAGER,
         user_agent="espalier-cli",
-        on_warning=_print_warning,
+        on_warning=_print_each_once(),
     )
     try:
         yield Connected(client, connection.namespace or access.namespace)
@@ -64,5 +64,13 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
         await client.close()
 
 
-def _print_warning(text: str) -> None:
-    print(f"Warning: {text}", file=sys.stderr)
+def _print_each_once() -> Callable[[str], None]:
+    """A server warns of what is tried first, and again when it is done."""
+    told: set[str] = set()
+
+    def tell(text: str) -> None:
+        if text not in told:
+            print(f"Warning: {text}", file=sys.stderr)
+        told.add(text)
+
+    return tell

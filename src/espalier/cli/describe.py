@@ -24,6 +24,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
+from espalier.releases.support import told
 
 LAST_EVENTS = 8
 
@@ -63,7 +64,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
     now = datetime.now(UTC)
-    print("\n".join(_top(whole, support.told(supported, now), now)), end="\n\n")
+    print("\n".join(_top(whole, told(supported, now), now)), end="\n\n")
     columns = ("object", "state", "since", "message")
     output.write_table(columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
     if hidden:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from espalier.api.eksa.cluster import ClusterSpec
@@ -23,11 +21,6 @@ async def end_of_support(client: Client, cluster: Tree) -> str:
         return resolve(found.decode(Bundles), spec.kubernetes_version).end_of_standard_support
     except (Forbidden, NotFound, UnknownKubernetesVersion, ValueError):  # also of an object that is none
         return ""
-
-
-def told(date: str, now: datetime) -> str:
-    """As a word on a version, which begins with a space; empty without a date."""
-    return f" (support {'ends' if date >= now.date().isoformat() else 'ended'} on {date})" if date else ""
 
 
 async def _reference(client: Client, eksa_version: str) -> BundlesRef:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from espalier.api.violations import Violation, shown
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, gitops, messages, releases, unsupported, wishes
+from espalier.clusters.rules import changes, content, gitops, messages, releases, support, unsupported, wishes
 from espalier.clusters.running import running
 from espalier.clusters.scope import Machinery, is_self_managed, read
 from espalier.clusters.way_back import way_back
@@ -47,10 +48,11 @@ _NOT_READY = AdmissionResponse(
 
 
 class Admission:
-    """The handlers. They look at caches alone."""
+    """The handlers. They look at caches alone, and at the clock."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, now: Callable[[], datetime]) -> None:
         self._observer = observer
+        self._now = now
 
     def serve(self, webhooks: Webhooks) -> None:
         """Offer the handlers at their paths."""
@@ -98,7 +100,12 @@ class Admission:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        warnings = (*wished, *unsupported.warnings(new.spec), *releases.warnings(new, management))
+        warnings = (
+            *wished,
+            *unsupported.warnings(new.spec),
+            *releases.warnings(new, management),
+            *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
+        )
         if violations:
             return _refusal(request.object, violations, warnings)
         if is_self_managed(new):

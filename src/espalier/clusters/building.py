@@ -57,4 +57,4 @@ def build(
     tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, errands, Rests(), copies_kubeconfigs)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if webhooks is not None:
-        Admission(observer).serve(webhooks)
+        Admission(observer, manager.clock.now).serve(webhooks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 RELEASES = Releases.load()
 NAMESPACE = "team-a"
 ANNOTATIONS = FrontEnd.ANNOTATIONS
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+"""When nothing of the releases of this build is near the end of its support."""
 GARDEN = Key(NAMESPACE, "garden")
 
 

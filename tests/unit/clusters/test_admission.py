@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from espalier.clusters.admission import Admission, validate_bundles, validate_re
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
-from tests.unit.clusters.seen import NAMESPACE, RELEASES, as_object, example, laptop, observer
+from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, example, laptop, observer
 
 SPEC = "spec."
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
@@ -50,7 +51,7 @@ def paused(tree: Tree) -> Tree:
     return edited({"metadata.annotations": {PAUSED_ANNOTATION: "true"}}, tree)
 
 
-def ask(new: Tree, old: Tree | None = None, *others: Tree) -> AdmissionResponse:
+def ask(new: Tree, old: Tree | None = None, *others: Tree, now: datetime = NOW) -> AdmissionResponse:
     operation: Operation = "CREATE" if old is None else "UPDATE"
     request = AdmissionRequest(
         operation,
@@ -61,13 +62,33 @@ def ask(new: Tree, old: Tree | None = None, *others: Tree) -> AdmissionResponse:
         as_object(new),
         as_object(old) if old is not None else None,
     )
-    return Admission(observer(*others)).validate(request)
+    return Admission(observer(*others), lambda: now).validate(request)
 
 
 def test_the_example_is_accepted_without_a_word() -> None:
     response = ask(garden())
     assert response.allowed
     assert response.warnings == ()
+
+
+def test_a_version_near_the_end_of_its_support_is_warned_of() -> None:
+    near = edited({SPEC + "kubernetesVersion": "1.34"})
+    told = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
+    assert ask(near, now=datetime(2026, 10, 2, tzinfo=UTC)).warnings == ()
+    assert ask(near, now=datetime(2026, 10, 3, tzinfo=UTC)).warnings == (told,)
+    over = ask(near, now=datetime(2027, 1, 1, tzinfo=UTC))
+    assert over.warnings == (told.replace("ends", "ended"),)
+    assert over.allowed
+    on = edited({SPEC + "kubernetesVersion": "1.35"}, near)
+    assert ask(on, near, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == ()
+
+
+def test_so_is_that_of_a_group_which_has_its_own() -> None:
+    lags = edited({GROUP + "kubernetesVersion": "1.34"})
+    told = "spec.workerNodeGroupConfigurations[0].kubernetesVersion: Kubernetes 1.34 (support ended on 2026-12-02); "
+    assert ask(lags, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == (told + "plan an upgrade",)
+    same = edited({SPEC + "kubernetesVersion": "1.34"}, lags)
+    assert len(ask(same, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings) == 1, "once for each version"
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
@@ -373,7 +394,7 @@ def test_fields_that_nothing_acts_on_are_accepted_with_a_warning(edits: dict[str
 
 def default(tree: Tree) -> Tree:
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "garden", ADMIN, as_object(tree))
-    changed = Admission(observer()).default(request).changed
+    changed = Admission(observer(), lambda: NOW).default(request).changed
     assert changed is not None
     return changed
 

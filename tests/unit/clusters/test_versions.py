@@ -16,7 +16,7 @@ from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from tests.unit.clusters import made
-from tests.unit.clusters.seen import NoServer, as_object, laptop, observer
+from tests.unit.clusters.seen import NOW, NoServer, as_object, laptop, observer
 from tests.unit.clusters.test_admission import GROUP, SPEC, ask, edited, garden, paused
 
 VERSION, BUNDLES, KUBERNETES = SPEC + "eksaVersion", SPEC + "bundlesRef", SPEC + "kubernetesVersion"
@@ -212,7 +212,7 @@ def test_many_clusters_left_behind_are_counted() -> None:
 
 def default(new: Tree, *others: Tree, operation: Any = "CREATE") -> str | None:
     request = AdmissionRequest(operation, "Cluster", "team-a", "garden", ADMIN, as_object(new), as_object(new))
-    changed = Admission(observer(*others)).default(request).changed
+    changed = Admission(observer(*others), lambda: NOW).default(request).changed
     assert changed is not None
     version: str | None = changed["spec"].get("eksaVersion")
     return version
@@ -339,6 +339,6 @@ def test_an_edited_release_is_refused_field_by_field() -> None:
 def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> None:
     unread = Observer(Caches(Client(NoServer())))
     request = AdmissionRequest("CREATE", "Cluster", "team-a", "garden", ADMIN, as_object(garden()))
-    response = Admission(unread).validate(request)
+    response = Admission(unread, lambda: NOW).validate(request)
     assert (response.allowed, response.code) == (False, 503)
     assert "try again" in response.message

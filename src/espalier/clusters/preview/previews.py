@@ -66,7 +66,7 @@ class Previews:
     def __init__(self, snapshot: Snapshot, observer: Observer, fleets: dict[str, Fleet], *, now: datetime) -> None:
         self._snapshot = snapshot
         self._observer = observer
-        self._admission = Admission(observer)
+        self._admission = Admission(observer, lambda: now)
         self._fleets = fleets
         self._now = now
 

@@ -89,6 +89,11 @@ def not_reported(who: str) -> str:
     return f"{who} was changed and has not reported since, so what its machines have is not known; wait until it has"
 
 
+def support_is_due(field: str, version: str, told: str) -> str:
+    """A warning: allowed, but the version gets no more fixes soon, or none already."""
+    return f"{field}: Kubernetes {version}{told}; plan an upgrade"
+
+
 def not_in_release(release: str) -> str:
     """The Bundles lack a Kubernetes version."""
     return f"release {release} does not have this Kubernetes version"

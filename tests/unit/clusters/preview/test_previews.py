@@ -23,12 +23,12 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RELEASES = Releases.load()
 
 
-def previews(*trees: Tree) -> Previews:
+def previews(*trees: Tree, now: datetime = NOW) -> Previews:
     snapshot = Snapshot()
     observer = Observer(snapshot)
     releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
     snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
-    return Previews(snapshot, observer, {"garden": Fleet()}, now=NOW)
+    return Previews(snapshot, observer, {"garden": Fleet()}, now=now)
 
 
 def manifest(**spec: Any) -> list[Tree]:
@@ -43,6 +43,14 @@ def test_a_new_cluster_is_made_of_everything() -> None:
     assert [change.verb for change in preview.asked] == ["create", "create"]
     assert len(preview.objects) == 9
     assert [(group.name, group.coming) for group in preview.groups] == [("", 1), ("garden-md-0", 2)]
+
+
+def test_the_end_of_support_of_what_a_change_leads_to_is_told_by_the_clock_of_the_plan() -> None:
+    asked = previews(now=datetime(2026, 12, 1, tzinfo=UTC))
+    told = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
+    assert asked.of_change(GARDEN, manifest(kubernetesVersion="1.34")).warnings == (told,)
+    assert asked.of_change(GARDEN, manifest(kubernetesVersion="1.35")).warnings == ()
+    assert previews().of_change(GARDEN, manifest(kubernetesVersion="1.34")).warnings == ()
 
 
 def test_all_refusals_are_listed_and_then_nothing_else_happens() -> None:

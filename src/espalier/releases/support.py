@@ -1,0 +1,21 @@
+"""How long a Kubernetes version is supported, as Bundles say: the one place that words it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+NOTICE = timedelta(days=60)
+"""How long before the end it is warned of."""
+
+
+def told(ends: str, now: datetime) -> str:
+    """As a word on a version, which begins with a space; empty without a date."""
+    return f" (support {'ends' if ends >= now.date().isoformat() else 'ended'} on {ends})" if ends else ""
+
+
+def is_due(ends: str, now: datetime) -> bool:
+    """Whether the end is near or past. Never of what is no date."""
+    try:
+        return date.fromisoformat(ends) <= (now + NOTICE).date()
+    except ValueError:
+        return False

@@ -1,0 +1,59 @@
+"""The end of support of a Kubernetes version that is asked for, as each command tells it: by dates far from today."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import espalier.releases
+from tests.support.world import LaptopWorld, laptop_world
+
+pytestmark = pytest.mark.embedded
+
+DATA = Path(espalier.releases.__file__).parent / "data"
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+GROWN = EXAMPLE.replace("count: 2", "count: 3")
+UPGRADED = EXAMPLE.replace('"1.35"', '"1.36"')
+ENDED = "spec.kubernetesVersion: Kubernetes 1.35 (support ended on 2020-01-01); plan an upgrade"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+    """Of releases in which support of 1.35 ended long ago, and that of 1.36 ends in a far future."""
+    releases = tmp_path_factory.mktemp("releases") / "data"
+    shutil.copytree(DATA, releases)
+    bundles = releases / "bundles-1.yaml"
+    dates = iter(("2026-12-02", "2020-01-01", "9000-01-01"))
+    field = re.compile(r"endOfStandardSupport: '.*'")
+    bundles.write_text(field.sub(lambda _: f"endOfStandardSupport: '{next(dates)}'", bundles.read_text()))
+    home = tmp_path_factory.mktemp("world")
+    with laptop_world(home, "--boot-seconds", "0.05", "--releases", str(releases)) as running:
+        yield running
+
+
+def test_whoever_asks_for_a_version_without_support_is_told(world: LaptopWorld) -> None:
+    created = world.apply(EXAMPLE, "create", "--timeout", "60s")
+    assert (created.code, created.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), created.err
+
+    plan = world.espalier("plan", "-f", "-", stdin=GROWN, COLUMNS="80")
+    assert plan.code == 1
+    assert "    ! warning: spec.kubernetesVersion: Kubernetes 1.35 (support ended on" in plan.out.splitlines()
+    assert "        2020-01-01); plan an upgrade" in plan.out.splitlines()
+    (cluster,) = json.loads(world.espalier("plan", "-f", "-", "-o", "json", stdin=GROWN).out)["clusters"]
+    assert cluster["warnings"] == [ENDED]
+
+    grown = world.apply(GROWN, "upgrade", "--no-wait")
+    assert (grown.code, grown.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), grown.err
+    assert "Kubernetes 1.35 (support ended on 2020-01-01)" in world.espalier("describe", "cluster", "garden").out
+
+
+def test_whoever_asks_for_another_is_not(world: LaptopWorld) -> None:
+    plan = world.espalier("plan", "-f", "-", stdin=UPGRADED)
+    assert (plan.code, "support" in plan.out) == (1, False), plan.out
+    upgraded = world.apply(UPGRADED, "upgrade", "--timeout", "60s")
+    assert (upgraded.code, "support" in upgraded.err) == (0, False), upgraded.err

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.releases.support import is_due, told
+
+
+@pytest.mark.parametrize(
+    ("date", "words"),
+    [
+        ("2026-12-02", " (support ends on 2026-12-02)"),
+        ("2026-11-22", " (support ends on 2026-11-22)"),
+        ("2026-11-21", " (support ended on 2026-11-21)"),
+        ("", ""),
+    ],
+)
+def test_it_is_told_when_support_of_a_version_ends_or_that_it_ended(date: str, words: str) -> None:
+    assert told(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) == words
+
+
+@pytest.mark.parametrize(
+    ("date", "due"),
+    [
+        ("2026-12-02", True),
+        ("2020-01-01", True),
+        ("2027-01-21", True),
+        ("2027-01-22", False),
+        ("", False),
+        ("x", False),
+    ],
+)
+def test_the_end_is_due_sixty_days_before_and_from_then_on(date: str, due: bool) -> None:
+    assert is_due(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) is due
