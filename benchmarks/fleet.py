@@ -3,7 +3,7 @@
     python -m benchmarks.fleet HOME COUNT      HOME is the folder of a world that has stopped, with the cluster `garden`
 
 Prints `serving` once it answers; `HOME/kubeconfig` is for its administrator. Of each cluster it holds what a manager
-reads; Machines, MachineSets and what belongs to them are left out, for no cache of the manager has them.
+reads; what Machines are made of is left out, for no cache of the manager has it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from espalier.api.capi.kubeadm import KubeadmConfig
-from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -38,7 +37,7 @@ from espalier.kube.pki import Authority
 
 CLUSTER = "garden"
 LEFT_OUT = {
-    *(cls.resource.group_resource for cls in (Machine, MachineSet, KubeadmConfig)),
+    KubeadmConfig.resource.group_resource,
     "dockermachines.infrastructure.cluster.x-k8s.io",
     "events.events.k8s.io",
     "events",
