@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,9 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import manifests
+from espalier.cli.advice import advice
+from espalier.cli.installing import InstallReleases
+from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
 from espalier.clusters.design import Provider
@@ -36,7 +39,7 @@ from espalier.local.management import prepare
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
-from espalier.releases import Releases
+from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import RESYNC
@@ -77,6 +80,8 @@ class ManagedLaptop(AccountedClusters):
     server: Server
     ledger: Ledger
     webhooks: Webhooks
+    managing: Managing
+    uninstalled: Uninstalled
 
 
 @asynccontextmanager
@@ -96,6 +101,7 @@ async def managed_laptop(
     namespaces: Sequence[str] = (),
     disks: Path | None = None,
     releases: Releases | None = None,
+    before_start: Callable[[Client], Awaitable[None]] | None = None,
     timing: Timing = Timing(),  # noqa: B008  frozen
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
@@ -104,6 +110,9 @@ async def managed_laptop(
     `layers`, `resync` and `namespaces` are the manager's; `kinds` are those of `providers` that are to be defined
     first. It has the rights that `espalier manifests` gives it: a request that needs another one fails the story at
     its end, whatever became of it.
+
+    With `before_start`, which is what happened to the management cluster before, the manager brings the releases as
+    `espalier manager` does, and the story begins with its start.
 
     With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
@@ -136,7 +145,15 @@ async def managed_laptop(
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
-        manager = Manager(connected(MANAGER, MANAGER_AGENT), clock=clock, entropy=more(), options=options)
+        manager = Manager(
+            connected(MANAGER, MANAGER_AGENT),
+            clock=clock,
+            entropy=more(),
+            options=options,
+            fill_within=120.0 if before_start is None else None,
+            advice=advice,
+        )
+        installing = InstallReleases(manager.client, manager.caches, releases)
 
         def reached(kubeconfig: bytes) -> Client:
             client = workloads.connect(kubeconfig)
@@ -155,6 +172,7 @@ async def managed_laptop(
             layers=layers,
             front_end=front_end,
             resync=resync,
+            uninstalled=installing.uninstalled,
         )
         by_hooks = front_end is FrontEnd.HOOKS
         hooks = Hooks(webhooks, manager.client) if by_hooks else None
@@ -179,7 +197,10 @@ async def managed_laptop(
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
-        await stack.enter_async_context(led_by(manager))
+        if before_start is not None:
+            await before_start(user)
+            manager.prepare(installing)
+        managing = await stack.enter_async_context(led_by(manager, at_once=before_start is not None))
         yield ManagedLaptop(
             store=kept,
             server=server,
@@ -191,6 +212,8 @@ async def managed_laptop(
             providers=providers,
             ledger=ledger,
             webhooks=webhooks,
+            managing=managing,
+            uninstalled=installing.uninstalled,
             written=lambda: _written(server),
             calm=CALM,
         )

@@ -127,6 +127,15 @@ class Production:
         await leases.wait_synced()
         key = Key(SYSTEM_NAMESPACE, leader)
         before = _leader(leases.get(key))
+        running = self.launch()
+        try:
+            await until(leases, key, lambda found: _leader(found) not in {"", before}, seconds=START_SECONDS)
+        except TimeoutError:
+            running.check()
+            raise
+
+    def launch(self) -> ChildProcess:
+        """Start the manager, whatever becomes of it."""
         address = f"127.0.0.1:{self.webhook_port}"
         flags = ["--kubeconfig", str(self.folder / "manager.kubeconfig"), "--webhook-address", address]
         flags += ["--webhook-names", "127.0.0.1", "--health-address", "0", "--metrics-address", "0"]
@@ -135,11 +144,7 @@ class Production:
         environment = {"HOME": str(self.folder), "PATH": os.environ["PATH"], "PYTHONPATH": paths}
         command = [*self.program, "manager", *flags, *self.flags]
         self.manager = ChildProcess(command, folder=self.folder, environment=environment)
-        try:
-            await until(leases, key, lambda found: _leader(found) not in {"", before}, seconds=START_SECONDS)
-        except TimeoutError:
-            self.manager.check()
-            raise
+        return self.manager
 
     async def crash(self) -> None:
         """`kill -9` of the manager; API server and machines go on."""
@@ -171,7 +176,7 @@ async def production(
     """
     by_hooks = in_place is FrontEnd.HOOKS
     kubectl = Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder, patience=PATIENCE)
-    port = _free_port()
+    port = free_port()
     async with AsyncExitStack() as stack:
         client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
         await prepare(client, Releases.load(), (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
@@ -283,7 +288,7 @@ def _leader(lease: Object | None) -> str:
     return str(spec.get("holderIdentity") or "")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

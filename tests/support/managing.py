@@ -14,11 +14,13 @@ from espalier.runtime.manager import Manager
 
 
 @asynccontextmanager
-async def led_by(manager: Manager) -> AsyncIterator[Managing]:
-    """Its controllers run when the block begins. Raises, also at the end, what ended the manager before."""
+async def led_by(manager: Manager, *, at_once: bool = False) -> AsyncIterator[Managing]:
+    """Its controllers run when the block begins, or with `at_once` some time. Raises, also at the end, what ended the
+    manager before."""
     managing = Managing.begin(manager)
     try:
-        await managing.leading()
+        if not at_once:
+            await managing.leading()
         yield managing
     finally:
         manager.stop()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
 from espalier.api.kinds import KubeObject
+from espalier.cli.advice import advice
 from espalier.kube.client import Client
-from espalier.kube.errors import ServerFailure
-from espalier.kube.objects import Object
-from espalier.releases import Releases, install
+from espalier.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
+from espalier.releases import Releases, Uninstalled, install
 from espalier.runtime.cache import Caches
 
-PATIENCE, PAUSE = 60.0, 1.0
-"""Seconds: for how long, and how often, a server is asked that can't answer."""
+PATIENCE = 60.0
+"""Seconds for which controllers wait for what may still come by itself: webhooks that judge releases are those of this
+manager, and its server may trust them, or find them, only now."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
+
+_REFUSALS = (BadRequest, Conflict, Forbidden, Invalid, NotFound)
+"""What will not pass by itself. Nobody waits for it, but it is tried again, for somebody may see to it."""
 
 _log = structlog.get_logger("espalier.releases")
 
@@ -24,31 +29,45 @@ _log = structlog.get_logger("espalier.releases")
 class InstallReleases:
     """Creates what this build (or its folder) brings of releases and is not there yet; nothing is ever overwritten.
 
-    To be run before controllers begin: a cluster that is there already may be made of what comes only now.
+    A cluster that is there already may be made of what comes only now, so controllers begin once each was tried; what
+    is refused then keeps nobody else from being managed. `uninstalled` says what and why, and to clusters that miss it.
     """
 
     client: Client
     caches: Caches
     releases: Releases
+    uninstalled: Uninstalled = field(default_factory=Uninstalled)
+    prepared: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Create them, then end: the caches know them."""
-        for object_ in self.releases.objects():
-            for created in await self._install(object_):
-                for cache in self.caches.all:
-                    if cache.source.resource == object_.resource:
-                        cache.wrote(created)
-                _log.info("installed", kind=created.kind, name=created.name)
-
-    async def _install(self, object_: KubeObject) -> list[Object]:
-        """Webhooks that judge releases are those of this manager: its server may trust them, or find them, only now."""
+        """Go on until all are there: the caches know them."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + PATIENCE
+        end, pause = loop.time() + PATIENCE, FIRST_PAUSE
+        left: list[KubeObject] = self.releases.objects()
         while True:
-            try:
-                return await install(self.client, [object_])
-            except ServerFailure as failure:
-                if loop.time() >= end:
-                    raise
-                _log.info("not installed yet", kind=object_.kind, name=object_.metadata.name, reason=str(failure))
-                await asyncio.sleep(PAUSE)
+            failures = [(object_, failure) for object_ in left if (failure := await self._install(object_)) is not None]
+            if loop.time() >= end or all(isinstance(failure, _REFUSALS) for _, failure in failures):
+                self.prepared.set()
+            if not failures:
+                return
+            left = [object_ for object_, _ in failures]
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _install(self, object_: KubeObject) -> KubeError | None:
+        """Why it is not there; None when it is."""
+        try:
+            created = await install(self.client, [object_])
+        except KubeError as failure:
+            reason = "; ".join(filter(None, (str(failure).strip(), advice(object_.resource, failure))))
+            if self.uninstalled.refused(object_, reason):
+                name = object_.metadata.name
+                _log.warning("not installed, will be tried again", kind=object_.kind, name=name, reason=reason)
+            return failure
+        for one in created:
+            for cache in self.caches.all:
+                if cache.source.resource == object_.resource:
+                    cache.wrote(one)
+            _log.info("installed", kind=one.kind, name=one.name)
+        self.uninstalled.installed(object_)
+        return None

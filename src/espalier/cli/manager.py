@@ -17,6 +17,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.cli import flags, lasting, manifests
+from espalier.cli.advice import advice
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
@@ -181,6 +182,8 @@ async def manager(
         election=election,
         health_address=_address("--health-address", health_address),
         metrics_address=_address("--metrics-address", metrics_address),
+        fill_within=None,  # who ends is started again and again; who waits says for what
+        advice=advice,
     )
     webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1]) if webhook_at else Webhooks(port=None)
     if webhook_at:
@@ -194,6 +197,7 @@ async def manager(
             serve=webhooks.use,
             clock=clock,
         )
+    installing = InstallReleases(running.client, running.caches, offered)
     remotes = RemoteClients(_connect, fence=running.fence)
     clusters.build(
         running,
@@ -203,10 +207,13 @@ async def manager(
         isolation=isolation,
         front_end=in_place,
         resync=resync,
+        uninstalled=installing.uninstalled,
     )
     build_upgrades(running, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None, resync=resync)
     running.add(webhooks)
-    running.prepare(InstallReleases(running.client, running.caches, offered))
+    running.prepare(installing)
+    running.notices["releases"] = lambda: str(installing.uninstalled)
+    running.metrics.uninstalled.set_function(lambda: len(installing.uninstalled))
     try:
         return await running.run(signals=True)
     finally:

@@ -16,6 +16,7 @@ from espalier.clusters.passing import Tools
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.resting import Rests
 from espalier.clusters.writing import Writer
+from espalier.releases import Uninstalled
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.errands import Errands
 from espalier.runtime.manager import Manager
@@ -35,13 +36,14 @@ def build(
     layers: Sequence[Layer] = LAYERS,
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     resync: float = RESYNC,
+    uninstalled: Uninstalled | None = None,
 ) -> None:
     """Have `manager` run the Cluster controller; with `webhooks`, its admission handlers are served there.
 
     `remotes` reaches workload clusters. `copies_kubeconfigs` has each kubeconfig copied beside its Cluster.
     `providers` and `layers` render what is made for clusters; `isolation` says what keeps clusters as they are while
     nothing new is asked of them; `front_end` how machines are upgraded in place. Every `resync` seconds each Cluster is
-    looked at, whether or not anything happened.
+    looked at, whether or not anything happened. Clusters that miss something of `uninstalled` are told why.
     """
     observer = Observer(
         manager.caches,
@@ -50,6 +52,7 @@ def build(
         isolation=isolation,
         layers=layers,
         front_end=front_end,
+        uninstalled=uninstalled,
     )
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     errands = Errands(remotes)

@@ -25,7 +25,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import names
+from espalier.clusters import names, synced
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
@@ -35,6 +35,7 @@ from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
+from espalier.releases import Uninstalled
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
@@ -89,6 +90,7 @@ class Observer:
         isolation: Isolation = Isolation.LAYERS,
         layers: Sequence[Layer] = LAYERS,
         front_end: FrontEnd = FrontEnd.ANNOTATIONS,
+        uninstalled: Uninstalled | None = None,
     ) -> None:
         self._providers = providers
         self._isolation = isolation
@@ -100,7 +102,7 @@ class Observer:
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.linked = LinkedObjects(caches, providers)
-        self.releases = ReleaseObjects(caches)
+        self.releases = ReleaseObjects(caches, uninstalled)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
                 resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
@@ -143,7 +145,7 @@ class Observer:
         for cache in self.upgrades:
             controller.watch(cache, self._clusters_named)
         if self.extension is not None:
-            controller.watch(self.extension, self._unsettled)
+            controller.watch(self.extension, lambda _changed: self._unsettled())
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         self.releases.watched_by(controller, self._unsettled)
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
@@ -175,6 +177,7 @@ class Observer:
             rivals=self._rivals(found),
             design=made,
             problem=problem,
+            uninstalled=self.releases.uninstalled(cluster.spec),
             isolation=self._isolation,
             offered=self.offered_to(cluster),
         )
@@ -339,7 +342,7 @@ class Observer:
         """The Clusters of the name that a label of Cluster API says."""
         return [cluster.key for name in _by_cluster_name(found) for cluster in self.clusters.by_index(BY_NAME, name)]
 
-    def _unsettled(self, changed: Object) -> Iterable[Key]:
+    def _unsettled(self) -> Iterable[Key]:
         """A release concerns those that wait for one; the others have theirs, and keep it."""
         return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
@@ -348,7 +351,7 @@ class Observer:
         decoded = read(changed)
         rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
         management = decoded.spec.management_cluster.name in ("", changed.name)
-        return rivals if not management else [*rivals, *self._unsettled(changed)]
+        return rivals if not management else [*rivals, *self._unsettled()]
 
 
 def _is_settled(found: Object) -> bool:
@@ -357,6 +360,8 @@ def _is_settled(found: Object) -> bool:
     except msgspec.ValidationError:
         return True
     status = cluster.status
+    if any(one.reason == synced.NOT_COMPARABLE for one in status.conditions):
+        return False
     return status.observed_generation == cluster.metadata.generation and not status.failure_reason
 
 

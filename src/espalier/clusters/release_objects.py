@@ -13,9 +13,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
+from espalier.clusters.design import kubernetes_versions
 from espalier.clusters.layers import release
 from espalier.kube.objects import Object
-from espalier.releases import release_name
+from espalier.releases import Uninstalled, release_name
 from espalier.runtime.cache import Cache, Caches
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ K = TypeVar("K", bound=KubeObject)
 
 
 class ReleaseObjects:
-    """Their caches."""
+    """Their caches, and what the manager could not install of them."""
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, uninstalled: Uninstalled | None = None) -> None:
+        self._uninstalled = uninstalled if uninstalled is not None else Uninstalled()
         self._releases = caches.of(EKSARelease.resource)
         self._bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
         self._distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
@@ -38,10 +40,16 @@ class ReleaseObjects:
         """All of them."""
         return self._releases, self._bundles, self._distros
 
-    def watched_by(self, controller: Controller, waiting: Callable[[Object], Iterable[Key]]) -> None:
+    def watched_by(self, controller: Controller, waiting: Callable[[], Iterable[Key]]) -> None:
         """Have every change bring the Clusters that it concerns: those that are `waiting` for one."""
+
+        def said_anew() -> None:
+            for key in waiting():
+                controller.enqueue(key)
+
         for cache in self.caches:
-            controller.watch(cache, waiting)
+            controller.watch(cache, lambda _changed: waiting())
+        self._uninstalled.when_changed = said_anew
 
     def versions(self) -> tuple[str, ...]:
         """The eksaVersions of the EKSAReleases that there are."""
@@ -52,7 +60,9 @@ class ReleaseObjects:
         if spec.bundles_ref is None:
             return release(spec.eksa_version)
         key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
-        specs = (found.decode(EKSARelease).spec for found in self._releases.list())
+        # Also those to come: a cluster may not have other layers for as long as one could not be installed.
+        coming = (one.spec for one in self._uninstalled.objects if isinstance(one, EKSARelease))
+        specs = (*(found.decode(EKSARelease).spec for found in self._releases.list()), *coming)
         theirs = (release(one.version) for one in specs if Key(one.bundles_ref.namespace, one.bundles_ref.name) == key)
         return min((version for version in theirs if version is not None), default=None)
 
@@ -67,12 +77,21 @@ class ReleaseObjects:
         """The EKS Distro Release of a name."""
         return self._decode(self._distros.get(Key(SYSTEM_NAMESPACE, name)), DistroRelease)
 
+    def uninstalled(self, spec: eksa.ClusterSpec) -> str:
+        """What a Cluster misses because it could not be installed, and why; empty when there is no such thing."""
+        if not self._uninstalled:
+            return ""
+        if bundles := self.bundles(spec):
+            entries = (one for one in bundles.spec.versions_bundles if one.kube_version in kubernetes_versions(spec))
+            missed = [(DistroRelease.resource, Key(SYSTEM_NAMESPACE, one.eks_d.name)) for one in entries]
+        elif reference := spec.bundles_ref or self._reference(spec.eksa_version):
+            missed = [(Bundles.resource, Key(reference.namespace, reference.name))]
+        else:
+            missed = [(EKSARelease.resource, _key(spec.eksa_version))]
+        return "; ".join(filter(None, (self._uninstalled.why(*one) for one in missed)))
+
     def _reference(self, eksa_version: str | None) -> BundlesRef | None:
-        try:
-            name = release_name(eksa_version or "")
-        except ValueError:
-            return None
-        found = self._releases.get(Key("", name))
+        found = self._releases.get(_key(eksa_version))
         return found.decode(EKSARelease).spec.bundles_ref if found else None
 
     def _decode(self, found: Object | None, kind: type[K]) -> K | None:
@@ -84,3 +103,11 @@ class ReleaseObjects:
             known = self._decoded[kind.resource, found.key] = (found, found.decode(kind))
         decoded: K = known[1]
         return decoded
+
+
+def _key(eksa_version: str | None) -> Key:
+    """Of the EKSARelease of a version; of none when it is none."""
+    try:
+        return Key("", release_name(eksa_version or ""))
+    except ValueError:
+        return Key("", "")

@@ -116,6 +116,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """None while the components are not known, or something is missing of which objects are rendered."""
     problem: LookupError | None = None
     """Why there is no design, as far as Bundles and what they name tell."""
+    uninstalled: str = ""
+    """What is missing because the manager could not install it, and why."""
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches that the cluster could have and does not consent to."""

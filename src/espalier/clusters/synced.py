@@ -44,7 +44,8 @@ def unseen(scope: Scope) -> Condition | None:
 def incomparable(scope: Scope) -> str:
     """Why a settled cluster can't be compared; empty when it can."""
     if scope.design is None:
-        return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}"
+        because = f"; {scope.uninstalled}" if scope.uninstalled else ""
+        return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.machinery.taken:
         return f"{', '.join(scope.machinery.taken)} is there and was not made for this cluster"
     return ""

@@ -66,6 +66,13 @@ def _management(scope: Scope) -> Problem | None:
 
 
 def _release(scope: Scope) -> Problem | None:
+    found = _missing(scope)
+    if found is None or not scope.uninstalled:
+        return found
+    return Problem(found.reason, f"{found.message}; {scope.uninstalled}")
+
+
+def _missing(scope: Scope) -> Problem | None:
     spec = scope.spec
     if scope.bundles is None:
         if spec.bundles_ref is not None:

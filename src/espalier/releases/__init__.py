@@ -3,7 +3,7 @@
 from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease
 from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve
 from espalier.releases.distro import Distro, Image, IncompleteDistro, UnusableDistro, distro_of, usable
-from espalier.releases.installing import install
+from espalier.releases.installing import Uninstalled, install
 from espalier.releases.names import eksa_version_of, release_name
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "MalformedRelease",
     "Release",
     "Releases",
+    "Uninstalled",
     "UnknownKubernetesVersion",
     "UnknownRelease",
     "UnusableDistro",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from espalier.api.kinds import KubeObject
+from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists
 from espalier.kube.objects import Object
@@ -18,3 +19,46 @@ async def install(client: Client, objects: Sequence[KubeObject]) -> list[Object]
         with suppress(AlreadyExists):
             created.append(await client.create(object_.resource, object_))
     return created
+
+
+class Uninstalled:
+    """What a manager brings and could not install so far, each with the reason: said where it is missed."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Resource, Key], tuple[KubeObject, str]] = {}
+        self.when_changed: Callable[[], None] = lambda: None
+        """Called when there is something else to be said."""
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def objects(self) -> list[KubeObject]:
+        """All of it."""
+        return [object_ for object_, _ in self._found.values()]
+
+    def refused(self, object_: KubeObject, reason: str) -> bool:
+        """This one could not be installed. Returns whether that is news."""
+        known = self._found.get(_name(object_))
+        if known is not None and known[1] == reason:
+            return False
+        self._found[_name(object_)] = (object_, reason)
+        self.when_changed()
+        return True
+
+    def installed(self, object_: KubeObject) -> None:
+        """This one is there."""
+        if self._found.pop(_name(object_), None) is not None:
+            self.when_changed()
+
+    def why(self, resource: Resource, key: Key) -> str:
+        """A sentence that names the object and the reason; empty for what is there or was never to be brought."""
+        found = self._found.get((resource, key))
+        return f"{resource.group_resource} {key} could not be installed: {found[1]}" if found else ""
+
+    def __str__(self) -> str:
+        return "; ".join(self.why(*name) for name in self._found)
+
+
+def _name(object_: KubeObject) -> tuple[Resource, Key]:
+    return object_.resource, Key(object_.metadata.namespace, object_.metadata.name)

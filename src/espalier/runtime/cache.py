@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
 from espalier.runtime import selectors
@@ -273,6 +274,13 @@ class Caches:
     def synced(self) -> bool:
         """Whether every first list is complete."""
         return all(cache.synced for cache in self._caches.values())
+
+    @property
+    def unfilled(self) -> dict[Resource, KubeError | TimeoutError | None]:
+        """The kinds whose first lists are not complete, with what the last attempt failed with, if one did."""
+        waiting = {cache.source: None for cache in self._caches.values() if not cache.synced}
+        reflectors = [one for one in self._tasks.values() if one.source in waiting and one.trouble is not None]
+        return {source.resource: None for source in waiting} | {one.source.resource: one.trouble for one in reflectors}
 
     @property
     def silent_since(self) -> float | None:

@@ -27,6 +27,7 @@ from espalier.api.core import (
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
 from espalier.runtime.cache import Cache, Caches
@@ -98,6 +99,8 @@ class ServingCertificate:
             )
             for name in names_
         ]
+        self.trouble: KubeError | None = None
+        """What the last pass failed with, if it did."""
         self._registrations = registrations
         registered = [registration.follow(self._caches) for registration in registrations]
         self.caches = self._caches
@@ -110,6 +113,15 @@ class ServingCertificate:
         self.controller.enqueue(self._key)
 
     async def _reconcile(self, key: Key) -> Outcome:
+        try:
+            outcome = await self._keep(key)
+        except KubeError as error:
+            self.trouble = error
+            raise
+        self.trouble = None
+        return outcome
+
+    async def _keep(self, key: Key) -> Outcome:
         now = self._clock.now()
         secret = self._secrets.get(key)
         kept = _read(secret) if secret is not None else None

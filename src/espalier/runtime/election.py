@@ -21,7 +21,7 @@ from espalier.api.core import LEASE
 from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import ObjectMeta, Part
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.fencing import Fence
@@ -93,6 +93,9 @@ class Election:
         self._seen_at = 0.0
         self._holder = ""
         self._transitions = 0
+        self._told = ""
+        self.trouble: KubeError | None = None
+        """What keeps this candidate from the Lease and does not pass by itself: a right, or the namespace."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -138,16 +141,23 @@ class Election:
         try:
             async with asyncio.timeout(seconds):
                 led = await action()
-        except (AlreadyExists, Conflict, NotFound):
-            self._seen = ""  # somebody was faster: look again
-            return False
         except (KubeError, TimeoutError) as error:
-            _log.warning("the lease could not be read or written", error=str(error) or "no answer in time")
+            if isinstance(error, (AlreadyExists, Conflict, NotFound)):
+                self._seen = ""  # somebody was faster: look again
+            self._failed(error)
             return False
+        self._told, self.trouble = "", None
         if led:
             self._holder = self.identity
             self.fence.extend(started + self._timing.renew)
         return led
+
+    def _failed(self, error: KubeError | TimeoutError) -> None:
+        self.trouble = error if isinstance(error, (Forbidden, NotFound)) else None
+        why = str(error) or "no answer in time"
+        if why != self._told and not isinstance(error, (AlreadyExists, Conflict)):
+            _log.warning("the lease could not be read or written", error=why)
+        self._told = why
 
     async def _try_to_acquire(self) -> bool:
         try:

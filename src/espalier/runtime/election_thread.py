@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
 from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence
 
@@ -66,6 +67,11 @@ class ElectionThread:
         await self._there(self._leave())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._loop = None
+
+    @property
+    def trouble(self) -> KubeError | None:
+        """As that of the `Election`; read from another thread, which sees the last or the one before."""
+        return self._election.trouble if self._election is not None else None
 
     @property
     def _chosen(self) -> Election:

@@ -13,15 +13,18 @@ Check: TypeAlias = Callable[[], str]
 """Says what is wrong; an empty string when nothing is."""
 
 
-def health_application(live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
+def health_application(
+    live: Mapping[str, Check], ready: Mapping[str, Check], notices: Mapping[str, Check] | None = None
+) -> web.Application:
     """Checks of liveness under /healthz and of readiness under /readyz, and each of them under /healthz/NAME.
 
     200 when all is well, else 500. With `?verbose`, and always when something fails, each check is listed, as
     kube-apiserver does it; `?exclude=NAME` leaves one out. That the event loop answers is a check in itself.
+    `notices` are listed under /readyz as well, and are asked alone under /readyz/NAME; for the whole they don't count.
     """
     application = web.Application()
-    for path, checks in (("/healthz", live), ("/readyz", ready)):
-        handler = _handler(path.strip("/"), {"ping": lambda: "", **checks})
+    for path, counting, others in (("/healthz", live, None), ("/readyz", ready, notices)):
+        handler = _handler(path.strip("/"), {"ping": lambda: "", **counting}, others or {})
         application.router.add_get(path, handler)
         application.router.add_get(path + "/", handler)
         application.router.add_get(path + "/{check}", handler)
@@ -41,7 +44,11 @@ def metrics_application(metrics: Metrics) -> web.Application:
     return application
 
 
-def _handler(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _handler(
+    name: str, counting: Mapping[str, Check], notices: Mapping[str, Check]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    checks = {**counting, **notices}
+
     async def handle(request: web.Request) -> web.StreamResponse:
         one = request.match_info.get("check")
         if one is not None and one not in checks:
@@ -49,8 +56,8 @@ def _handler(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], 
         excluded = request.query.getall("exclude", [])
         chosen = [one] if one is not None else [check for check in checks if check not in excluded]
         troubles = {check: checks[check]() for check in chosen}
-        failed = any(troubles.values())
-        if not failed and "verbose" not in request.query:
+        failed = any(trouble for check, trouble in troubles.items() if check == one or check in counting)
+        if not any(troubles.values()) and "verbose" not in request.query:
             return web.Response(text="ok")
         lines = [
             f"[-]{check} failed: {trouble}" if trouble else f"[+]{check} ok" for check, trouble in troubles.items()

@@ -2,7 +2,7 @@
 
 Order, as controller-runtime has it: health and metrics, webhooks, caches (full before anybody acts on them),
 leadership, what controllers find prepared, controllers. Webhooks and caches run on every replica, so that a new leader
-starts warm.
+starts warm. Whatever is waited for on the way, `checks` say.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import structlog
 from aiohttp import web
 
+from espalier.api.core import LEASE, SECRET
+from espalier.api.resource import Resource
 from espalier.kube.client import Client
+from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
@@ -42,6 +45,13 @@ class Ending(IntEnum):
     LEADERSHIP_LOST = 3
 
 
+Advice: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
+"""What people can do when objects of a kind are refused, as the end of a sentence; empty when nothing is known."""
+
+TELL_EVERY = 5.0
+"""Seconds between two looks of a process that is not ready yet at what it has to say about that."""
+
+
 class CachesNotFilled(Exception):
     """The first lists did not arrive in time; the message names them."""
 
@@ -54,11 +64,23 @@ class Runnable(Protocol):
         """Run."""
 
 
+class Preparation(Runnable, Protocol):
+    """Something without which controllers do not begin. An exception ends the manager."""
+
+    @property
+    def prepared(self) -> asyncio.Event:
+        """Set once controllers may begin; it may run on then."""
+
+
 class Leadership(Protocol):
     """An election: `Election` or `ElectionThread`."""
 
     fence: Fence
     name: str
+
+    @property
+    def trouble(self) -> KubeError | None:
+        """What keeps this candidate from leading, for as long as nobody sees to it."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -76,7 +98,8 @@ class Manager:
     `client` is the manager's own; what it manages uses `manager.client`, whose writes are refused while this process
     does not lead. With a `server_name` its requests are measured under that host. Addresses are (host, port), port 0
     takes a free one, None serves nothing. `grace` and `fill_within` are seconds: for passes that run when the manager
-    stops, and for the first lists.
+    stops, and for the first lists, which None lets take as long as they need. `advice` goes to those who read why
+    they take long.
     """
 
     def __init__(
@@ -92,7 +115,8 @@ class Manager:
         component: str = "espalier",
         server_name: str = "",
         grace: float = 30.0,
-        fill_within: float = 120.0,
+        fill_within: float | None = 120.0,
+        advice: Advice = lambda _resource, _error: "",
     ) -> None:
         self.clock = clock
         self.entropy = entropy or random.Random()  # noqa: S311 - spreads load in time, guards nothing
@@ -107,14 +131,20 @@ class Manager:
         self.caches = Caches(client, entropy=self.entropy, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, entropy=self.entropy)
         self.checks: dict[str, Check] = {"caches": self._caches_check}
+        """Of readiness: whoever fails one gets no calls of API servers, and an upgrade to it stops."""
+        self.notices: dict[str, Check] = {}
+        """Told with the checks, but of no consequence."""
         self._election = election
+        if election is not None:
+            self.checks["leadership"] = lambda: self._why(LEASE, election.trouble)
         self._addresses = (health_address, metrics_address)
         self._grace = grace
         self._fill_within = fill_within
+        self._advice = advice
         self._caches = [self.caches]
         self._webhooks: list[Webhooks] = []
         self._controllers: list[Controller] = []
-        self._preparations: list[Runnable] = []
+        self._preparations: list[Preparation] = []
         self._runnables: list[Runnable] = []
         self._servers: list[HttpServer] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -141,9 +171,9 @@ class Manager:
             if self.leading.is_set():
                 self._spawn(component.run(), type(component).__name__)
 
-    def prepare(self, runnable: Runnable) -> None:
-        """Have the leader run this to its end before controllers begin, who then find what it made."""
-        self._preparations.append(runnable)
+    def prepare(self, preparation: Preparation) -> None:
+        """Have the leader run this, and controllers begin once it has prepared what they are to find."""
+        self._preparations.append(preparation)
 
     @property
     def ports(self) -> list[int]:
@@ -177,10 +207,11 @@ class Manager:
 
     async def _start(self) -> None:
         await self._serve()
-        for webhooks in self._webhooks:
-            await self._start_webhooks(webhooks)
+        self._spawn(self._tell(), "telling")
         for caches in self._caches:
             self._spawn(caches.run(), "caches")
+        for webhooks in self._webhooks:
+            await self._start_webhooks(webhooks)
         await self._fill()
         for cache in (cache for caches in self._caches for cache in caches.all):
             self.metrics.cache(cache.source.resource, cache)
@@ -191,7 +222,8 @@ class Manager:
             leads.set(1)
             self._spawn(self._hold(self._election), "leadership")
         for preparation in self._preparations:
-            await preparation.run()
+            self._spawn(preparation.run(), type(preparation).__name__)
+            await preparation.prepared.wait()
         self.leading.set()
         for controller in self._controllers:
             self._spawn(controller.run(), controller.name)
@@ -201,7 +233,7 @@ class Manager:
     async def _serve(self) -> None:
         health, metrics = self._addresses
         applications: list[tuple[tuple[str, int] | None, web.Application]] = [
-            (health, health_application({}, self.checks)),
+            (health, health_application({}, self.checks, self.notices)),
             (metrics, metrics_application(self.metrics)),
         ]
         for address, application in applications:
@@ -219,13 +251,27 @@ class Manager:
             certificate.begin()
         await webhooks.start()
 
+    async def _tell(self) -> None:
+        """Log what keeps the process from being ready, once each time that it is something else, until it is ready."""
+        told = ""
+        while True:
+            await asyncio.sleep(TELL_EVERY)
+            trouble = "; ".join(filter(None, (check() for check in self.checks.values())))
+            if trouble and trouble != told:
+                _log.warning("not ready", reason=trouble)
+            elif told and not trouble:
+                _log.info("ready")
+            told = trouble
+            if not trouble:
+                return
+
     async def _fill(self) -> None:
         try:
             async with asyncio.timeout(self._fill_within):
                 for caches in self._caches:
                     await caches.wait_synced()
         except TimeoutError:
-            raise CachesNotFilled(f"not listed within {self._fill_within:g} s: {self._unfilled()}") from None
+            raise CachesNotFilled(f"within {self._fill_within:g} s: {self._caches_check()}") from None
 
     async def _hold(self, election: Leadership) -> None:
         await election.hold()
@@ -275,13 +321,31 @@ class Manager:
         self.stop()
 
     def _caches_check(self) -> str:
-        unfilled = self._unfilled()
-        return f"not listed yet: {unfilled}" if unfilled else ""
-
-    def _unfilled(self) -> str:
-        return ", ".join(
-            cache.source.resource.group_resource for caches in self._caches for cache in caches.all if not cache.synced
+        certificates = (webhooks.certificate for webhooks in self._webhooks)
+        followed = [*self._caches, *(certificate.caches for certificate in certificates if certificate is not None)]
+        kinds: dict[str, dict[str, None]] = {}
+        for caches in followed:
+            for resource, error in caches.unfilled.items():
+                kinds.setdefault(self._why(resource, _named(resource, error)), {})[resource.group_resource] = None
+        return "; ".join(
+            f"not listed yet: {', '.join(names)}{f' ({why})' if why else ''}" for why, names in kinds.items()
         )
 
+    def _why(self, resource: Resource, error: KubeError | TimeoutError | None) -> str:
+        if error is None:
+            return ""
+        why = str(error).strip() or "no answer in time"
+        return "; ".join(filter(None, (why, self._advice(resource, error))))
+
     def _webhooks_check(self) -> str:
-        return "" if all(webhooks.serving for webhooks in self._webhooks) else "the webhook server does not serve yet"
+        waiting = [webhooks for webhooks in self._webhooks if not webhooks.serving]
+        certificates = [webhooks.certificate for webhooks in waiting if webhooks.certificate is not None]
+        troubles = filter(None, (self._why(SECRET, certificate.trouble) for certificate in certificates))
+        return ": ".join(["the webhook server does not serve yet", *troubles]) if waiting else ""
+
+
+def _named(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
+    """API servers have several sentences for a kind that they lack; none of them names it."""
+    if not isinstance(error, NotFound):
+        return error
+    return NotFound.of(f"the API server does not serve {resource.api_version} {resource.plural}")

@@ -114,6 +114,11 @@ class Metrics:
             registry=registry,
         )
         self.leader = Gauge("leader_election_master_status", "1 while this process leads.", ["name"], registry=registry)
+        self.uninstalled = Gauge(
+            "espalier_uninstalled_objects",
+            "Objects that this process brings to its cluster and could not create so far.",
+            registry=registry,
+        )
         self.webhook_requests = Counter(
             "controller_runtime_webhook_requests",
             "Admission requests by status code.",

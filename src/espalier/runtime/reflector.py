@@ -65,7 +65,7 @@ class Reflector:
         self, client: Client, source: Source, mirror: Mirror, entropy: random.Random, namespace: str | None = None
     ) -> None:
         self._client = client
-        self._source = source
+        self.source = source
         self._namespace = namespace
         self._mirror = mirror
         self._entropy = entropy
@@ -74,6 +74,9 @@ class Reflector:
         self._failures = 0
         self.silent_since: float | None = None
         """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
+        self.trouble: KubeError | TimeoutError | None = None
+        """What it failed with last since the server was heard, if the server or the way to it said anything."""
+        self._told = ""
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -91,7 +94,7 @@ class Reflector:
                 await self._pause(error)
 
     async def _list(self) -> None:
-        source = self._source
+        source = self.source
         self._mirror.begin_list()
         resource_version = ""
         pages = self._client.pages(
@@ -106,7 +109,7 @@ class Reflector:
         self._heard()
 
     async def _watch(self) -> None:
-        source, begun_from = self._source, self._position
+        source, begun_from = self.source, self._position
         seconds = int(WATCH_SECONDS * (1 + self._entropy.random()))
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -134,19 +137,24 @@ class Reflector:
             await self._pause(None)
 
     def _heard(self) -> None:
-        self.silent_since = None
+        self.silent_since = self.trouble = None
+        self._told = ""
 
-    async def _pause(self, error: Exception | None) -> None:
+    async def _pause(self, error: KubeError | TimeoutError | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._entropy.random())
         self._failures = min(self._failures + 1, 16)
         if self.silent_since is None:
             self.silent_since = asyncio.get_running_loop().time()
         import structlog  # noqa: PLC0415  whoever fills caches by hand need not load it
 
-        structlog.get_logger("espalier.cache").warning(
+        why = (str(error) or "no answer in time") if error else "the server ended the watch at once"
+        logger = structlog.get_logger("espalier.cache")
+        # What stays as it is, is said once: it may last for days.
+        (logger.debug if why == self._told else logger.warning)(
             "watch interrupted",
-            resource=self._source.resource.group_resource,
-            error=str(error) if error else "the server ended the watch at once",
+            resource=self.source.resource.group_resource,
+            error=why,
             retry_in_seconds=round(pause, 3),
         )
+        self.trouble, self._told = error, why
         await asyncio.sleep(pause)

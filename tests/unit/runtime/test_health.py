@@ -34,3 +34,27 @@ async def test_what_kubelet_and_people_are_told(path: str, status: int, text: st
             assert (response.status, await response.text()) == (status, text)
     finally:
         await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/readyz", 200, "[+]ping ok\n[+]caches ok\n[-]releases failed: one is missing\nreadyz check passed\n"),
+        ("/readyz/releases", 500, "[-]releases failed: one is missing\nreadyz check failed\n"),
+        ("/readyz?exclude=releases", 200, "ok"),
+        ("/healthz", 200, "ok"),
+    ],
+)
+async def test_a_notice_is_told_and_keeps_nobody_from_being_ready(path: str, status: int, text: str) -> None:
+    server = HttpServer(
+        health_application({}, {"caches": lambda: ""}, {"releases": lambda: "one is missing"}), "127.0.0.1", 0
+    )
+    await server.start()
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{server.port}{path}") as response,
+        ):
+            assert (response.status, await response.text()) == (status, text)
+    finally:
+        await server.stop()

@@ -8,11 +8,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
-from espalier.kube.errors import ServerFailure
+from espalier.kube.errors import Forbidden, ServerFailure
 from espalier.kube.wire import Request
+from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.controller import Controller
 from espalier.runtime.election import Election
@@ -21,6 +23,7 @@ from espalier.runtime.manager import CachesNotFilled, Ending, Manager
 from espalier.runtime.options import Options
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
 from espalier.runtime.virtual import Simulation
+from espalier.runtime.webhooks import Webhooks
 from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
@@ -72,10 +75,15 @@ def test_what_is_prepared_is_there_before_controllers_begin_and_of_the_leader_al
         manager.add(copier(manager, done))
 
         class Preparing:
+            prepared = asyncio.Event()
+
             async def run(self) -> None:
                 await asyncio.sleep(5)
                 await manager.client.create(CONFIG_MAP, config_map("first", "b"))  # refused to who does not lead
                 done.append("prepared")
+                self.prepared.set()
+                await asyncio.sleep(5)
+                done.append("ran on")
 
         manager.prepare(Preparing())
         server.put(config_map("x", "a"))
@@ -83,7 +91,7 @@ def test_what_is_prepared_is_there_before_controllers_begin_and_of_the_leader_al
         await asyncio.sleep(20)
         manager.stop()
         await running
-        assert done == ["prepared", "x"]
+        assert done == ["prepared", "x", "ran on"]
 
     play(story)
 
@@ -195,6 +203,86 @@ def test_a_kind_that_cannot_be_listed_ends_the_start_with_its_name() -> None:
         with pytest.raises(CachesNotFilled, match="configmaps"):
             await manager.run()
         assert simulation.clock.monotonic() == pytest.approx(120.0)
+
+    play(story)
+
+
+def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        right = 'configmaps is forbidden: User "manager" cannot list resource "configmaps"'
+
+        def refuse(request: Request) -> None:
+            raise Forbidden.of(right)
+
+        server.before = refuse
+        manager = manager_of(server, simulation, fill_within=None, advice=lambda resource, error: "give it the right")
+        done: list[str] = []
+        manager.add(copier(manager, done))
+        server.put(config_map("x", "a"))
+        with capture_logs() as logs:
+            running = asyncio.create_task(manager.run())
+            await asyncio.sleep(86400)
+            said = f"not listed yet: configmaps ({right}; give it the right)"
+            assert manager.checks["caches"]() == said
+            assert not running.done()
+            server.before = lambda request: None
+            await asyncio.sleep(60)
+        assert done == ["x"]
+        warnings = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
+        assert warnings == ["watch interrupted", "not ready"]
+        manager.stop()
+        await running
+
+    play(story)
+
+
+def test_who_can_not_stand_for_election_is_not_ready_and_who_waits_for_its_turn_is() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        managers = [manager_of(server, simulation, identity=name) for name in ("one", "two")]
+        tasks = [asyncio.create_task(manager.run()) for manager in managers]
+        await asyncio.sleep(60)
+        assert sorted(manager.leading.is_set() for manager in managers) == [False, True]
+        assert [check() for manager in managers for check in manager.checks.values()] == [""] * 4
+
+        def refuse(request: Request) -> None:
+            if "leases" in request.path:
+                raise Forbidden.of('User "manager" cannot get resource "leases"')
+
+        server.before = refuse
+        third = manager_of(server, simulation, identity="three")
+        tasks.append(asyncio.create_task(third.run()))
+        await asyncio.sleep(5)
+        assert third.checks["leadership"]() == 'User "manager" cannot get resource "leases"'
+        server.before = lambda request: None
+        await asyncio.sleep(5)
+        assert third.checks["leadership"]() == ""
+        for manager in (*managers, third):
+            manager.stop()
+        await asyncio.gather(*tasks)
+
+    play(story)
+
+
+def test_why_webhooks_are_not_served_is_said() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        def refuse(request: Request) -> None:
+            if request.method == "POST":
+                raise Forbidden.of('User "manager" cannot create resource "secrets"')
+
+        server.before = refuse
+        manager = manager_of(server, simulation, fill_within=None)
+        webhooks = Webhooks()
+        webhooks.certificate = ServingCertificate(
+            client_of(server), namespace="eksa-system", names=["hooks.svc"], serve=webhooks.use, clock=simulation.clock
+        )
+        manager.add(webhooks)
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(60)
+        assert manager.checks["webhooks"]() == (
+            'the webhook server does not serve yet: User "manager" cannot create resource "secrets"'
+        )
+        manager.stop()
+        await running
 
     play(story)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import semver
 from msgspec.structs import replace
@@ -15,7 +16,9 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import read
 from espalier.kube.client import Client
+from espalier.releases import Uninstalled
 from espalier.runtime.cache import Caches
+from espalier.runtime.snapshot import Snapshot
 from tests.unit.clusters.layers.designs import RELEASED, design, text
 from tests.unit.clusters.seen import GARDEN, RELEASES, NoServer, as_object, datacenter, example, observer
 
@@ -80,6 +83,18 @@ def test_an_old_cluster_with_bundles_has_the_first_release_to_which_they_belong(
     assert found is not None
     assert found.design is not None
     assert [layer.name for layer in found.design.layers] == layer_names(first)
+
+
+def test_a_release_that_could_not_be_installed_gives_nobody_other_layers() -> None:
+    """Those of v0.25.0, of which nothing but the EKSARelease is missing; v0.25.1 has the same Bundles."""
+    missing = RELEASES.release("v0.25.0")
+    uninstalled, snapshot = Uninstalled(), Snapshot()
+    made = Observer(snapshot, uninstalled=uninstalled)
+    snapshot.fill(as_object(msgspec.to_builtins(one)) for one in RELEASES.objects() if one != missing.eksa_release)
+    cluster = read(as_object(example(eksaVersion=None, bundlesRef=reference(missing.bundles.metadata.name))[0]))
+    assert [layer.name for layer in made.layers_of(cluster)] == layer_names("v0.25.1")
+    uninstalled.refused(missing.eksa_release, "somebody is against it")
+    assert [layer.name for layer in made.layers_of(cluster)] == layer_names("v0.25.0")
 
 
 def test_an_old_cluster_with_bundles_of_no_release_has_the_base_alone() -> None:

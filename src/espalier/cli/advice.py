@@ -1,0 +1,26 @@
+"""What an operator can do for a manager that is refused something of its management cluster."""
+
+from __future__ import annotations
+
+import re
+
+from espalier.api.resource import Resource
+from espalier.kube.errors import Forbidden, NotFound
+
+_LACKS_RIGHT = re.compile(r'User "[^"]*" cannot \w+ resource')
+_OURS = "eks.amazonaws.com"
+
+_APPLY = "apply the output of this version's `espalier manifests`, which"
+
+
+def advice(resource: Resource, error: Exception) -> str:
+    """What helps against a failure to read or create objects of a kind; empty where that is not known."""
+    if isinstance(error, Forbidden) and _LACKS_RIGHT.search(str(error)):
+        return f"{_APPLY} gives the right"
+    if not isinstance(error, NotFound):
+        return ""
+    if str(error).startswith('namespaces "'):
+        return f"{_APPLY} makes the namespace"
+    if resource.group.endswith(_OURS):
+        return f"{_APPLY} defines {resource.group_resource}"
+    return f"install {resource.group} in a version that does; for Cluster API, `clusterctl init` installs it"

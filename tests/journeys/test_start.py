@@ -1,0 +1,398 @@
+"""A manager that starts where its management cluster is not ready for it waits, says for what, and goes on by itself.
+
+Of an upgrade of the manager: two clusters are there already, of two Kubernetes versions, and keep their machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from espalier.api.core import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION, ROLE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Condition
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.store import MemoryStore
+from espalier.cli import manifests
+from espalier.cli.installing import PATIENCE
+from espalier.clusters import names, rights
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, Invalid, Unreachable
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.stores import MemoryStores
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.faulty import Passing
+from tests.journeys.isolation_stories import STATUS, machines
+from tests.journeys.managed import CALM, GARDEN, MANAGER_AGENT, NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+MEADOW, NEWCOMER = Key(NAMESPACE, "meadow"), Key(NAMESPACE, "newcomer")
+DISTRO = "kubernetes-1-35-eks-1"
+"""What the garden is made of, and the meadow is not."""
+RELEASE = "eksa-v0-26-0"
+LONG = 1800.0
+"""Seconds in which a manager that ends would have ended."""
+KINDS: tuple[type[KubeObject], ...] = (DistroRelease, Bundles, EKSARelease)
+APPLY = "apply the output of this version's `espalier manifests`, which"
+
+Change = Callable[[Client], Awaitable[None]]
+Tell = Callable[[ManagedLaptop], Awaitable[None]]
+
+
+def passing(transport: Transport) -> Transport:
+    return transport
+
+
+def story(before_start: Change, tell: Tell, wrap: Wrap = passing) -> None:
+    """Of a manager that starts after that was done to the management cluster of two steady clusters."""
+    store, stores = MemoryStore(), MemoryStores()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
+            await world.apply()
+            await world.apply(name=MEADOW.name, kubernetesVersion="1.36")
+            for key in (GARDEN, MEADOW):
+                await world.until_ready(key)
+            await asyncio.sleep(CALM)
+            there = await machines(world.client)
+        async with managed_laptop(
+            simulation.clock,
+            seed=2,  # uids are given once
+            store=store,
+            stores=stores,
+            wrap=wrap,
+            before_start=before_start,
+        ) as world:
+            await tell(world)
+            assert there.keys() <= (await machines(world.client)).keys(), "a machine was replaced"
+            world.ledger.refused.clear()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def cluster(world: ManagedLaptop, key: Key = GARDEN) -> Cluster:
+    return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+
+
+async def said(world: ManagedLaptop, key: Key, type_: str = names.SYNCED) -> Condition:
+    return next(one for one in (await cluster(world, key)).status.conditions if one.type == type_)
+
+
+async def scale(world: ManagedLaptop, key: Key, count: int) -> None:
+    await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
+
+
+async def define(kind: type[KubeObject], client: Client) -> None:
+    await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
+
+
+async def no_definition(kind: type[KubeObject], client: Client) -> None:
+    await client.delete(CUSTOM_RESOURCE_DEFINITION, kind.resource.group_resource)
+
+
+async def no_right(role: Resource, resource: Resource, verb: str, client: Client) -> None:
+    namespace = SYSTEM_NAMESPACE if role == ROLE else ""
+    found = (await client.get(role, manifests.NAME, namespace)).tree
+    for rule in found["rules"]:
+        if (resource.group, resource.plural) == (rule["apiGroups"][0], rule["resources"][0]):
+            rule["verbs"].remove(verb)
+    await client.replace(role, found)
+
+
+async def give_rights(client: Client) -> None:
+    for tree in manifests.installed():
+        for role in (ROLE, CLUSTER_ROLE):
+            if tree["kind"] == role.kind:
+                await client.apply(role, tree)
+
+
+async def no_releases(client: Client) -> None:
+    """As an earlier manager left it, which had no such objects."""
+    for kind in KINDS:
+        for found in (await client.list(kind.resource)).items:
+            await client.delete(kind.resource, found.name, found.namespace)
+
+
+class Away(Passing):
+    """The manager's API server, which does not answer until it comes."""
+
+    is_away = True
+
+    async def request(self, request: Request) -> Response:
+        self._check(request)
+        return await super().request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        self._check(request)
+        return await super().stream(request)
+
+    def _check(self, request: Request) -> None:
+        if Away.is_away and request.headers.get("user-agent") == MANAGER_AGENT:
+            raise Unreachable("no route to the API server", sent=False)
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """Why kinds can't be listed, what is said of it, and what helps."""
+
+    before: Change
+    says: str
+    mend: Change
+
+
+def undefined(kind: type[KubeObject]) -> Unlisted:
+    resource = kind.resource
+    why = f"the API server does not serve {resource.api_version} {resource.plural}"
+    says = f"not listed yet: {resource.group_resource} ({why}; {APPLY} defines {resource.group_resource})"
+    return Unlisted(lambda client: no_definition(kind, client), says, lambda client: define(kind, client))
+
+
+ACCOUNT = 'User "system:serviceaccount:eksa-system:espalier-controller-manager"'
+UNLISTED = {
+    "no definition of EKS Distro Releases": undefined(DistroRelease),
+    "no definition of Bundles": undefined(Bundles),
+    "no right to list": Unlisted(
+        lambda client: no_right(CLUSTER_ROLE, EKSARelease.resource, "list", client),
+        "not listed yet: eksareleases.anywhere.eks.amazonaws.com "
+        f"(eksareleases.anywhere.eks.amazonaws.com is forbidden: {ACCOUNT} cannot list resource "
+        f'"eksareleases" in API group "anywhere.eks.amazonaws.com" at the cluster scope; {APPLY} gives the right)',
+        give_rights,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNLISTED)
+def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> None:
+    """Nobody is managed from half of what there is: the manager does not even stand for election."""
+    unlisted = UNLISTED[case]
+
+    async def tell(world: ManagedLaptop) -> None:
+        await asyncio.sleep(LONG)
+        assert not world.managing.task.done()
+        assert not world.manager.leading.is_set()
+        assert world.manager.checks["caches"]() == unlisted.says
+        assert world.written() == {}
+        await unlisted.mend(world.client)
+        await goes_on(world)
+
+    story(unlisted.before, tell)
+
+
+def test_an_api_server_that_is_away_is_waited_for() -> None:
+    Away.is_away = True
+
+    async def nothing(_client: Client) -> None:
+        pass
+
+    async def tell(world: ManagedLaptop) -> None:
+        await asyncio.sleep(LONG)
+        assert not world.managing.task.done()
+        said = world.manager.checks["caches"]()
+        assert said.startswith("not listed yet: clusters.anywhere.eks.amazonaws.com, ")
+        assert said.endswith(" (no route to the API server)")
+        Away.is_away = False
+        await goes_on(world)
+
+    story(nothing, tell, Away)
+
+
+async def goes_on(world: ManagedLaptop) -> None:
+    """Without being started again: what was brought is there, steady clusters are as they were, and they can change."""
+    async with asyncio.timeout(90):
+        await world.manager.leading.wait()
+    await asyncio.sleep(CALM)
+    assert world.manager.checks["caches"]() == ""
+    assert str(world.uninstalled) == ""
+    for kind in KINDS:
+        assert (await world.client.list(kind.resource)).items
+    for key in (GARDEN, MEADOW):
+        assert (await said(world, key)).reason == "AsRendered"
+    created = {("create", kind.resource.plural, "") for kind in KINDS}
+    assert world.written().keys() <= {STATUS, *created}
+    await scale(world, GARDEN, 3)
+    await world.until_ready()
+
+
+class Denied(Passing):
+    """An API server whose admission is somebody else's as well, who denies one object until they are asked not to."""
+
+    denies = True
+
+    async def request(self, request: Request) -> Response:
+        if Denied.denies and request.method == "POST" and f'"{DISTRO}"'.encode() in (request.body or b"")[:2000]:
+            error = Forbidden.of('admission webhook "policy.example.com" denied the request: no images of strangers')
+            return Response(403, msgspec.json.encode(error.status))
+        return await super().request(request)
+
+
+async def allow(_client: Client) -> None:
+    Denied.denies = False
+
+
+async def a_rule_against_it(client: Client) -> None:
+    await set_rules([{"rule": f"self.metadata.name != '{DISTRO}'", "message": "this one is not for us"}], client)
+
+
+async def no_rule(client: Client) -> None:
+    await set_rules([], client)
+
+
+async def set_rules(rules: list[dict[str, str]], client: Client) -> None:
+    found = (await client.get(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)).tree
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = rules
+    await client.replace(CUSTOM_RESOURCE_DEFINITION, found)
+
+
+async def no_right_to_create(client: Client) -> None:
+    await no_right(ROLE, DistroRelease.resource, "create", client)
+
+
+async def nobody_answers_for_it(client: Client) -> None:
+    found = (await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)).tree
+    for webhook in found["webhooks"]:
+        if "releases.distro" in webhook["name"]:
+            webhook["clientConfig"] = {"url": "https://127.0.0.1:1/nobody"}
+    await client.replace(VALIDATING_WEBHOOK_CONFIGURATION, found)
+
+
+async def somebody_answers(client: Client) -> None:
+    for resource, tree in manifests.webhook_configurations("https://espalier.internal"):
+        await client.apply(resource, tree)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why an object of a release is refused, what is said of it, and what helps."""
+
+    before: Change
+    says: str
+    mend: Change
+    wrap: Wrap = passing
+    others: bool = True
+    """Whether other objects of its kind are taken."""
+    seconds: float = 1.0
+    """After which clusters are managed all the same."""
+
+
+REFUSED = {
+    "no right to create": Refused(
+        no_right_to_create,
+        f'releases.distro.eks.amazonaws.com is forbidden: {ACCOUNT} cannot create resource "releases" in API group '
+        f'"distro.eks.amazonaws.com" in the namespace "eksa-system"; {APPLY} gives the right',
+        give_rights,
+        others=False,
+    ),
+    "the API server finds it invalid": Refused(
+        a_rule_against_it,
+        f'Release.distro.eks.amazonaws.com "{DISTRO}" is invalid: <nil>: Invalid value: this one is not for us',
+        no_rule,
+    ),
+    "another webhook denies it": Refused(
+        lambda client: asyncio.sleep(0),
+        'admission webhook "policy.example.com" denied the request: no images of strangers',
+        allow,
+        wrap=Denied,
+    ),
+    "webhooks can't be called": Refused(
+        nobody_answers_for_it,
+        'Internal error occurred: failed calling webhook "validate.releases.distro.eks.amazonaws.com": ',
+        somebody_answers,
+        others=False,
+        seconds=2 * PATIENCE,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: str) -> None:
+    """Those who are, are told which object is missing and why, and left alone; and all goes on once it is taken."""
+    refused = REFUSED[case]
+    Denied.denies = True
+
+    async def before_start(client: Client) -> None:
+        await no_releases(client)
+        await refused.before(client)
+
+    async def tell(world: ManagedLaptop) -> None:
+        async with asyncio.timeout(refused.seconds):
+            await world.manager.leading.wait()
+        await asyncio.sleep(CALM)
+        missing = f"releases.distro.eks.amazonaws.com eksa-system/{DISTRO} could not be installed: {refused.says}"
+        assert missing in str(world.uninstalled)
+        assert [check() for check in world.manager.checks.values()] == ["", ""], "its webhooks are to be called"
+        synced = await said(world, GARDEN)
+        assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
+        assert missing in synced.message
+        assert (await cluster(world)).status.ready
+        await world.apply(name=NEWCOMER.name)
+        told = await world.until(lambda one: one.status.failure_reason == names.EKSD_RELEASE_INVALID, NEWCOMER)
+        assert missing in (told.status.failure_message or "")
+        if refused.others:
+            assert (await said(world, MEADOW)).reason == "AsRendered"
+            await scale(world, MEADOW, 3)
+            await world.until_ready(MEADOW)
+        await asyncio.sleep(LONG)
+        assert not world.managing.task.done()
+
+        await refused.mend(world.client)
+        await world.until_ready(NEWCOMER)
+        await asyncio.sleep(CALM)
+        assert str(world.uninstalled) == ""
+        for key in (GARDEN, MEADOW):
+            assert (await said(world, key)).reason == "AsRendered"
+        await scale(world, GARDEN, 3)
+        await world.until_ready()
+
+    story(before_start, tell, refused.wrap)
+
+
+def test_a_cluster_whose_own_release_was_refused_is_told_so() -> None:
+    async def before_start(client: Client) -> None:
+        await no_releases(client)
+        await no_right(CLUSTER_ROLE, EKSARelease.resource, "create", client)
+
+    async def tell(world: ManagedLaptop) -> None:
+        await asyncio.sleep(CALM)
+        missing = f"eksareleases.anywhere.eks.amazonaws.com {RELEASE} could not be installed: "
+        assert missing in (await said(world, GARDEN)).message
+        with pytest.raises(Invalid, match="there is no EKSARelease"):
+            await world.apply(name=NEWCOMER.name)
+        await scale(world, GARDEN, 3)
+        told = await world.until(lambda one: bool(one.status.failure_reason))
+        assert told.status.failure_reason == names.EKSA_VERSION_INVALID
+        assert missing in (told.status.failure_message or "")
+        await give_rights(world.client)
+        await world.until_ready()
+
+    story(before_start, tell)
+
+
+def test_what_is_said_follows_what_is_in_the_way() -> None:
+    """Somebody gives the right that was missing, and then there is a rule."""
+
+    async def before_start(client: Client) -> None:
+        await no_releases(client)
+        await no_right_to_create(client)
+
+    async def tell(world: ManagedLaptop) -> None:
+        await asyncio.sleep(CALM)
+        assert "cannot create resource" in (await said(world, GARDEN)).message
+        await a_rule_against_it(world.client)
+        await give_rights(world.client)
+        await asyncio.sleep(CALM)
+        assert "this one is not for us" in (await said(world, GARDEN)).message
+        assert (await said(world, MEADOW)).reason == "AsRendered"
+
+    story(before_start, tell)

@@ -1,0 +1,146 @@
+"""`espalier manager`, upgraded where a real API server is not ready for it: it waits, says for what, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from tests.journeys.isolation_stories import apply, is_synced, numbered
+from tests.journeys.test_quiet import all_ready
+from tests.support.control_plane import ControlPlane
+from tests.support.management import PATIENCE, Production, free_port, production, until
+
+pytestmark = pytest.mark.envtest
+
+DISTRO = "kubernetes-1-35-eks-1"
+UNDEFINED = (
+    "[-]caches failed: not listed yet: releases.distro.eks.amazonaws.com (the API server does not serve "
+    "distro.eks.amazonaws.com/v1alpha1 releases; apply the output of this version's `espalier manifests`, which "
+    "defines releases.distro.eks.amazonaws.com)\n"
+)
+STRANGERS = f"""
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: strangers}}
+spec:
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [{DistroRelease.resource.group}]
+      apiVersions: ["*"]
+      operations: [CREATE]
+      resources: [{DistroRelease.resource.plural}]
+  validations:
+  - {{expression: "object.metadata.name != '{DISTRO}'", message: no images of strangers}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: strangers}}
+spec: {{policyName: strangers, validationActions: [Deny]}}
+"""
+"""What the operators of a management cluster may have against images."""
+
+PROBE = f"""
+apiVersion: {DistroRelease.resource.api_version}
+kind: {DistroRelease.resource.kind}
+metadata: {{name: {DISTRO}, namespace: {SYSTEM_NAMESPACE}}}
+spec: {{channel: 1-35, number: 1}}
+"""
+
+
+async def test_a_manager_that_finds_less_than_it_needs_goes_on_without_being_started_again(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with production(control_plane, tmp_path) as management:
+        port = free_port()
+        management.flags = (*management.flags, "--health-address", f"127.0.0.1:{port}")
+        await apply(management.client, 1)
+        await all_ready(management.caches.of(Cluster.resource), 1, seconds=PATIENCE)
+        await a_definition_that_nobody_applied(management, port)
+        await a_release_that_is_refused(management, port)
+        for resource in (Cluster.resource, DockerDatacenterConfig.resource):
+            await management.kubectl("delete", resource.group_resource, numbered(0).name, "--ignore-not-found")
+
+
+async def a_definition_that_nobody_applied(management: Production, port: int) -> None:
+    await management.stop()
+    await management.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
+    management.launch()
+    await readiness(management, port, lambda status, text: status == 500 and UNDEFINED in text)
+    await management.kubectl("apply", "-f", "-", stdin=management.manifests)
+    await readiness(management, port, lambda status, _text: status == 200)
+    distros = management.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
+    await until(distros, Key(SYSTEM_NAMESPACE, DISTRO), lambda found: found is not None)
+    assert management.manager is not None
+    management.manager.check()
+
+
+async def a_release_that_is_refused(management: Production, port: int) -> None:
+    """Its clusters are told, and left as they are."""
+    clusters = management.caches.of(Cluster.resource)
+    await management.stop()
+    await forget(management.client)
+    await management.kubectl("apply", "-f", "-", stdin=STRANGERS)
+    await until_it_is_denied(management)
+    await management.start()
+    missing = f"releases.distro.eks.amazonaws.com eksa-system/{DISTRO} could not be installed: "
+    await until(clusters, numbered(0), lambda found: found is not None and missing in synced(found))
+    assert "no images of strangers" in synced(clusters.get(numbered(0)))
+    said = await readiness(management, port, lambda status, text: status == 200 and "releases failed" in text)
+    assert missing in said
+    await management.kubectl("delete", "-f", "-", stdin=STRANGERS)
+    await until(clusters, numbered(0), lambda found: found is not None and is_synced(found))
+    await readiness(management, port, lambda status, text: (status, text) == (200, "ok"))
+
+
+async def until_it_is_denied(management: Production) -> None:
+    """Policies are known to an API server some time after they were written."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            _, _, complaint = await management.kubectl.finish("create", "--dry-run=server", "-f", "-", stdin=PROBE)
+            if "no images of strangers" in complaint:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def forget(client: Client) -> None:
+    for found in (await client.list(DistroRelease.resource)).items:
+        await client.delete(DistroRelease.resource, found.name, found.namespace)
+
+
+def synced(found: Object | None) -> str:
+    assert found is not None
+    conditions = found.decode(Cluster).status.conditions
+    return next((one.message for one in conditions if one.type == names.SYNCED), "")
+
+
+async def readiness(management: Production, port: int, is_so: Callable[[int, str], bool]) -> str:
+    """What the running process says of its readiness, once it is so."""
+    said = (0, "nothing")
+    try:
+        async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
+            while True:
+                assert management.manager is not None
+                management.manager.check()
+                try:
+                    async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                        said = answer.status, await answer.text()
+                        if is_so(*said):
+                            return said[1]
+                except aiohttp.ClientConnectionError:
+                    pass  # it has just begun
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise TimeoutError(f"the last that it said: {said}") from None
