@@ -64,12 +64,13 @@ async def test_a_manager_that_finds_less_than_it_needs_goes_on_without_being_sta
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     async with production(control_plane, tmp_path) as management:
-        port = free_port()
-        management.flags = (*management.flags, "--health-address", f"127.0.0.1:{port}")
+        port, metrics = free_port(), free_port()
+        flags = ("--health-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{metrics}")
+        management.flags = (*management.flags, *flags)
         await apply(management.client, 1)
         await all_ready(management.caches.of(Cluster.resource), 1, seconds=PATIENCE)
         await a_definition_that_nobody_applied(management, port)
-        await a_release_that_is_refused(management, port)
+        await a_release_that_is_refused(management, port, metrics)
         for resource in (Cluster.resource, DockerDatacenterConfig.resource):
             await management.kubectl("delete", resource.group_resource, numbered(0).name, "--ignore-not-found")
 
@@ -87,7 +88,7 @@ async def a_definition_that_nobody_applied(management: Production, port: int) ->
     management.manager.check()
 
 
-async def a_release_that_is_refused(management: Production, port: int) -> None:
+async def a_release_that_is_refused(management: Production, port: int, metrics: int) -> None:
     """Its clusters are told, and left as they are."""
     clusters = management.caches.of(Cluster.resource)
     await management.stop()
@@ -100,6 +101,8 @@ async def a_release_that_is_refused(management: Production, port: int) -> None:
     assert "no images of strangers" in synced(clusters.get(numbered(0)))
     said = await readiness(management, port, lambda status, text: status == 200 and "releases failed" in text)
     assert missing in said
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{metrics}/metrics") as answer:
+        assert "espalier_uninstalled_objects 1.0\n" in await answer.text()
     await management.kubectl("delete", "-f", "-", stdin=STRANGERS)
     await until(clusters, numbered(0), lambda found: found is not None and is_synced(found))
     await readiness(management, port, lambda status, text: (status, text) == (200, "ok"))
