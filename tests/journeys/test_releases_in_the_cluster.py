@@ -190,8 +190,10 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
         url = {"url": "https://127.0.0.1:1/nobody"}
         unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
         await world.client.patch(resource, nowhere, patch={"webhooks": unanswered}, type=PatchType.MERGE)
-        installing = asyncio.create_task(InstallReleases(world.client, world.manager.caches, RELEASES).run())
+        install = InstallReleases(world.client, world.manager.caches, RELEASES)
+        installing = asyncio.create_task(install.run())
         await asyncio.sleep(PATIENCE / 2)
+        assert not install.prepared.is_set(), "of a steady cluster it would be a lie that its release is missing"
         assert not installing.done()
         patch = {"webhooks": before.tree["webhooks"]}
         await world.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)

@@ -250,8 +250,11 @@ def test_who_can_not_stand_for_election_is_not_ready_and_who_waits_for_its_turn_
 
         server.before = refuse
         third = manager_of(server, simulation, identity="three")
-        tasks.append(asyncio.create_task(third.run()))
-        await asyncio.sleep(5)
+        with capture_logs() as logs:
+            tasks.append(asyncio.create_task(third.run()))
+            await asyncio.sleep(7)
+        refused = [entry for entry in logs if entry["event"] == "the lease could not be read or written"]
+        assert len(refused) == 3, "each of them says it once"
         assert third.checks["leadership"]() == 'User "manager" cannot get resource "leases"'
         server.before = lambda request: None
         await asyncio.sleep(5)
