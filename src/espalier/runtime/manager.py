@@ -1,8 +1,8 @@
 """The manager: starts what a process runs in the right order, and stops it in the reverse one.
 
-Order, as controller-runtime has it: health and metrics, webhooks, caches (full before anybody acts on them),
-leadership, what controllers find prepared, controllers. Webhooks and caches run on every replica, so that a new leader
-starts warm. Whatever is waited for on the way, `checks` say.
+Order, nearly as controller-runtime has it: health and metrics, caches and webhooks (full, and served, before anybody
+acts), leadership, what controllers find prepared, controllers. Webhooks and caches run on every replica, so that a new
+leader starts warm. Whatever is waited for on the way, `checks` say.
 """
 
 from __future__ import annotations

@@ -86,12 +86,18 @@ def test_what_is_prepared_is_there_before_controllers_begin_and_of_the_leader_al
                 done.append("ran on")
 
         manager.prepare(Preparing())
+        other = manager_of(server, simulation, identity="b")
+        other.prepare(Preparing())
         server.put(config_map("x", "a"))
-        running = asyncio.create_task(manager.run())
+        running = [asyncio.create_task(manager.run())]
+        await asyncio.sleep(1)
+        running.append(asyncio.create_task(other.run()))
         await asyncio.sleep(20)
-        manager.stop()
-        await running
         assert done == ["prepared", "x", "ran on"]
+        assert [check() for check in other.checks.values()] == ["", ""], "who waits for its turn is ready"
+        for each in (other, manager):
+            each.stop()
+        await asyncio.gather(*running)
 
     play(story)
 
