@@ -224,7 +224,9 @@ def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:
     """What is first in the way of all machines being there, up to date and ready: a reason and a sentence."""
     if counts.outdated:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
-        return ROLLING, f"{message}, {counts.outdated} not"
+        # A machine that never comes up counts among these.
+        coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
+        return ROLLING, f"{message}, {counts.outdated} not{coming}"
     if counts.replicas < counts.expected:
         return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"
     if counts.replicas > counts.expected:

@@ -66,7 +66,7 @@ def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_th
         (
             {"replicas": 2, "upToDateReplicas": 1},
             "RollingUpgradeInProgress",
-            "control plane machines are being replaced: 1 of 1 are up to date, 1 not",
+            "control plane machines are being replaced: 1 of 1 are up to date, 1 not; 1 of 2 nodes are ready",
         ),
         ({"replicas": 0, "upToDateReplicas": 0}, "ScalingUp", "scaling up control plane machines: 0 of 1 are there"),
         (
@@ -99,7 +99,7 @@ def test_the_control_plane_is_not_ready_and_says_why_in_numbers(control_plane: T
             {"replicas": 3, "upToDateReplicas": 1},
             2,
             "RollingUpgradeInProgress",
-            "worker machines are being replaced: 1 of 2 are up to date, 2 not",
+            "worker machines are being replaced: 1 of 2 are up to date, 2 not; 2 of 3 nodes are ready",
         ),
         ({}, 4, "ScalingUp", "scaling up worker machines: 2 of 4 are there"),
         ({}, 1, "ScalingDown", "scaling down worker machines: 2 are there, 1 stay"),
