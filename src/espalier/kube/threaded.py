@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from espalier.kube.http import HttpTransport
 
 
-NEAR = 0.02
-"""Seconds in which a server answers that is near: a handshake with it costs more than to wait for one's turn."""
+NEAR = 0.1
+"""Seconds in which a near server is connected to and answers: a further handshake with it takes longer than to wait for
+one's turn."""
 
 
 class _Idle(msgspec.Struct, frozen=True):
