@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SECRET = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----[\sA-Za-z0-9+/=]{100}|"
-    rb"(?:client-key-data|certificate-authority-key|token|password): *[A-Za-z0-9+/=]{100}"
+    rb"(?:client-key-data|token|password): *[A-Za-z0-9+/=]{100}"
 )
 
 

@@ -2,9 +2,23 @@ from __future__ import annotations
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from espalier.runtime.health import health_application
 from espalier.runtime.serving import HttpServer
+
+
+async def answer(application: web.Application, path: str) -> tuple[int, str]:
+    server = HttpServer(application, "127.0.0.1", 0)
+    await server.start()
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{server.port}{path}") as response,
+        ):
+            return response.status, await response.text()
+    finally:
+        await server.stop()
 
 
 @pytest.mark.parametrize(
@@ -24,16 +38,7 @@ from espalier.runtime.serving import HttpServer
 )
 async def test_what_kubelet_and_people_are_told(path: str, status: int, text: str) -> None:
     application = health_application({}, {"caches": lambda: "not listed yet: secrets", "webhooks": lambda: ""})
-    server = HttpServer(application, "127.0.0.1", 0)
-    await server.start()
-    try:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://127.0.0.1:{server.port}{path}") as response,
-        ):
-            assert (response.status, await response.text()) == (status, text)
-    finally:
-        await server.stop()
+    assert await answer(application, path) == (status, text)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +51,5 @@ async def test_what_kubelet_and_people_are_told(path: str, status: int, text: st
     ],
 )
 async def test_a_notice_is_told_and_keeps_nobody_from_being_ready(path: str, status: int, text: str) -> None:
-    server = HttpServer(
-        health_application({}, {"caches": lambda: ""}, {"releases": lambda: "one is missing"}), "127.0.0.1", 0
-    )
-    await server.start()
-    try:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://127.0.0.1:{server.port}{path}") as response,
-        ):
-            assert (response.status, await response.text()) == (status, text)
-    finally:
-        await server.stop()
+    application = health_application({}, {"caches": lambda: ""}, {"releases": lambda: "one is missing"})
+    assert await answer(application, path) == (status, text)
