@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,9 +17,10 @@ SECRET = re.compile(
 
 
 def test_no_file_of_the_repository_has_a_key() -> None:
-    if not (ROOT / ".git").exists():
-        pytest.skip("this is no clone")
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("only git knows which files are in the repository")
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]  # whoever owns the clone
+    files = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
     tracked = [ROOT / name for name in files.split("\0") if name]
     assert [file for file in tracked if file.is_file() and SECRET.search(file.read_bytes())] == []
 
