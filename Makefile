@@ -4,7 +4,7 @@ BIN := .venv/bin
 REAL ?= tests
 STORIES ?= tests/nodes
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench real-assets test-real look lock release
+.PHONY: help demo test check bench soak real-assets test-real look lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -20,7 +20,7 @@ demo: .venv/.installed ## A manifest becomes a cluster: created, scaled, upgrade
 	@$(BIN)/espalier demo
 
 test: check ## Checks and all tests that this machine can carry
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not nodes'
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak'
 
 check: .venv/.installed ## Style, types, layers
 	@$(BIN)/ruff check .
@@ -30,6 +30,9 @@ check: .venv/.installed ## Style, types, layers
 
 bench: .venv/.installed ## Every figure that the README claims, measured here
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
+
+soak: .venv/.installed ## What is long: fuzz targets and random histories; SECONDS=N for each (60)
+	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m soak
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
 	@PYTHONPATH=src $(PYTHON) -m espalier.local.assets $(REAL)
