@@ -85,5 +85,13 @@ def printing() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would complain again of what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
+    except OSError as error:
+        if error.errno in _FULL and not error.filename:
+            _discard_output()
+        raise
+
+
+def _discard_output() -> None:
+    """Write what is left in the buffer to nowhere: each further flush would fail, and be reported, once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
