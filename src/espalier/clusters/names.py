@@ -27,6 +27,16 @@ GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
 
+MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, "management-cluster")
+"""The ConfigMap that says, by `namespace` and `name`, which Cluster is the record of the management cluster. Not in the
+namespace of that Cluster, where users may write."""
+
+MANAGEMENT_FINALIZER = f"{GROUP}/manages-clusters"
+"""On the record of the management cluster, while there are clusters that it manages."""
+
+RELEASE_ANNOTATION = f"{GROUP}/release-content"
+"""On the Cluster: digests of the release objects that it was made of when they were first used."""
+
 PATCHES_ANNOTATION = f"{GROUP}/patches"
 """On the Cluster, by people: names of patch layers that it consents to, by comma. Counts as content."""
 
@@ -41,6 +51,9 @@ DEFAULT_CNI_CONFIGURED = "DefaultCNIConfigured"
 WORKERS_READY = "WorkersReady"
 SYNCED = "Synced"
 """Whether what was made is as it is rendered. No part of Ready."""
+
+SPEC_VALID = "SpecValid"
+"""False, with the reason, while the spec is not valid; absent else. No part of Ready: a cluster that was made goes on."""
 
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import semver
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
@@ -30,9 +31,11 @@ from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
+from espalier.clusters.management import ManagementCluster
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
+from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
@@ -101,6 +104,7 @@ class Observer:
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
+        self.management_cluster = ManagementCluster(caches, self.all_clusters)
         self.linked = LinkedObjects(caches, providers)
         self.releases = ReleaseObjects(caches, uninstalled)
         self.written: dict[Resource, Cache] = {
@@ -148,6 +152,7 @@ class Observer:
             controller.watch(self.extension, lambda _changed: self._unsettled())
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
         self.releases.watched_by(controller, self._unsettled)
+        self.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self.clusters.list()])
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
     def scope(self, key: Key) -> Scope | None:
@@ -161,6 +166,7 @@ class Observer:
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._design(cluster, bundles, linked)
+        is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
         return Scope(
             object=found,
             cluster=cluster,
@@ -172,7 +178,10 @@ class Observer:
             gate_key=linked.key,
             datacenters=self.kinds_of_datacenters,
             management=self.management(cluster),
+            management_key=self.management_cluster.key,
+            manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             bundles=bundles,
+            release=self.release_of(cluster),
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
             design=made,
@@ -220,6 +229,11 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self.releases.version(cluster.spec), consents)
 
+    def release_of(self, cluster: eksa.Cluster) -> semver.Version | None:
+        """The release that a Cluster names, or the first to which the Bundles belong that it names."""
+        spec = cluster.spec
+        return parsed(spec.eksa_version) if spec.bundles_ref is None else self.releases.version(spec)
+
     @property
     def patches(self) -> tuple[str, ...]:
         """Names of the patches that this manager has."""
@@ -266,27 +280,17 @@ class Observer:
         return tuple(taken)
 
     def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
-        """The Cluster that manages this one: in its namespace, else the only one of the name anywhere."""
-        name = cluster.spec.management_cluster.name
-        candidates = self.all_clusters.by_index(BY_NAME, name) if name else []
-        near = [found for found in candidates if found.namespace == cluster.metadata.namespace]
-        chosen = near or candidates
-        return read(chosen[0]) if len(chosen) == 1 else None
+        """The Cluster that manages this one; None when it is not there, or may manage nobody."""
+        return self.management_cluster.of(cluster)
 
-    def managed_by(self, management: eksa.Cluster) -> list[eksa.Cluster]:
-        """The Clusters that name this one as their management cluster. All are looked at: asked for rarely."""
-        key = Key(management.metadata.namespace, management.metadata.name)
+    def managed(self) -> list[eksa.Cluster]:
+        """The Clusters that the management cluster manages. All are looked at: asked for rarely."""
         found = []
-        for other in self.all_clusters.list():
+        for other in self.management_cluster.managed():
             try:
-                cluster = read(other)
+                found.append(read(other))
             except msgspec.ValidationError:  # said by its own pass
                 continue
-            if cluster.spec.management_cluster.name != key.name or is_self_managed(cluster):
-                continue
-            manager = self.management(cluster)
-            if manager is not None and Key(manager.metadata.namespace, manager.metadata.name) == key:
-                found.append(cluster)
         return found
 
     @property
@@ -296,6 +300,7 @@ class Observer:
             cache.synced
             for cache in (
                 self.all_clusters,
+                self.management_cluster.named,
                 *self.releases.caches,
                 self.sets,
                 self.machines,
@@ -347,11 +352,19 @@ class Observer:
         return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
-        """A Cluster that comes or goes concerns those of its name, and those that wait for their management cluster."""
-        decoded = read(changed)
+        """A Cluster that comes, changes or goes concerns those of its name, and who manages it.
+
+        A record concerns all that are managed: which release they may have follows from its own.
+        """
         rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
-        management = decoded.spec.management_cluster.name in ("", changed.name)
-        return rivals if not management else [*rivals, *self._unsettled()]
+        try:
+            is_record = is_self_managed(read(changed))
+        except msgspec.ValidationError:
+            return rivals
+        key = self.management_cluster.key
+        if is_record and (changed.key == key or not self.management_cluster.is_named):
+            return [*rivals, *(cluster.key for cluster in self.clusters.list())]
+        return [*rivals, *([key] if key is not None and self.clusters.get(key) is not None else [])]
 
 
 def _is_settled(found: Object) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
+import semver
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -106,8 +107,14 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     datacenters: tuple[str, ...] = ()
     """Kinds that this manager's providers have for `spec.datacenterRef`."""
     management: eksa.Cluster | None = None
-    """The Cluster that `spec.managementCluster` names."""
+    """The Cluster that `spec.managementCluster` names, if that is the management cluster's."""
+    management_key: Key | None = None
+    """Where the record of the management cluster is; None when nothing says so."""
+    manages: tuple[Key, ...] = ()
+    """Of the record of the management cluster: the Clusters that it manages."""
     bundles: Bundles | None = None
+    release: semver.Version | None = None
+    """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
     known_versions: tuple[str, ...] = ()
     """The eksaVersions of the EKSAReleases that there are."""
     rivals: tuple[Key, ...] = ()
@@ -165,6 +172,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def is_self_managed(self) -> bool:
         """Whether the cluster manages itself."""
         return is_self_managed(self.cluster)
+
+    @property
+    def is_management(self) -> bool:
+        """Whether this is the record of the management cluster."""
+        return self.is_self_managed and self.management_key == self.key
 
     @cached_property
     def mark(self) -> str:

@@ -20,7 +20,7 @@ from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import problem
+from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.errors import AlreadyExists, Conflict, Unreachable
 from espalier.runtime import owners
 from espalier.runtime.errands import Failed
@@ -58,10 +58,8 @@ async def choose_release(p: Pass) -> Outcome:
 
 async def find_children(p: Pass) -> Outcome:
     """All linked objects are there."""
-    if not p.scope.missing:
-        return Continue()
-    missing = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in p.scope.missing)
-    return Wait(names.MISSING_DEPENDENT_OBJECTS, missing)
+    found = missing_objects(p.scope)
+    return Wait(*found) if found else Continue()
 
 
 async def own_children(p: Pass) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from espalier.clusters import names
-from espalier.clusters.rules import changes, content, messages
+from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.running import running
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
@@ -18,14 +18,37 @@ class Problem(NamedTuple):
     message: str
 
 
+def missing_objects(scope: Scope) -> Problem | None:
+    """Linked objects that are not there."""
+    if not scope.missing:
+        return None
+    missing = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in scope.missing)
+    return Problem(names.MISSING_DEPENDENT_OBJECTS, missing)
+
+
 def problem(scope: Scope) -> Problem | None:
     """The first thing that keeps the cluster from being made; None when nothing does."""
-    return _self_managed(scope) or _content(scope) or _name(scope) or _management(scope) or _release(scope)
+    return _self_managed(scope) or _content(scope) or _name(scope) or _relations(scope)
+
+
+def standing_problem(scope: Scope) -> Problem | None:
+    """The same of a cluster that is left alone: what others may have made wrong since it was reconciled to its end.
+
+    What it says itself was judged then.
+    """
+    return _self_managed(scope) or _relations(scope)
+
+
+def _relations(scope: Scope) -> Problem | None:
+    return _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope)
 
 
 def _self_managed(scope: Scope) -> Problem | None:
     if not scope.is_self_managed:
         return None
+    if not scope.is_management:
+        message = messages.not_the_management_cluster(scope.management_key)
+        return Problem(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
     return Problem(names.CLUSTER_INVALID, content.SELF_MANAGED)
 
 
@@ -51,18 +74,31 @@ def _name(scope: Scope) -> Problem | None:
 
 
 def _management(scope: Scope) -> Problem | None:
-    name = scope.spec.management_cluster.name
+    name, key = scope.spec.management_cluster.name, scope.management_key
     if scope.management is None:
-        return Problem(
-            names.MANAGEMENT_CLUSTER_REF_INVALID,
-            f'spec.managementCluster.name: there is no Cluster "{name}" (or several, none of them in this namespace)',
-        )
+        message = messages.no_management_cluster(name, key)
+        return Problem(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
     if not is_self_managed(scope.management):
         return Problem(
             names.MANAGEMENT_CLUSTER_REF_INVALID,
             f"spec.managementCluster.name: {messages.manages_nobody(name)}",
         )
     return None
+
+
+def _skew(scope: Scope) -> Problem | None:
+    found = list(releases.skew(scope.spec, scope.release, scope.management))
+    return Problem(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
+
+
+def _git_ops(scope: Scope) -> Problem | None:
+    found = list(gitops.violations(None, scope.cluster, scope.management))
+    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+
+
+def _sharing(scope: Scope) -> Problem | None:
+    found = list(sharing.violations(None, scope.cluster, scope.management))
+    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _release(scope: Scope) -> Problem | None:
