@@ -86,6 +86,8 @@ class Admission:
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse what can't be made, all reasons at once. In a dry run, warnings say what would happen."""
+        if request.operation == "DELETE" and request.old is not None:
+            return self._deletion(request.old)
         if request.object is None:
             return AdmissionResponse()
         try:
@@ -111,6 +113,17 @@ class Admission:
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
+
+    def _deletion(self, record: Object) -> AdmissionResponse:
+        """The record of the management cluster stays while that manages clusters."""
+        known = self._observer.management_cluster
+        if not self._observer.is_filled:  # its finalizer holds it
+            return AdmissionResponse()
+        managed = known.managed() if known.is_it(record.key) else []
+        if not managed or not _manages_itself(record):
+            return AdmissionResponse()
+        message = messages.manages(messages.listed(one.key for one in managed))
+        return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
         """What would happen, for those who only ask."""
@@ -294,6 +307,13 @@ validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
     """Whether a write changes nothing that matters here: finalizers, labels and the like always pass."""
     return old.spec == new.spec and (_is_paused(new) or not _is_paused(old) or not is_self_managed(new))
+
+
+def _manages_itself(found: Object) -> bool:
+    try:
+        return is_self_managed(read(found))
+    except msgspec.ValidationError:
+        return False
 
 
 def _is_paused(cluster: eksa.Cluster) -> bool:

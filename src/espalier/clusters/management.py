@@ -13,7 +13,6 @@ import msgspec
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
-from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.clusters.scope import is_self_managed, read
@@ -65,10 +64,7 @@ class ManagementCluster:
         return _decoded(found) if found is not None else None
 
     def of(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
-        """The Cluster that `spec.managementCluster` names, if it may be one: the record of the management cluster.
-
-        Another Cluster of the name is given as well, for it is told why it manages nobody.
-        """
+        """The Cluster that `spec.managementCluster` names, if that is the management cluster and is there."""
         name = cluster.spec.management_cluster.name
         key = self.key
         if key is not None and key.name == name:
@@ -110,12 +106,6 @@ def named_by(found: Object) -> Key | None:
         return None
     namespace, name = data.get("namespace", ""), data.get("name", "")
     return Key(namespace, name) if namespace and name else None
-
-
-def naming(record: Key) -> ConfigMap:
-    """The ConfigMap that names a Cluster as the management cluster."""
-    metadata = ObjectMeta(name=names.MANAGEMENT_CLUSTER.name, namespace=names.MANAGEMENT_CLUSTER.namespace)
-    return ConfigMap(metadata=metadata, data={"namespace": record.namespace, "name": record.name})
 
 
 def _age(record: Object) -> tuple[str, str, str]:

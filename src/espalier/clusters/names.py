@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from espalier.api.eksa import group
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
@@ -27,9 +28,8 @@ GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
 
-MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, "management-cluster")
-"""The ConfigMap that says, by `namespace` and `name`, which Cluster is the record of the management cluster. Not in the
-namespace of that Cluster, where users may write."""
+MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, group.MANAGEMENT_CLUSTER)
+"""The ConfigMap that says which Cluster is the record of the management cluster."""
 
 MANAGEMENT_FINALIZER = f"{GROUP}/manages-clusters"
 """On the record of the management cluster, while there are clusters that it manages."""

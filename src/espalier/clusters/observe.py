@@ -327,6 +327,15 @@ class Observer:
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
         return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
 
+    def lent_by(self, cluster: Object) -> list[tuple[Resource, Object]]:
+        """The linked objects that would be collected with a Cluster, and that another one names which stays."""
+        found = self.linked.owned_by(cluster.metadata.uid, cluster.namespace)
+        return [(resource, child) for resource, child in found if self._stays_in_use(child, cluster.key)]
+
+    def _stays_in_use(self, linked: Object, without: Key) -> bool:
+        users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
+        return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
+
     def _users_of(self, linked: Object) -> Iterable[Key]:
         value = f"{linked.kind}/{linked.namespace}/{linked.name}"
         return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]

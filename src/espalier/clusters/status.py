@@ -39,7 +39,9 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
-        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)]), *invalid], now),
+        conditions=_with_times(
+            scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)]), *invalid], now
+        ),
         phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) else trouble is None,
         ready=ready.status == "True",
@@ -71,7 +73,8 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
         message = outcome.message if isinstance(outcome, Wait | Fault) else "the cluster is being deleted"
         return _condition(names.READY, "False", "Deleting", message)
     obstacle = first_obstacle(parts)
-    is_current = scope.is_settled or scope.is_paused
+    is_false_record = scope.is_self_managed and not scope.is_management
+    is_current = scope.is_settled or (scope.is_paused and not is_false_record)
     if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_telling(outcome)):
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:

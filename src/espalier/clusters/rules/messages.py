@@ -39,7 +39,9 @@ NAMES_IT = (
 
 def not_the_management_cluster(key: Key | None) -> str:
     """A Cluster that says that it manages itself, and is not the record of the management cluster."""
-    known = f"the management cluster is Cluster {key}" if key is not None else "no Cluster is the management cluster yet"
+    known = (
+        f"the management cluster is Cluster {key}" if key is not None else "no Cluster is the management cluster yet"
+    )
     return (
         f"this Cluster names itself, or nobody, as its management cluster, which it is not: {known}; {NAMES_IT}; "
         "name the cluster that manages this one, or delete it"

@@ -15,9 +15,7 @@ from espalier.clusters.linked import references
 from espalier.clusters.rules import messages
 
 
-def violations(
-    old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
-) -> Iterator[Violation]:
+def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[Violation]:
     """A workload cluster names nothing that the management cluster does. A reference that stays is not judged again."""
     if management is None:
         return
@@ -26,14 +24,10 @@ def violations(
         found = (reference.kind, Key(new.metadata.namespace, reference.name))
         if found in theirs and found not in before:
             where = Key(management.metadata.namespace, management.metadata.name)
-            yield Violation(
-                f"{field}.name", reference.name, "", messages.used_by_the_management_cluster(where)
-            )
+            yield Violation(f"{field}.name", reference.name, "", messages.used_by_the_management_cluster(where))
 
 
-def of_record(
-    old: eksa.Cluster | None, new: eksa.Cluster, managed: Sequence[eksa.Cluster]
-) -> Iterator[Violation]:
+def of_record(old: eksa.Cluster | None, new: eksa.Cluster, managed: Sequence[eksa.Cluster]) -> Iterator[Violation]:
     """The record of the management cluster names nothing that a cluster does which it manages."""
     before = linked(old) if old is not None else set()
     for field, reference in references(new.spec):
