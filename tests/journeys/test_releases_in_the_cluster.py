@@ -26,7 +26,7 @@ from espalier.cli.planning import Asked
 from espalier.clusters import Isolation, names, rights
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden, Invalid
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
@@ -323,5 +323,97 @@ def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_k
         assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1" in synced.message
         assert (world.written() - written).keys() == {STATUS}
         assert await machines(world.client) == before
+
+    story(tell)
+
+
+KINDS_OF_RELEASES = {
+    "EKSARelease": (EKSARelease.resource, "eksa-v0-26-0", None),
+    "Bundles": (Bundles.resource, "bundles-1", SYSTEM_NAMESPACE),
+    "EKS Distro Release": (DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE),
+}
+
+
+@pytest.mark.parametrize("what", KINDS_OF_RELEASES)
+def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
+    resource, name, namespace = KINDS_OF_RELEASES[what]
+
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        with pytest.raises(Forbidden, match="clusters are made of this: default/garden"):
+            await world.client.delete(resource, name, namespace)
+        await world.client.delete(EKSARelease.resource, "eksa-v0-24-2")
+
+    story(tell)
+
+
+@pytest.mark.parametrize("what", KINDS_OF_RELEASES)
+def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_made_of_it(what: str) -> None:
+    """Deleted and created again while nobody asked a webhook, under a cluster whose drift is corrected."""
+    resource, name, namespace = KINDS_OF_RELEASES[what]
+
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        before, written = await machines(world.client), world.written()
+        original = await world.client.get(resource, name, namespace)
+        tree = original.tree
+        tree["metadata"] = {key: tree["metadata"][key] for key in ("name", "namespace") if key in tree["metadata"]}
+        other = msgspec.json.decode(msgspec.json.encode(tree).replace(b"v3.6.6-eks-1-35-1", b"v3.6.7-eks-1-35-1"))
+        if what == "EKSARelease":
+            other["spec"]["bundlesRef"]["name"] = "bundles-2"
+        elif what == "Bundles":
+            other["spec"]["versionsBundles"] = [
+                entry | {"eksD": entry["eksD"] | {"name": DISTRO}} if entry["kubeVersion"] == "1.34" else entry
+                for entry in other["spec"]["versionsBundles"]
+            ]
+        await world.client.delete(resource, name, namespace)
+        await world.client.create(resource, other)
+        found = await world.until(lambda cluster: cluster.status.spec_valid is False)
+        await asyncio.sleep(3 * RESYNC)
+        found = await garden(world)
+        synced = said(found, names.SYNCED)
+        assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
+        assert f"{original.kind}/{name}" in synced.message
+        assert said(found, names.SPEC_VALID).reason == names.RELEASE_REPLACED
+        assert found.status.ready
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await world.until(lambda cluster: cluster.status.failure_reason == names.RELEASE_REPLACED)
+        await asyncio.sleep(CALM)
+        assert await machines(world.client) == before
+        assert (world.written() - written).keys() <= {STATUS}
+        # The way out that is told, with webhooks: what nobody was made of can be deleted.
+        hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
+        await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
+        await world.client.delete(resource, name, namespace)
+        await world.client.create(resource, tree)
+        again = await world.until_ready()
+        assert again.status.spec_valid
+        await asyncio.sleep(CALM)
+        assert said(await garden(world), names.SYNCED).status == "True"
+        assert before.keys() <= (await machines(world.client)).keys()
+
+    story(tell)
+
+
+def test_a_cluster_of_an_earlier_manager_is_taken_over_with_what_it_is_made_of() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before = (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION]
+        patch = {"metadata": {"annotations": {names.RELEASE_ANNOTATION: None}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        assert (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION] == before
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert "Release/kubernetes-1-36" in (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION]
 
     story(tell)

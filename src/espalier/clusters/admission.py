@@ -58,9 +58,29 @@ class Admission:
         """Offer the handlers at their paths."""
         webhooks.handle(MUTATE_CLUSTER, self.default)
         webhooks.handle(VALIDATE_CLUSTER, self.validate)
-        webhooks.handle(VALIDATE_RELEASE, validate_release)
-        webhooks.handle(VALIDATE_BUNDLES, validate_bundles)
-        webhooks.handle(VALIDATE_DISTRO, validate_distro)
+        webhooks.handle(VALIDATE_RELEASE, self.kept(validate_release))
+        webhooks.handle(VALIDATE_BUNDLES, self.kept(validate_bundles))
+        webhooks.handle(VALIDATE_DISTRO, self.kept(validate_distro))
+
+    def kept(self, validate: Handler) -> Handler:
+        """Judge objects of a release by `validate`, and have those stay that are in use."""
+
+        def judge(request: AdmissionRequest) -> AdmissionResponse:
+            if request.operation != "DELETE" or request.old is None:
+                return validate(request)
+            if not self._observer.is_filled:
+                return _NOT_READY
+            try:
+                users = self._observer.release_use.protecting(request.old)
+            except msgspec.ValidationError:  # nothing can be made of it
+                return AdmissionResponse()
+            if not users:
+                return AdmissionResponse()
+            where = f"{request.old.kind} {request.old.name}"
+            message = f"{where} can't be deleted: {messages.in_use(messages.listed(users))}"
+            return AdmissionResponse(False, message)
+
+        return judge
 
     def default(self, request: AdmissionRequest) -> AdmissionResponse:
         """Fill in what was left out, and nothing that was given."""

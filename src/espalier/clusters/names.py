@@ -61,6 +61,7 @@ MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
 EKSA_VERSION_INVALID = "EksaVersionInvalid"
 BUNDLES_NOT_FOUND = "BundleNotFoundForCluster"
 EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
+RELEASE_REPLACED = "ReleaseReplaced"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
 OBJECT_REFUSED = "ObjectRefused"
@@ -72,6 +73,7 @@ FAILURES = frozenset(
         EKSA_VERSION_INVALID,
         BUNDLES_NOT_FOUND,
         EKSD_RELEASE_INVALID,
+        RELEASE_REPLACED,
         CLUSTER_INVALID,
         CLUSTER_NAME_TAKEN,
         OBJECT_REFUSED,

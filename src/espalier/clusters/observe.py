@@ -33,6 +33,7 @@ from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.release_objects import ReleaseObjects
+from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.rules.releases import parsed
@@ -107,6 +108,7 @@ class Observer:
         self.management_cluster = ManagementCluster(caches, self.all_clusters)
         self.linked = LinkedObjects(caches, providers)
         self.releases = ReleaseObjects(caches, uninstalled)
+        self.release_use = ReleaseUse(self.all_clusters, self.releases)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
                 resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
@@ -151,7 +153,7 @@ class Observer:
         if self.extension is not None:
             controller.watch(self.extension, lambda _changed: self._unsettled())
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
-        self.releases.watched_by(controller, self._unsettled)
+        self.releases.watched_by(controller, self._unsettled, self._users_of_release)
         self.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self.clusters.list()])
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
@@ -182,6 +184,7 @@ class Observer:
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             bundles=bundles,
             release=self.release_of(cluster),
+            release_content=self.releases.content(cluster.spec),
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
             design=made,
@@ -336,6 +339,9 @@ class Observer:
         users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
         return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
 
+    def _users_of_release(self, found: Object) -> Iterable[Key]:
+        return [user.key for user in self.release_use.users(found) if self.clusters.get(user.key) is not None]
+
     def _users_of(self, linked: Object) -> Iterable[Key]:
         value = f"{linked.kind}/{linked.namespace}/{linked.name}"
         return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
@@ -357,7 +363,7 @@ class Observer:
         return [cluster.key for name in _by_cluster_name(found) for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _unsettled(self) -> Iterable[Key]:
-        """A release concerns those that wait for one; the others have theirs, and keep it."""
+        """Those that may wait for something that they are made of."""
         return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:

@@ -16,7 +16,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, gate, names
+from espalier.clusters import cni, gate, names, release_content
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.layers import Layer
@@ -115,6 +115,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     bundles: Bundles | None = None
     release: semver.Version | None = None
     """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
+    release_content: Mapping[str, str] = {}
+    """Digests of the objects of the release that the cluster is to be made of, as far as they are there."""
     known_versions: tuple[str, ...] = ()
     """The eksaVersions of the EKSAReleases that there are."""
     rivals: tuple[Key, ...] = ()
@@ -177,6 +179,18 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def is_management(self) -> bool:
         """Whether this is the record of the management cluster."""
         return self.is_self_managed and self.management_key == self.key
+
+    @cached_property
+    def replaced_releases(self) -> tuple[str, ...]:
+        """Objects of the release that have other content than when the cluster was first made of them."""
+        return release_content.replaced(release_content.recorded(self.cluster.metadata.annotations), self.release_content)
+
+    @property
+    def release_record(self) -> str:
+        """The annotation that tells what the cluster is made of; empty while that is not known, or in question."""
+        if self.design is None or self.replaced_releases:
+            return ""
+        return release_content.record(self.release_content)
 
     @cached_property
     def mark(self) -> str:

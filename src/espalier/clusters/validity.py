@@ -40,7 +40,7 @@ def standing_problem(scope: Scope) -> Problem | None:
 
 
 def _relations(scope: Scope) -> Problem | None:
-    return _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope)
+    return _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope) or _replaced(scope)
 
 
 def _self_managed(scope: Scope) -> Problem | None:
@@ -106,6 +106,12 @@ def _release(scope: Scope) -> Problem | None:
     if found is None or not scope.uninstalled:
         return found
     return Problem(found.reason, f"{found.message}; {scope.uninstalled}")
+
+
+def _replaced(scope: Scope) -> Problem | None:
+    if not scope.replaced_releases:
+        return None
+    return Problem(names.RELEASE_REPLACED, messages.other_content(", ".join(scope.replaced_releases)))
 
 
 def _missing(scope: Scope) -> Problem | None:
