@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,6 +61,16 @@ def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
             await tell(world)
 
     run(main, epoch=EPOCH, seed=1)
+
+
+@asynccontextmanager
+async def unasked(world: ManagedLaptop) -> AsyncIterator[None]:
+    """While nobody asks the webhooks, as when somebody took them away."""
+    configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    yield
+    hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
+    await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
 
 
 def said(cluster: Cluster, type_: str) -> Condition:
@@ -149,8 +160,9 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
             await world.until_ready()
             await asyncio.sleep(CALM)
             # As an earlier manager left it: its definitions have no such kind.
-            await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
-            await asyncio.sleep(1)
+            async with unasked(world):
+                await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
+                await asyncio.sleep(1)
             preview = await manager_upgrade(world, None)
             assert (preview.is_empty, preview.drift, preview.stops) == (True, (), "")
             (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(world.client, GARDEN.namespace)
@@ -168,8 +180,9 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
     seen: list[int] = []
 
     async def tell(world: ManagedLaptop) -> None:
-        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        async with unasked(world):
+            for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         cache = world.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         await asyncio.sleep(1)
         seen.append(len(cache))
@@ -184,8 +197,9 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
     resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
 
     async def tell(world: ManagedLaptop) -> None:
-        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        async with unasked(world):
+            for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         before = await world.client.get(resource, nowhere)
         url = {"url": "https://127.0.0.1:1/nobody"}
         unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
@@ -244,7 +258,8 @@ def test_a_steady_cluster_whose_release_went_is_told_and_left_alone() -> None:
         await world.until_ready()
         await asyncio.sleep(CALM)
         before, written = await machines(world.client), world.written()
-        await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
+        async with unasked(world):
+            await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
         await asyncio.sleep(3 * RESYNC)
         found = await garden(world)
         synced = said(found, names.SYNCED)
@@ -359,8 +374,6 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
         await asyncio.sleep(CALM)
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
         await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
-        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
         before, written = await machines(world.client), world.written()
         original = await world.client.get(resource, name, namespace)
         tree = original.tree
@@ -373,8 +386,9 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
                 entry | {"eksD": entry["eksD"] | {"name": DISTRO}} if entry["kubeVersion"] == "1.34" else entry
                 for entry in other["spec"]["versionsBundles"]
             ]
-        await world.client.delete(resource, name, namespace)
-        await world.client.create(resource, other)
+        async with unasked(world):
+            await world.client.delete(resource, name, namespace)
+            await world.client.create(resource, other)
         found = await world.until(lambda cluster: cluster.status.spec_valid is False)
         await asyncio.sleep(3 * RESYNC)
         found = await garden(world)
@@ -388,9 +402,7 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
         await asyncio.sleep(CALM)
         assert await machines(world.client) == before
         assert (world.written() - written).keys() <= {STATUS}
-        # The way out that is told, with webhooks: what nobody was made of can be deleted.
-        hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
-        await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
+        # The way out that is told: what nobody was made of can be deleted.
         await world.client.delete(resource, name, namespace)
         await world.client.create(resource, tree)
         again = await world.until_ready()

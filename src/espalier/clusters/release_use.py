@@ -38,7 +38,9 @@ class ReleaseUse:
         One that took the place of another, and has other content, is of no use to those that were made of that.
         """
         name, digest = release_content.name_of(found), release_content.digest(found)
-        users = [(user.key, release_content.recorded(user.metadata.annotations).get(name)) for user in self.users(found)]
+        users = [
+            (user.key, release_content.recorded(user.metadata.annotations).get(name)) for user in self.users(found)
+        ]
         is_replacement = any(seen not in (None, digest) for _, seen in users)
         return [key for key, seen in users if seen == digest or (seen is None and not is_replacement)]
 

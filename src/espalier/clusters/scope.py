@@ -183,7 +183,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def replaced_releases(self) -> tuple[str, ...]:
         """Objects of the release that have other content than when the cluster was first made of them."""
-        return release_content.replaced(release_content.recorded(self.cluster.metadata.annotations), self.release_content)
+        return release_content.replaced(
+            release_content.recorded(self.cluster.metadata.annotations), self.release_content
+        )
 
     @property
     def release_record(self) -> str:

@@ -40,7 +40,9 @@ def standing_problem(scope: Scope) -> Problem | None:
 
 
 def _relations(scope: Scope) -> Problem | None:
-    return _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope) or _replaced(scope)
+    return (
+        _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope) or _replaced(scope)
+    )
 
 
 def _self_managed(scope: Scope) -> Problem | None:
