@@ -11,8 +11,8 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
 from espalier.clusters.passing import Pass, Tools
-from espalier.clusters.status import status_of
 from espalier.clusters.recording import guard, held
+from espalier.clusters.status import status_of
 from espalier.clusters.steps import DELETION, LIFE, check
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps

@@ -29,6 +29,7 @@ from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import names, synced
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.management import ManagementCluster
@@ -107,6 +108,7 @@ class Observer:
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.management_cluster = ManagementCluster(caches, self.all_clusters)
         self.linked = LinkedObjects(caches, providers)
+        self.git_ops = GitOpsObjects(caches)
         self.releases = ReleaseObjects(caches, uninstalled)
         self.release_use = ReleaseUse(self.all_clusters, self.releases)
         self.written: dict[Resource, Cache] = {
@@ -144,6 +146,7 @@ class Observer:
         asked = any_of(generation_changed, self.reports.by_others)
         controller.watch(self.clusters, predicate=asked)
         self.linked.watched_by(controller, self._users_of)
+        self.git_ops.watched_by(controller, self._users_of_git_ops)
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
@@ -168,18 +171,21 @@ class Observer:
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._design(cluster, bundles, linked)
+        management = self.management(cluster)
+        git_ops, without = self.git_ops.of(cluster, management)
         is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
         return Scope(
             object=found,
             cluster=cluster,
             machinery=self.machinery(key),
             children=linked.children,
-            missing=linked.missing,
+            git_ops=git_ops,
+            missing=(*linked.missing, *without),
             data=linked.data,
             credentials=linked.credentials,
             gate_key=linked.key,
             datacenters=self.kinds_of_datacenters,
-            management=self.management(cluster),
+            management=management,
             management_key=self.management_cluster.key,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             bundles=bundles,
@@ -339,6 +345,9 @@ class Observer:
         users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
         return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
 
+    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
+        return [cluster.key for cluster in self.clusters.by_index(BY_LINK, f"{found.kind}/{found.name}")]
+
     def _users_of_release(self, found: Object) -> Iterable[Key]:
         return [user.key for user in self.release_use.users(found) if self.clusters.get(user.key) is not None]
 
@@ -411,4 +420,7 @@ def _by_link(object_: Object) -> Iterable[str]:
         spec = read(object_).spec
     except msgspec.ValidationError:  # said by its own pass; here it may not end the watch of all others
         return ()
-    return dict.fromkeys(f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec))
+    linked = [f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec)]
+    if spec.git_ops_ref is not None:  # in the namespace of the management cluster
+        linked.append(f"{spec.git_ops_ref.kind}/{spec.git_ops_ref.name}")
+    return dict.fromkeys(linked)

@@ -20,7 +20,7 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.clusters import linked, names
+from espalier.clusters import git_ops, linked, names
 from espalier.clusters.design import Provider
 from espalier.clusters.observe import WRITTEN
 from espalier.clusters.render import PROVIDERS
@@ -44,6 +44,7 @@ def namespaced(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
         Right((Cluster.resource,), (*FOLLOW, "patch")),
         Right((Cluster.resource,), ("patch",), "status"),
         Right(linked.kinds(providers), (*FOLLOW, "patch")),
+        Right(git_ops.KINDS, FOLLOW),
         Right((SECRET,), APPLY),
         Right((CORE_EVENT,), APPLY),
     )

@@ -16,7 +16,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, gate, names, release_content
+from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.layers import Layer
@@ -96,6 +96,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     machinery: Machinery
     children: tuple[tuple[Resource, Object], ...] = ()
     """The linked objects that there are."""
+    git_ops: tuple[Object, ...] = ()
+    """The configuration of GitOps that the Cluster names, if it is there. Nothing is rendered from it."""
     missing: tuple[Missing, ...] = ()
     """The linked objects that there are not."""
     data: Mapping[str, Mapping[str, bytes]] = {}
@@ -158,7 +160,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def children_generation(self) -> int:
         """The sum over the linked objects."""
-        return sum(child.metadata.generation for _, child in self.children)
+        return sum(child.metadata.generation for child in (*(child for _, child in self.children), *self.git_ops))
 
     @property
     def is_deleted(self) -> bool:
@@ -203,7 +205,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gate(self) -> Gate:
         """Whether anything was asked for since the last reconcile that went to its end."""
-        if self.missing:
+        if any(one.field != git_ops.FIELD for one in self.missing):
             return Gate.OPEN
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
         return gate.stand(found, self.mark, generations_match=self._generations_match)
@@ -224,6 +226,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         But for what carries credentials, if `takes_credentials`.
         """
         return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
+
+    @property
+    def awaited(self) -> tuple[Missing, ...]:
+        """The missing objects without which nothing goes on. A cluster that was made needs none to describe it."""
+        return tuple(one for one in self.missing if one.field != git_ops.FIELD or not self.is_settled)
 
     @property
     def takes_credentials(self) -> bool:

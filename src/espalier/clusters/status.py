@@ -121,7 +121,7 @@ def _trouble(scope: Scope) -> Problem | None:
     if _is_unjudged(scope):
         return None
     if scope.missing:
-        return missing_objects(scope)
+        return missing_objects(scope.missing)
     return standing_problem(scope) if scope.is_settled else problem(scope)
 
 

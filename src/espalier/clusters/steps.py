@@ -59,7 +59,7 @@ async def choose_release(p: Pass) -> Outcome:
 
 async def find_children(p: Pass) -> Outcome:
     """All linked objects are there."""
-    found = missing_objects(p.scope)
+    found = missing_objects(p.scope.awaited)
     return Wait(*found) if found else Continue()
 
 

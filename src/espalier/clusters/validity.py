@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from espalier.clusters import names
+from espalier.clusters.linked import Missing
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.running import running
 from espalier.clusters.scope import Scope, is_self_managed
@@ -18,12 +20,12 @@ class Problem(NamedTuple):
     message: str
 
 
-def missing_objects(scope: Scope) -> Problem | None:
+def missing_objects(missing: Sequence[Missing]) -> Problem | None:
     """Linked objects that are not there."""
-    if not scope.missing:
+    if not missing:
         return None
-    missing = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in scope.missing)
-    return Problem(names.MISSING_DEPENDENT_OBJECTS, missing)
+    told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
+    return Problem(names.MISSING_DEPENDENT_OBJECTS, told)
 
 
 def problem(scope: Scope) -> Problem | None:

@@ -37,7 +37,6 @@ from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
-
 SOME = {"minLength": 1}
 """Of text that is needed. In the schema alone, so that what was stored without it can still be read."""
 

@@ -19,7 +19,7 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYST
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.clusters import linked
+from espalier.clusters import git_ops, linked
 from espalier.clusters.design import Provider
 from espalier.clusters.observe import WRITTEN
 from espalier.clusters.preview.machines import Fleet, SeenMachine
@@ -40,6 +40,7 @@ READ: tuple[Resource, ...] = (
     CONFIG_MAP,
     *linked.kinds(PROVIDERS),
     *linked.data_kinds(PROVIDERS),
+    *git_ops.KINDS,
     EKSARelease.resource,
     Bundles.resource,
     DistroRelease.resource,
@@ -80,12 +81,13 @@ async def read(
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
-    clusters, named, releases, distros, links, data, written, machines = await asyncio.gather(
+    clusters, named, releases, distros, links, repositories, data, written, machines = await asyncio.gather(
         _clusters(client, everything),
         _management(client),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
+        _all(_list(client, kind, None) for kind in git_ops.KINDS),
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
@@ -98,7 +100,7 @@ async def read(
     )
     observed = (one for one in machines if _is_observed(one))
     by_name = (one for part in rest for one in part)
-    objects = [*clusters, *named, *releases, *distros, *links, *data, *written, *observed, *by_name]
+    objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *written, *observed, *by_name]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
 
