@@ -246,8 +246,8 @@ async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> b
     what = f"cluster {existing.key} has {left}, and would be moved to release {own}, which may replace its machines"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Usage(
-            f"{what} (`espalier plan -f FILE --eksa-version {own}` says which): give --move-release to have that, or --keep-release to "
-            "change only what the manifest says"
+            f"{what} (`espalier plan -f FILE --eksa-version {own}` says which): give --move-release to have that, or "
+            "--keep-release to change only what the manifest says"
         )
     return await asyncio.to_thread(click.confirm, f"{what}. Move it? (no: it keeps its release)", err=True)
 

@@ -53,7 +53,7 @@ SYNCED = "Synced"
 """Whether what was made is as it is rendered. No part of Ready."""
 
 SPEC_VALID = "SpecValid"
-"""False, with the reason, while the spec is not valid; absent else. No part of Ready: a cluster that was made goes on."""
+"""False, with the reason, while the spec is not valid; else absent. No part of Ready: what was made goes on."""
 
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"

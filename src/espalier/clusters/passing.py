@@ -47,7 +47,10 @@ class Pass:
         self._noted = {name: annotations.get(name, "") for name in (names.GATE_ANNOTATION, names.RELEASE_ANNOTATION)}
 
     async def open_gate(self) -> None:
-        """Durably note that the cluster is being changed, and what it is made of. To be called before each write to what is made for it."""
+        """Durably note that the cluster is being changed, and of what it is made.
+
+        To be called before each write to what is made for it.
+        """
         scope = self.scope
         if not scope.is_deleted:
             await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_credentials else gate.OPENED)

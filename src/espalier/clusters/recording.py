@@ -1,4 +1,4 @@
-"""The record of the management cluster: nothing is made of it, but it stays while there are clusters that it manages."""
+"""The record of the management cluster: nothing is made of it, but it stays while it manages clusters."""
 
 from __future__ import annotations
 
