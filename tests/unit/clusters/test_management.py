@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
@@ -27,8 +32,8 @@ FLEET = {"kind": "FluxConfig", "name": "fleet"}
 SHARED = {"kind": "DockerDatacenterConfig", "name": "shared"}
 
 
-def record(version: str = "v0.26.0", **edits: Any) -> Tree:
-    return edited({SPEC + "eksaVersion": version, "metadata.resourceVersion": "2"} | edits, laptop())
+def record(version: str = "v0.26.0", edits: dict[str, Any] | None = None) -> Tree:
+    return edited({SPEC + "eksaVersion": version, "metadata.resourceVersion": "2"} | (edits or {}), laptop())
 
 
 RELATIONS: list[tuple[Tree, tuple[Tree, ...], bool]] = [
@@ -41,11 +46,11 @@ RELATIONS: list[tuple[Tree, tuple[Tree, ...], bool]] = [
     (edited({MANAGER: "nobody"}), (record(),), False),
     (edited({MANAGER: "hub"}), (hub(), naming(laptop())), False),
     (edited({GIT_OPS: FLEET}), (record(),), False),
-    (edited({GIT_OPS: FLEET}), (record(**{GIT_OPS: FLEET | {"name": "other"}}),), False),
-    (edited({SPEC + "datacenterRef": SHARED}), (record(**{SPEC + "datacenterRef": SHARED}),), True),
+    (edited({GIT_OPS: FLEET}), (record(edits={GIT_OPS: FLEET | {"name": "other"}}),), False),
+    (edited({SPEC + "datacenterRef": SHARED}), (record(edits={SPEC + "datacenterRef": SHARED}),), True),
     (
         edited({SPEC + "datacenterRef": SHARED}),
-        (record(**{SPEC + "datacenterRef": SHARED, "metadata.namespace": "team-a"}),),
+        (record(edits={SPEC + "datacenterRef": SHARED, "metadata.namespace": "team-a"}),),
         False,
     ),
 ]
@@ -108,7 +113,7 @@ def test_a_configmap_of_the_system_says_which_cluster_it_is(trees: tuple[Tree, .
 def test_without_it_the_oldest_record_is_the_management_cluster_whatever_it_is_called() -> None:
     nothing = naming(laptop())
     nothing["metadata"]["name"] = "something-else"
-    first = record(**{"metadata.creationTimestamp": "2026-01-01T00:00:00Z"})
+    first = record(edits={"metadata.creationTimestamp": "2026-01-01T00:00:00Z"})
     later = hub(creationTimestamp="2026-02-01T00:00:00Z")
     for trees in ((first, later), (later, first)):
         found = of(*trees, nothing).management_cluster
@@ -145,7 +150,7 @@ def test_a_record_may_come_nearer_to_clusters_that_are_out_of_its_reach() -> Non
 
 def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
     workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
-    taking = record(**{SPEC + "datacenterRef": SHARED})
+    taking = record(edits={SPEC + "datacenterRef": SHARED})
     assert "belongs to clusters that are managed: default/garden" in ask(taking, record(), workload).message
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
 
@@ -202,3 +207,12 @@ def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
 @pytest.mark.parametrize("text", ["", ",", "=", "a=,=b", "no digests at all"])
 def test_a_record_that_somebody_wrote_is_no_trouble(text: str) -> None:
     assert release_content.recorded({names.RELEASE_ANNOTATION: text}) == {}
+
+
+def test_the_record_on_the_page_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "management-cluster.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    tree = yaml.safe_load(text)
+    assert violations(Cluster, tree) == []
+    answer = ask(tree, None, naming(tree))
+    assert answer.allowed, answer.message
