@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import espalier.releases
+from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.release import EKSARelease
 from espalier.cli.home import Home
+from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -137,10 +139,26 @@ def test_creating_a_cluster_brings_the_releases_that_are_missing(world: LaptopWo
     assert world.espalier("delete", "cluster", "bed").code == 0
 
 
+def test_upgrading_a_cluster_brings_them_as_well(world: LaptopWorld) -> None:
+    name = "eksa-v0-26-0"
+    bed = EXAMPLE.replace("name: garden", "name: bed")
+    assert world.apply(bed, "create", "--timeout", "60s").code == 0
+    asyncio.run(deleted(world, name))
+    told = world.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s")
+    assert told.code == 0, told.err
+    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(world)
+    assert world.espalier("delete", "cluster", "bed").code == 0
+
+
 async def deleted(world: LaptopWorld, name: str) -> None:
     access = Kubeconfig.load([Home(world.home).kubeconfig]).context()
     client = Client(HttpTransport(access, environment={}))
+    # The management cluster's record uses it, so that no webhook may be asked.
+    configuration = await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
     await client.delete(EKSARelease.resource, name)
+    hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
+    await client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
     await client.close()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from espalier.cli.planning import Asked
 from espalier.clusters import Isolation, names, rights
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden, Invalid
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
@@ -60,6 +61,16 @@ def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
             await tell(world)
 
     run(main, epoch=EPOCH, seed=1)
+
+
+@asynccontextmanager
+async def unasked(world: ManagedLaptop) -> AsyncIterator[None]:
+    """While nobody asks the webhooks, as when somebody took them away."""
+    configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    yield
+    hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
+    await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
 
 
 def said(cluster: Cluster, type_: str) -> Condition:
@@ -149,8 +160,9 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
             await world.until_ready()
             await asyncio.sleep(CALM)
             # As an earlier manager left it: its definitions have no such kind.
-            await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
-            await asyncio.sleep(1)
+            async with unasked(world):
+                await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
+                await asyncio.sleep(1)
             preview = await manager_upgrade(world, None)
             assert (preview.is_empty, preview.drift, preview.stops) == (True, (), "")
             (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(world.client, GARDEN.namespace)
@@ -168,8 +180,9 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
     seen: list[int] = []
 
     async def tell(world: ManagedLaptop) -> None:
-        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        async with unasked(world):
+            for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         cache = world.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         await asyncio.sleep(1)
         seen.append(len(cache))
@@ -184,8 +197,9 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
     resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
 
     async def tell(world: ManagedLaptop) -> None:
-        for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-            await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        async with unasked(world):
+            for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         before = await world.client.get(resource, nowhere)
         url = {"url": "https://127.0.0.1:1/nobody"}
         unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
@@ -244,7 +258,8 @@ def test_a_steady_cluster_whose_release_went_is_told_and_left_alone() -> None:
         await world.until_ready()
         await asyncio.sleep(CALM)
         before, written = await machines(world.client), world.written()
-        await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
+        async with unasked(world):
+            await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
         await asyncio.sleep(3 * RESYNC)
         found = await garden(world)
         synced = said(found, names.SYNCED)
@@ -323,5 +338,94 @@ def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_k
         assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1" in synced.message
         assert (world.written() - written).keys() == {STATUS}
         assert await machines(world.client) == before
+
+    story(tell)
+
+
+KINDS_OF_RELEASES = {
+    "EKSARelease": (EKSARelease.resource, "eksa-v0-26-0", None),
+    "Bundles": (Bundles.resource, "bundles-1", SYSTEM_NAMESPACE),
+    "EKS Distro Release": (DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE),
+}
+
+
+@pytest.mark.parametrize("what", KINDS_OF_RELEASES)
+def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
+    resource, name, namespace = KINDS_OF_RELEASES[what]
+
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        with pytest.raises(Forbidden, match="clusters are made of this: default/garden"):
+            await world.client.delete(resource, name, namespace)
+        await world.client.delete(EKSARelease.resource, "eksa-v0-24-2")
+
+    story(tell)
+
+
+@pytest.mark.parametrize("what", KINDS_OF_RELEASES)
+def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_made_of_it(what: str) -> None:
+    """Deleted and created again while nobody asked a webhook, under a cluster whose drift is corrected."""
+    resource, name, namespace = KINDS_OF_RELEASES[what]
+
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        before, written = await machines(world.client), world.written()
+        original = await world.client.get(resource, name, namespace)
+        tree = original.tree
+        tree["metadata"] = {key: tree["metadata"][key] for key in ("name", "namespace") if key in tree["metadata"]}
+        other = msgspec.json.decode(msgspec.json.encode(tree).replace(b"v3.6.6-eks-1-35-1", b"v3.6.7-eks-1-35-1"))
+        if what == "EKSARelease":
+            other["spec"]["bundlesRef"]["name"] = "bundles-2"
+        elif what == "Bundles":
+            other["spec"]["versionsBundles"] = [
+                entry | {"eksD": entry["eksD"] | {"name": DISTRO}} if entry["kubeVersion"] == "1.34" else entry
+                for entry in other["spec"]["versionsBundles"]
+            ]
+        async with unasked(world):
+            await world.client.delete(resource, name, namespace)
+            await world.client.create(resource, other)
+        found = await world.until(lambda cluster: cluster.status.spec_valid is False)
+        await asyncio.sleep(3 * RESYNC)
+        found = await garden(world)
+        synced = said(found, names.SYNCED)
+        assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
+        assert f"{original.kind}/{name}" in synced.message
+        assert said(found, names.SPEC_VALID).reason == names.RELEASE_REPLACED
+        assert found.status.ready
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await world.until(lambda cluster: cluster.status.failure_reason == names.RELEASE_REPLACED)
+        await asyncio.sleep(CALM)
+        assert await machines(world.client) == before
+        assert (world.written() - written).keys() <= {STATUS}
+        # The way out that is told: what nobody was made of can be deleted.
+        await world.client.delete(resource, name, namespace)
+        await world.client.create(resource, tree)
+        again = await world.until_ready()
+        assert again.status.spec_valid
+        await asyncio.sleep(CALM)
+        assert said(await garden(world), names.SYNCED).status == "True"
+        assert before.keys() <= (await machines(world.client)).keys()
+
+    story(tell)
+
+
+def test_a_cluster_of_an_earlier_manager_is_taken_over_with_what_it_is_made_of() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before = (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION]
+        patch = {"metadata": {"annotations": {names.RELEASE_ANNOTATION: None}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        assert (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION] == before
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        assert "Release/kubernetes-1-36" in (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION]
 
     story(tell)

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from espalier.api.eksa import cluster, docker, release, upgrades
+from espalier.api.eksa import cluster, docker, gitops, release, upgrades
 from espalier.api.kinds import KubeObject
 from espalier.api.structural import Schema, object_schema
 
 KINDS: tuple[type[KubeObject], ...] = (
     cluster.Cluster,
     docker.DockerDatacenterConfig,
+    *gitops.KINDS,
     release.EKSARelease,
     upgrades.ControlPlaneUpgrade,
     upgrades.MachineDeploymentUpgrade,

@@ -9,6 +9,7 @@ import yaml
 
 from espalier.api import catalog, eksa, paths
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.meta import Tree
 from espalier.api.schema import violations
@@ -16,7 +17,7 @@ from espalier.api.violations import ManifestError, Problem, Violation, nearest_n
 from espalier.api.yaml_trees import Builder, child, decoded, error_in, nodes, problem_at
 
 DATACENTER_KINDS = tuple(cls.resource.kind for cls in eksa.KINDS if cls.resource.kind.endswith("DatacenterConfig"))
-MANIFEST_KINDS = ("Cluster", *DATACENTER_KINDS)
+MANIFEST_KINDS = ("Cluster", *DATACENTER_KINDS, *GIT_OPS_KINDS)
 """What the manifest of a cluster may hold."""
 
 

@@ -25,6 +25,24 @@ def check(cluster: Document, own: str) -> None:
         raise ManifestError([cluster.problem(Violation("spec.eksaVersion", given, own, message))])
 
 
+def left_by_move(tree: Tree, existing: Object | None, own: str) -> str:
+    """What a cluster has that would be moved to the release of this program though its manifest does not say so."""
+    if existing is None or tree["spec"].get("eksaVersion"):
+        return ""
+    spec = existing.tree["spec"]
+    if spec.get("bundlesRef") is not None:
+        return f"Bundles {spec['bundlesRef'].get('name')}"
+    before = spec.get("eksaVersion")
+    return f"release {before}" if before and before != own else ""
+
+
+def keep(tree: Tree, existing: Object) -> None:
+    """Leave the Cluster that is about to be sent with the release, or the Bundles, of the one there."""
+    for field in ("eksaVersion", "bundlesRef"):
+        if existing.tree["spec"].get(field) is not None:
+            tree["spec"][field] = existing.tree["spec"][field]
+
+
 def choose(tree: Tree, existing: Object | None, own: str) -> bool:
     """Set the release in a Cluster that is about to be sent. True when it takes the place of Bundles in the one there.
 

@@ -11,20 +11,22 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Violation
 from espalier.cli.failures import Failure
+from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.render import PROVIDERS
-from espalier.clusters.rules import content
+from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
@@ -71,6 +73,33 @@ def check_is_managed(existing: Object) -> None:
     """A cluster that is there is managed by another one. Raises `Failure` that says what to do instead."""
     if is_self_managed(read(existing)):
         raise Failure(f"cluster {existing.key} is self-managed, whatever the manifest says, and {_SELF_MANAGED}")
+
+
+async def check_may_go(client: Client, record: Key) -> None:
+    """The record of a management cluster that is to be deleted manages nobody. Raises `Failure` with those it manages.
+
+    Admission says the same; without it, the deletion would be taken, and waited for.
+    """
+    try:
+        named = named_by(await client.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE))
+    except (Forbidden, NotFound):
+        named = record
+    if named != record:
+        return
+    try:
+        clusters = (await client.list(Cluster.resource)).items
+    except Forbidden:
+        return
+    managed = [one.key for one in clusters if one.key != record and _manager(one) == record.name]
+    if managed:
+        raise Failure(f"cluster {record} can't be deleted: {messages.manages(messages.listed(managed))}")
+
+
+def _manager(found: Object) -> str:
+    try:
+        return read(found).spec.management_cluster.name
+    except msgspec.ValidationError:
+        return ""
 
 
 async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:

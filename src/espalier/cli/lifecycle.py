@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,13 +11,14 @@ import click
 
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import chosen_release, connection, documents, flags, follow, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 
 MANIFEST = "Manifest file; - for standard input. Repeatable."
@@ -75,6 +78,12 @@ async def create_cluster(
 
 @upgrade.command("cluster")
 @flags.filename(required=True, help=MANIFEST)
+@click.option(
+    "--move-release/--keep-release",
+    default=None,
+    help="Whether a cluster of another release is moved to that of this espalier, when the manifest names none. "
+    "Asked for in a terminal; needed elsewhere.",
+)
 @flags.connection
 @timeout_
 @wait_
@@ -83,6 +92,7 @@ async def create_cluster(
 async def upgrade_cluster(
     *,
     filename: Sequence[str],
+    move_release: bool | None,
     connect: flags.Connection,
     timeout: str,
     wait: bool,
@@ -91,11 +101,16 @@ async def upgrade_cluster(
 ) -> None:
     """Bring a cluster to what the manifest says: another version, other counts.
 
+    A cluster of another release is moved to the release of this espalier, which may replace machines: where the
+    manifest does not name it, that is asked first. `espalier plan` says what it replaces.
+
     \b
-    Example:
+    Examples:
       espalier upgrade cluster -f examples/docker.yaml
+      espalier upgrade cluster -f examples/docker.yaml --keep-release
     """
-    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output_format, creating=False)
+    seconds = flags.seconds(timeout)
+    await _push(filename, connect, seconds, wait, dry_run, output_format, creating=False, move_release=move_release)
 
 
 @delete.command("cluster")
@@ -133,6 +148,7 @@ async def delete_cluster(
                     for resource, tree in prepared
                 ]
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
+            await _check_may_go(connected.client, cluster)
             missing = 0
             for resource, key in reversed(targets):
                 try:
@@ -161,6 +177,7 @@ async def _push(
     format_: str,
     *,
     creating: bool,
+    move_release: bool | None = None,
 ) -> None:
     from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
 
@@ -177,10 +194,13 @@ async def _push(
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
             judging.check_is_managed(existing)
+        keeps = existing is not None and not await _moves(tree, existing, own, move_release)
         with Progress() as progress:
-            if chosen_release.choose(tree, existing, own):
+            if existing is not None and keeps:
+                chosen_release.keep(tree, existing)
+            elif chosen_release.choose(tree, existing, own):
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
-            if creating and dry_run != "server":
+            if dry_run != "server":
                 await judging.install_releases(client)
             await judging.judge(client, prepared)
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
@@ -201,6 +221,35 @@ async def _push(
             if creating:
                 path = await write_kubeconfig(client, key)
                 progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
+
+
+async def _check_may_go(client: Client, key: Key) -> None:
+    """Raises `Failure` for the record of a management cluster that manages clusters."""
+    try:
+        found = await client.get(Cluster.resource, key.name, key.namespace)
+    except (Forbidden, NotFound):
+        return  # said by the deletion
+    manager = ((found.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
+    if manager in ("", key.name):
+        from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+
+        await judging.check_may_go(client, key)
+
+
+async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> bool:
+    """Whether a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
+    left = chosen_release.left_by_move(tree, existing, own)
+    if not left:
+        return True
+    if wish is not None:
+        return wish
+    what = f"cluster {existing.key} has {left}, and would be moved to release {own}, which may replace its machines"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Usage(
+            f"{what} (`espalier plan -f FILE --eksa-version {own}` says which): give --move-release to have that, or "
+            "--keep-release to change only what the manifest says"
+        )
+    return await asyncio.to_thread(click.confirm, f"{what}. Move it? (no: it keeps its release)", err=True)
 
 
 async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -14,7 +15,7 @@ from espalier.api import core, eksa
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
@@ -35,12 +36,30 @@ SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
 
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+WRITES = ("CREATE", "UPDATE")
+
+
+class Hook(NamedTuple):
+    """A webhook: what it is for, of which kind it is asked, where, about which operations."""
+
+    verb: str
+    resource: Resource
+    path: str
+    operations: tuple[str, ...] = WRITES
+    failure_policy: str = "Fail"
+
+
 VALIDATED = [
-    (Cluster.resource, admission.VALIDATE_CLUSTER),
-    (EKSARelease.resource, admission.VALIDATE_RELEASE),
-    (Bundles.resource, admission.VALIDATE_BUNDLES),
-    (DistroRelease.resource, admission.VALIDATE_DISTRO),
+    Hook("validate", Cluster.resource, admission.VALIDATE_CLUSTER),
+    Hook("validate", EKSARelease.resource, admission.VALIDATE_RELEASE, (*WRITES, "DELETE")),
+    Hook("validate", Bundles.resource, admission.VALIDATE_BUNDLES, (*WRITES, "DELETE")),
+    Hook("validate", DistroRelease.resource, admission.VALIDATE_DISTRO, (*WRITES, "DELETE")),
+    # Clusters can be deleted without a manager: the one that may not is held by a finalizer as well.
+    Hook("delete", Cluster.resource, admission.VALIDATE_CLUSTER, ("DELETE",), failure_policy="Ignore"),
 ]
+MUTATED = [Hook("mutate", Cluster.resource, admission.MUTATE_CLUSTER)]
 
 Tree = dict[str, Any]
 
@@ -58,7 +77,16 @@ Tree = dict[str, Any]
     FrontEnd.ANNOTATIONS,
     help="How machines are upgraded in place, as for `espalier manager`; hooks need more rights.",
 )
-def manifests(*, image: str, webhook_url: str, namespace: Sequence[str], in_place: FrontEnd) -> None:
+@click.option(
+    "--management-cluster",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="The Cluster that is the record of the management cluster: the ConfigMap that says so is then part of the "
+    "manifests.",
+)
+def manifests(
+    *, image: str, webhook_url: str, namespace: Sequence[str], in_place: FrontEnd, management_cluster: str
+) -> None:
     """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
 
     With --namespace, the manager gets its rights on Clusters by a Role in each of these namespaces, which must be
@@ -76,9 +104,20 @@ def manifests(*, image: str, webhook_url: str, namespace: Sequence[str], in_plac
             f"--webhook-url: found {webhook_url!r}, allowed is https://HOST:PORT (API servers call nothing else)"
         )
     webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
+    named = [management(management_cluster)] if management_cluster else []
     deployment = deployed(image, namespaces, in_place) if image else []
-    objects = [*installed(namespaces, in_place), *webhooks, *deployment]
+    objects = [*installed(namespaces, in_place), *named, *webhooks, *deployment]
     sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
+
+
+def management(record: str) -> Tree:
+    """What says which Cluster is the record of the management cluster. Raises `Usage`."""
+    namespace, slash, name = record.partition("/")
+    if not (slash and _NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+        raise Usage(
+            f"--management-cluster: found {record!r}, allowed is NAMESPACE/NAME of a Cluster, such as default/laptop"
+        )
+    return _object(core.CONFIG_MAP, MANAGEMENT_CLUSTER) | {"data": {"namespace": namespace, "name": name}}
 
 
 def installed(
@@ -123,40 +162,32 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     With `namespaces`, Clusters of other ones are not sent to this manager, which knows nothing about them.
 
     The manager writes the caBundle. They fail closed: a Cluster that nobody checked could become another cluster than
-    asked for, while a manager that is away builds nothing in any case.
+    asked for, while a manager that is away builds nothing in any case. Clusters can be deleted without it.
     """
     return [
-        (
-            resource,
-            _object(resource, name)
-            | {"webhooks": [_webhook(url, verb, kind, path, namespaces) for kind, path in hooks]},
-        )
-        for resource, name, verb, hooks in (
-            (
-                core.MUTATING_WEBHOOK_CONFIGURATION,
-                rights.MUTATING_WEBHOOKS,
-                "mutate",
-                [(Cluster.resource, admission.MUTATE_CLUSTER)],
-            ),
-            (core.VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS, "validate", VALIDATED),
+        (resource, _object(resource, name) | {"webhooks": [_webhook(url, hook, namespaces) for hook in hooks]})
+        for resource, name, hooks in (
+            (core.MUTATING_WEBHOOK_CONFIGURATION, rights.MUTATING_WEBHOOKS, MUTATED),
+            (core.VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS, VALIDATED),
         )
     ]
 
 
-def _webhook(url: str, verb: str, resource: Resource, path: str, namespaces: Sequence[str]) -> Tree:
+def _webhook(url: str, hook: Hook, namespaces: Sequence[str]) -> Tree:
+    resource, path = hook.resource, hook.path
     service = {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
     rule = {
         "apiGroups": [resource.group],
         "apiVersions": [resource.version],
-        "operations": ["CREATE", "UPDATE"],
+        "operations": list(hook.operations),
         "resources": [resource.plural],
         "scope": "Namespaced" if resource.namespaced else "Cluster",
     }
     return {
-        "name": f"{verb}.{resource.plural}.{resource.group}",
+        "name": f"{hook.verb}.{resource.plural}.{resource.group}",
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": service},
-        "failurePolicy": "Fail",
+        "failurePolicy": hook.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": 10,
         "rules": [rule],

@@ -28,7 +28,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.local.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
-from espalier.local.management import follow_newest, prepare
+from espalier.local.management import follow_newest, make_record, prepare_kinds
 from espalier.local.nspawn.addresses import AddressRange, BadRange
 from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build as build_nodes
@@ -122,7 +122,7 @@ class RealWorld:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
             by_hooks = settings.in_place is FrontEnd.HOOKS
             await _remove_webhooks(client)
-            await prepare(client, releases, KINDS)
+            await prepare_kinds(client, releases, KINDS)
             manager = Manager(client, clock=clock, entropy=entropy)
             webhook_port = _free_port()
             url = f"https://{HOST}:{webhook_port}"
@@ -149,6 +149,7 @@ class RealWorld:
             await managing.leading()
             for resource, tree in manifests.webhook_configurations(url):
                 await client.apply(resource, tree)
+            await make_record(client, releases)
             await follow_newest(client, releases)
             home.kubeconfig.unlink(missing_ok=True)
             Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig)

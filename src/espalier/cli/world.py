@@ -25,7 +25,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build
-from espalier.local.management import follow_newest, prepare
+from espalier.local.management import follow_newest, make_record, prepare_kinds
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
@@ -82,12 +82,13 @@ class World:
                 client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods
             ):
                 manager.add(controller)
-            await prepare(client, releases)
+            await prepare_kinds(client, releases)
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):
                 await client.apply(resource, tree)
             managing = Managing.begin(manager)
             stack.push_async_callback(managing.stop)
             await managing.leading()
+            await make_record(client, releases)  # by admission, also when an earlier one was lost
             await follow_newest(client, releases)
             # Last: whoever gets an answer finds everything there.
             url = await _serve(stack, server, home, clock, port)

@@ -20,7 +20,7 @@ from espalier.api.violations import Violation, shown
 from espalier.clusters import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, gitops, messages, releases, support, unsupported, wishes
+from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, support, unsupported, wishes
 from espalier.clusters.running import running
 from espalier.clusters.scope import Machinery, is_self_managed, read
 from espalier.clusters.way_back import way_back
@@ -58,9 +58,29 @@ class Admission:
         """Offer the handlers at their paths."""
         webhooks.handle(MUTATE_CLUSTER, self.default)
         webhooks.handle(VALIDATE_CLUSTER, self.validate)
-        webhooks.handle(VALIDATE_RELEASE, validate_release)
-        webhooks.handle(VALIDATE_BUNDLES, validate_bundles)
-        webhooks.handle(VALIDATE_DISTRO, validate_distro)
+        webhooks.handle(VALIDATE_RELEASE, self.kept(validate_release))
+        webhooks.handle(VALIDATE_BUNDLES, self.kept(validate_bundles))
+        webhooks.handle(VALIDATE_DISTRO, self.kept(validate_distro))
+
+    def kept(self, validate: Handler) -> Handler:
+        """Judge objects of a release by `validate`, and have those stay that are in use."""
+
+        def judge(request: AdmissionRequest) -> AdmissionResponse:
+            if request.operation != "DELETE" or request.old is None:
+                return validate(request)
+            if not self._observer.is_filled:
+                return _NOT_READY
+            try:
+                users = self._observer.release_use.protecting(request.old)
+            except msgspec.ValidationError:  # nothing can be made of it
+                return AdmissionResponse()
+            if not users:
+                return AdmissionResponse()
+            where = f"{request.old.kind} {request.old.name}"
+            message = f"{where} can't be deleted: {messages.in_use(messages.listed(users))}"
+            return AdmissionResponse(False, message)
+
+        return judge
 
     def default(self, request: AdmissionRequest) -> AdmissionResponse:
         """Fill in what was left out, and nothing that was given."""
@@ -86,6 +106,8 @@ class Admission:
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse what can't be made, all reasons at once. In a dry run, warnings say what would happen."""
+        if request.operation == "DELETE" and request.old is not None:
+            return self._deletion(request.old)
         if request.object is None:
             return AdmissionResponse()
         try:
@@ -112,6 +134,17 @@ class Admission:
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
 
+    def _deletion(self, record: Object) -> AdmissionResponse:
+        """The record of the management cluster stays while that manages clusters."""
+        known = self._observer.management_cluster
+        if not self._observer.is_filled:  # its finalizer holds it
+            return AdmissionResponse()
+        managed = known.managed() if known.is_it(record.key) else []
+        if not managed or not _manages_itself(record):
+            return AdmissionResponse()
+        message = messages.manages(messages.listed(one.key for one in managed))
+        return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
+
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
         """What would happen, for those who only ask."""
         asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
@@ -124,17 +157,49 @@ class Admission:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
         yield from gitops.violations(old, new, management)
+        yield from sharing.violations(old, new, management)
         machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name))
         is_made = machinery.cluster_object is not None
         known = self._observer.releases.versions()
         yield from releases.version(old, new, known=known, management=management, is_made=is_made)
-        if is_self_managed(new) and old is not None and old.spec.eksa_version != new.spec.eksa_version:
-            yield from releases.managed(old, new, self._observer.managed_by(new))
+        if is_self_managed(new):
+            yield from self._record_violations(old, new)
         if old is not None:
             yield from _kubernetes_violations(old, new, machinery)
         if not is_self_managed(new):
-            yield from _management_violations(old, new, management)
+            yield from self._management_violations(old, new, management)
             yield from self._bundles_violations(new)
+
+    def _record_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
+        """There is one record of a management cluster, which fits the clusters that it manages."""
+        known, key = self._observer.management_cluster, Key(new.metadata.namespace, new.metadata.name)
+        before = old if old is not None and is_self_managed(old) else None
+        if before is None and not (known.is_named and known.is_it(key)):
+            found = new.spec.management_cluster.name or "nothing"
+            allowed = known.key.name if known.key is not None else ""
+            message = messages.not_the_management_cluster(known.key)
+            yield Violation("spec.managementCluster.name", found, allowed, message)
+        elif known.is_it(key):
+            managed = self._observer.managed()
+            yield from releases.managed(before, new, [(one, self._observer.release_of(one)) for one in managed])
+            yield from sharing.of_record(before, new, managed)
+
+    def _management_violations(
+        self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
+    ) -> Iterable[Violation]:
+        """What a cluster names is the management cluster, or will be: its record may come later.
+
+        A name that stays is not judged again.
+        """
+        name, key = new.spec.management_cluster.name, self._observer.management_cluster.key
+        if old is not None and old.spec.management_cluster.name == name:
+            return
+        if key is not None and key.name != name:
+            message = messages.no_management_cluster(name, key)
+            yield Violation("spec.managementCluster.name", name, key.name, message)
+        elif management is not None and not is_self_managed(management):
+            allowed = management.spec.management_cluster.name
+            yield Violation("spec.managementCluster.name", name, allowed, messages.manages_nobody(name))
 
     def _content_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
         if is_self_managed(new):
@@ -181,17 +246,6 @@ def _kubernetes_violations(old: eksa.Cluster, new: eksa.Cluster, machinery: Mach
     at = running(machinery)
     before = set(changes.too_early(old, at)) if not steps else ()
     yield from (one for one in changes.too_early(new, at) if not steps and one not in before)
-
-
-def _management_violations(
-    old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
-) -> Iterable[Violation]:
-    """A workload cluster manages no others; one that is not there may come. A name that stays is not judged again."""
-    name = new.spec.management_cluster.name
-    stays = old is not None and old.spec.management_cluster.name == name
-    if management is not None and not stays and not is_self_managed(management):
-        allowed = management.spec.management_cluster.name
-        yield Violation("spec.managementCluster.name", name, allowed, messages.manages_nobody(name))
 
 
 def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], message: str, *parts: str) -> Handler:
@@ -273,6 +327,13 @@ validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
     """Whether a write changes nothing that matters here: finalizers, labels and the like always pass."""
     return old.spec == new.spec and (_is_paused(new) or not _is_paused(old) or not is_self_managed(new))
+
+
+def _manages_itself(found: Object) -> bool:
+    try:
+        return is_self_managed(read(found))
+    except msgspec.ValidationError:
+        return False
 
 
 def _is_paused(cluster: eksa.Cluster) -> bool:

@@ -54,6 +54,7 @@ def build(
         front_end=front_end,
         uninstalled=uninstalled,
     )
+    manager.notices["management"] = lambda: observer.management_cluster.trouble
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     errands = Errands(remotes)
     manager.add(errands)

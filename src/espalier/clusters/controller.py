@@ -11,8 +11,9 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
 from espalier.clusters.passing import Pass, Tools
+from espalier.clusters.recording import guard, held
 from espalier.clusters.status import status_of
-from espalier.clusters.steps import DELETION, LIFE
+from espalier.clusters.steps import DELETION, LIFE, check
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps
 from espalier.runtime.controller import RESYNC, Controller
@@ -65,8 +66,12 @@ class Reconciler:
     async def _act(self, p: Pass) -> Outcome:
         scope = p.scope
         try:
+            if scope.is_self_managed:
+                await guard(p)
             if scope.is_deleted:
-                return _paused_deletion(p) or await steps.run(DELETION, p)
+                return held(scope) or _paused_deletion(p) or await steps.run(DELETION, p)
+            if scope.is_self_managed and not scope.is_management:
+                return await steps.run((check,), p)
             if scope.is_paused:
                 return Done()
             return await steps.run(LIFE, p)

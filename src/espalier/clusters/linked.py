@@ -147,6 +147,13 @@ class LinkedObjects:
             key=self._key,
         )
 
+    def owned_by(self, uid: str, namespace: str) -> Iterator[tuple[Resource, Object]]:
+        """The linked objects that go with a Cluster, those as well that it does not name any more."""
+        for cache in self._children.values():
+            for child in cache.list(namespace):
+                if any(owner.uid == uid for owner in child.metadata.owner_references):
+                    yield cache.source.resource, child
+
     def forget(self, cluster: Key) -> None:
         """A Cluster is gone."""
         for users in self._users.values():

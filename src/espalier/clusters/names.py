@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from espalier.api.eksa import group
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
@@ -27,6 +28,15 @@ GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
 
+MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, group.MANAGEMENT_CLUSTER)
+"""The ConfigMap that says which Cluster is the record of the management cluster."""
+
+MANAGEMENT_FINALIZER = f"{GROUP}/manages-clusters"
+"""On the record of the management cluster, while there are clusters that it manages."""
+
+RELEASE_ANNOTATION = f"{GROUP}/release-content"
+"""On the Cluster: digests of the release objects that it was made of when they were first used."""
+
 PATCHES_ANNOTATION = f"{GROUP}/patches"
 """On the Cluster, by people: names of patch layers that it consents to, by comma. Counts as content."""
 
@@ -42,12 +52,16 @@ WORKERS_READY = "WorkersReady"
 SYNCED = "Synced"
 """Whether what was made is as it is rendered. No part of Ready."""
 
+SPEC_VALID = "SpecValid"
+"""False, with the reason, while the spec is not valid; else absent. No part of Ready: what was made goes on."""
+
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
 EKSA_VERSION_INVALID = "EksaVersionInvalid"
 BUNDLES_NOT_FOUND = "BundleNotFoundForCluster"
 EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
+RELEASE_REPLACED = "ReleaseReplaced"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
 OBJECT_REFUSED = "ObjectRefused"
@@ -59,6 +73,7 @@ FAILURES = frozenset(
         EKSA_VERSION_INVALID,
         BUNDLES_NOT_FOUND,
         EKSD_RELEASE_INVALID,
+        RELEASE_REPLACED,
         CLUSTER_INVALID,
         CLUSTER_NAME_TAKEN,
         OBJECT_REFUSED,

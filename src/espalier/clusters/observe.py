@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import semver
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
@@ -28,11 +29,15 @@ from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import names, synced
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
+from espalier.clusters.management import ManagementCluster
 from espalier.clusters.release_objects import ReleaseObjects
+from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.relevance import Reports, relevant
 from espalier.clusters.render import PROVIDERS
+from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
@@ -101,8 +106,11 @@ class Observer:
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
+        self.management_cluster = ManagementCluster(caches, self.all_clusters)
         self.linked = LinkedObjects(caches, providers)
+        self.git_ops = GitOpsObjects(caches)
         self.releases = ReleaseObjects(caches, uninstalled)
+        self.release_use = ReleaseUse(self.all_clusters, self.releases)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
                 resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
@@ -138,6 +146,7 @@ class Observer:
         asked = any_of(generation_changed, self.reports.by_others)
         controller.watch(self.clusters, predicate=asked)
         self.linked.watched_by(controller, self._users_of)
+        self.git_ops.watched_by(controller, self._users_of_git_ops)
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
@@ -147,7 +156,8 @@ class Observer:
         if self.extension is not None:
             controller.watch(self.extension, lambda _changed: self._unsettled())
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
-        self.releases.watched_by(controller, self._unsettled)
+        self.releases.watched_by(controller, self._unsettled, self._users_of_release)
+        self.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self.clusters.list()])
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
     def scope(self, key: Key) -> Scope | None:
@@ -161,18 +171,26 @@ class Observer:
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._design(cluster, bundles, linked)
+        management = self.management(cluster)
+        git_ops, without = self.git_ops.of(cluster, management)
+        is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
         return Scope(
             object=found,
             cluster=cluster,
             machinery=self.machinery(key),
             children=linked.children,
-            missing=linked.missing,
+            git_ops=git_ops,
+            missing=(*linked.missing, *without),
             data=linked.data,
             credentials=linked.credentials,
             gate_key=linked.key,
             datacenters=self.kinds_of_datacenters,
-            management=self.management(cluster),
+            management=management,
+            management_key=self.management_cluster.key,
+            manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             bundles=bundles,
+            release=self.release_of(cluster),
+            release_content=self.releases.content(cluster.spec),
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
             design=made,
@@ -220,6 +238,11 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self.releases.version(cluster.spec), consents)
 
+    def release_of(self, cluster: eksa.Cluster) -> semver.Version | None:
+        """The release that a Cluster names, or the first to which the Bundles belong that it names."""
+        spec = cluster.spec
+        return parsed(spec.eksa_version) if spec.bundles_ref is None else self.releases.version(spec)
+
     @property
     def patches(self) -> tuple[str, ...]:
         """Names of the patches that this manager has."""
@@ -266,27 +289,17 @@ class Observer:
         return tuple(taken)
 
     def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
-        """The Cluster that manages this one: in its namespace, else the only one of the name anywhere."""
-        name = cluster.spec.management_cluster.name
-        candidates = self.all_clusters.by_index(BY_NAME, name) if name else []
-        near = [found for found in candidates if found.namespace == cluster.metadata.namespace]
-        chosen = near or candidates
-        return read(chosen[0]) if len(chosen) == 1 else None
+        """The Cluster that manages this one; None when it is not there, or may manage nobody."""
+        return self.management_cluster.of(cluster)
 
-    def managed_by(self, management: eksa.Cluster) -> list[eksa.Cluster]:
-        """The Clusters that name this one as their management cluster. All are looked at: asked for rarely."""
-        key = Key(management.metadata.namespace, management.metadata.name)
+    def managed(self) -> list[eksa.Cluster]:
+        """The Clusters that the management cluster manages. All are looked at: asked for rarely."""
         found = []
-        for other in self.all_clusters.list():
+        for other in self.management_cluster.managed():
             try:
-                cluster = read(other)
+                found.append(read(other))
             except msgspec.ValidationError:  # said by its own pass
                 continue
-            if cluster.spec.management_cluster.name != key.name or is_self_managed(cluster):
-                continue
-            manager = self.management(cluster)
-            if manager is not None and Key(manager.metadata.namespace, manager.metadata.name) == key:
-                found.append(cluster)
         return found
 
     @property
@@ -296,6 +309,7 @@ class Observer:
             cache.synced
             for cache in (
                 self.all_clusters,
+                self.management_cluster.named,
                 *self.releases.caches,
                 self.sets,
                 self.machines,
@@ -322,6 +336,21 @@ class Observer:
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
         return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
 
+    def lent_by(self, cluster: Object) -> list[tuple[Resource, Object]]:
+        """The linked objects that would be collected with a Cluster, and that another one names which stays."""
+        found = self.linked.owned_by(cluster.metadata.uid, cluster.namespace)
+        return [(resource, child) for resource, child in found if self._stays_in_use(child, cluster.key)]
+
+    def _stays_in_use(self, linked: Object, without: Key) -> bool:
+        users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
+        return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
+
+    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
+        return [cluster.key for cluster in self.clusters.by_index(BY_LINK, f"{found.kind}/{found.name}")]
+
+    def _users_of_release(self, found: Object) -> Iterable[Key]:
+        return [user.key for user in self.release_use.users(found) if self.clusters.get(user.key) is not None]
+
     def _users_of(self, linked: Object) -> Iterable[Key]:
         value = f"{linked.kind}/{linked.namespace}/{linked.name}"
         return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
@@ -343,15 +372,23 @@ class Observer:
         return [cluster.key for name in _by_cluster_name(found) for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _unsettled(self) -> Iterable[Key]:
-        """A release concerns those that wait for one; the others have theirs, and keep it."""
+        """Those that may wait for something that they are made of."""
         return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
-        """A Cluster that comes or goes concerns those of its name, and those that wait for their management cluster."""
-        decoded = read(changed)
+        """A Cluster that comes, changes or goes concerns those of its name, and who manages it.
+
+        A record concerns all that are managed: which release they may have follows from its own.
+        """
         rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
-        management = decoded.spec.management_cluster.name in ("", changed.name)
-        return rivals if not management else [*rivals, *self._unsettled()]
+        try:
+            is_record = is_self_managed(read(changed))
+        except msgspec.ValidationError:
+            return rivals
+        key = self.management_cluster.key
+        if is_record and (changed.key == key or not self.management_cluster.is_named):
+            return [*rivals, *(cluster.key for cluster in self.clusters.list())]
+        return [*rivals, *([key] if key is not None and self.clusters.get(key) is not None else [])]
 
 
 def _is_settled(found: Object) -> bool:
@@ -383,4 +420,7 @@ def _by_link(object_: Object) -> Iterable[str]:
         spec = read(object_).spec
     except msgspec.ValidationError:  # said by its own pass; here it may not end the watch of all others
         return ()
-    return dict.fromkeys(f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec))
+    linked = [f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec)]
+    if spec.git_ops_ref is not None:  # in the namespace of the management cluster
+        linked.append(f"{spec.git_ops_ref.kind}/{spec.git_ops_ref.name}")
+    return dict.fromkeys(linked)

@@ -43,10 +43,14 @@ class Pass:
         self.scope = scope
         self.synced: Condition | None = None
         """Whether what was made is as it is rendered, once that was looked at."""
-        self._mark = scope.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        annotations = scope.cluster.metadata.annotations
+        self._noted = {name: annotations.get(name, "") for name in (names.GATE_ANNOTATION, names.RELEASE_ANNOTATION)}
 
     async def open_gate(self) -> None:
-        """Durably note that the cluster is being changed. To be called before each write to what is made for it."""
+        """Durably note that the cluster is being changed, and of what it is made.
+
+        To be called before each write to what is made for it.
+        """
         scope = self.scope
         if not scope.is_deleted:
             await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_credentials else gate.OPENED)
@@ -56,9 +60,12 @@ class Pass:
         await self._set_mark(self.scope.mark)
 
     async def _set_mark(self, mark: str) -> None:
-        if self._mark != mark:
-            await self.tools.writer.annotate(eksa.Cluster.resource, self.scope.object, names.GATE_ANNOTATION, mark)
-            self._mark = mark
+        record = self.scope.release_record
+        wanted = {names.GATE_ANNOTATION: mark} | ({names.RELEASE_ANNOTATION: record} if record else {})
+        changed = {name: value for name, value in wanted.items() if self._noted[name] != value}
+        if changed:
+            await self.tools.writer.annotate_all(eksa.Cluster.resource, self.scope.object, changed)
+            self._noted |= changed
 
     async def apply(self, wanted: Iterable[KubeObject], reason: str) -> None:
         """Write the objects of Cluster API in which something of ours differs; an event says which."""

@@ -82,7 +82,7 @@ def conditions(scope: Scope) -> list[Condition]:
 
 def stands_for_this_api(scope: Scope) -> bool:
     """Whether the Cluster is the record of the management cluster itself, without machines that are known here."""
-    return scope.is_self_managed and scope.is_paused
+    return scope.is_management and scope.is_paused
 
 
 def _of_this_api(scope: Scope) -> list[Condition]:

@@ -13,6 +13,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
+from espalier.clusters import release_content
 from espalier.clusters.design import kubernetes_versions
 from espalier.clusters.layers import release
 from espalier.kube.objects import Object
@@ -33,6 +34,7 @@ class ReleaseObjects:
         self._releases = caches.of(EKSARelease.resource)
         self._bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
         self._distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
+        self._digests: dict[str, tuple[Object, str]] = {}
         self._decoded: dict[tuple[Resource, Key], tuple[Object, Any]] = {}
 
     @property
@@ -40,15 +42,20 @@ class ReleaseObjects:
         """All of them."""
         return self._releases, self._bundles, self._distros
 
-    def watched_by(self, controller: Controller, waiting: Callable[[], Iterable[Key]]) -> None:
-        """Have every change bring the Clusters that it concerns: those that are `waiting` for one."""
+    def watched_by(
+        self,
+        controller: Controller,
+        waiting: Callable[[], Iterable[Key]],
+        users: Callable[[Object], Iterable[Key]],
+    ) -> None:
+        """Have every change bring the Clusters that it concerns: its users, and those that are `waiting` for one."""
 
         def said_anew() -> None:
             for key in waiting():
                 controller.enqueue(key)
 
         for cache in self.caches:
-            controller.watch(cache, lambda _changed: waiting())
+            controller.watch(cache, lambda changed: [*users(changed), *waiting()])
         self._uninstalled.when_changed = said_anew
 
     def versions(self) -> tuple[str, ...]:
@@ -76,6 +83,44 @@ class ReleaseObjects:
     def distro(self, name: str) -> DistroRelease | None:
         """The EKS Distro Release of a name."""
         return self._decode(self._distros.get(Key(SYSTEM_NAMESPACE, name)), DistroRelease)
+
+    def of_bundles(self, bundles: Key) -> list[EKSARelease]:
+        """The EKSAReleases that name Bundles."""
+        decoded = (found.decode(EKSARelease) for found in self._releases.list())
+        references = ((one, one.spec.bundles_ref) for one in decoded)
+        return [one for one, reference in references if Key(reference.namespace, reference.name) == bundles]
+
+    def of_distro(self, name: str) -> list[Object]:
+        """The Bundles that name an EKS Distro Release."""
+        decoded = ((found, self._decode(found, Bundles)) for found in self._bundles.list())
+        return [
+            found
+            for found, bundles in decoded
+            if bundles is not None and any(entry.eks_d.name == name for entry in bundles.spec.versions_bundles)
+        ]
+
+    def content(self, spec: eksa.ClusterSpec) -> dict[str, str]:
+        """Digests of all that a cluster is made of, as far as it is there."""
+        release = self._releases.get(_key(spec.eksa_version)) if spec.bundles_ref is None else None
+        reference = spec.bundles_ref or self._reference(spec.eksa_version)
+        bundles = self._bundles.get(Key(reference.namespace, reference.name)) if reference is not None else None
+        decoded = self._decode(bundles, Bundles)
+        entries = decoded.spec.versions_bundles if decoded is not None else []
+        versions = kubernetes_versions(spec)
+        distros = (
+            self._distros.get(Key(SYSTEM_NAMESPACE, entry.eks_d.name))
+            for entry in entries
+            if entry.kube_version in versions
+        )
+        return {release_content.name_of(one): self._digest(one) for one in (release, bundles, *distros) if one}
+
+    def _digest(self, found: Object) -> str:
+        """Computed once for each object: many clusters are made of the same."""
+        name = release_content.name_of(found)
+        known = self._digests.get(name)
+        if known is None or known[0] is not found:
+            known = self._digests[name] = (found, release_content.digest(found))
+        return known[1]
 
     def uninstalled(self, spec: eksa.ClusterSpec) -> str:
         """What a Cluster misses because it could not be installed, and why; empty when there is no such thing."""

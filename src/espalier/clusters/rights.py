@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import (
+    CONFIG_MAP,
     CORE_EVENT,
     LEASE,
     MUTATING_WEBHOOK_CONFIGURATION,
@@ -19,7 +20,7 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.clusters import linked
+from espalier.clusters import git_ops, linked, names
 from espalier.clusters.design import Provider
 from espalier.clusters.observe import WRITTEN
 from espalier.clusters.render import PROVIDERS
@@ -43,6 +44,7 @@ def namespaced(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
         Right((Cluster.resource,), (*FOLLOW, "patch")),
         Right((Cluster.resource,), ("patch",), "status"),
         Right(linked.kinds(providers), (*FOLLOW, "patch")),
+        Right(git_ops.KINDS, FOLLOW),
         Right((SECRET,), APPLY),
         Right((CORE_EVENT,), APPLY),
     )
@@ -60,6 +62,7 @@ def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
     return (
         Right((Bundles.resource,), (*FOLLOW, "create")),
         Right((DistroRelease.resource,), (*FOLLOW, "create")),
+        Right((CONFIG_MAP,), FOLLOW, names=(names.MANAGEMENT_CLUSTER.name,)),
         Right((SECRET, *(kind for kind in linked.data_kinds(providers) if kind != SECRET)), FOLLOW),
         Right((MachineSet.resource, Machine.resource), FOLLOW),
         Right((LEASE,), ("get", *APPLY)),

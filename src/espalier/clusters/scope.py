@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
+import semver
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -15,7 +16,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, gate, names
+from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.layers import Layer
@@ -95,6 +96,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     machinery: Machinery
     children: tuple[tuple[Resource, Object], ...] = ()
     """The linked objects that there are."""
+    git_ops: tuple[Object, ...] = ()
+    """The configuration of GitOps that the Cluster names, if it is there. Nothing is rendered from it."""
     missing: tuple[Missing, ...] = ()
     """The linked objects that there are not."""
     data: Mapping[str, Mapping[str, bytes]] = {}
@@ -106,8 +109,16 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     datacenters: tuple[str, ...] = ()
     """Kinds that this manager's providers have for `spec.datacenterRef`."""
     management: eksa.Cluster | None = None
-    """The Cluster that `spec.managementCluster` names."""
+    """The Cluster that `spec.managementCluster` names, if that is the management cluster's."""
+    management_key: Key | None = None
+    """Where the record of the management cluster is; None when nothing says so."""
+    manages: tuple[Key, ...] = ()
+    """Of the record of the management cluster: the Clusters that it manages."""
     bundles: Bundles | None = None
+    release: semver.Version | None = None
+    """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
+    release_content: Mapping[str, str] = {}
+    """Digests of the objects of the release that the cluster is to be made of, as far as they are there."""
     known_versions: tuple[str, ...] = ()
     """The eksaVersions of the EKSAReleases that there are."""
     rivals: tuple[Key, ...] = ()
@@ -149,7 +160,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def children_generation(self) -> int:
         """The sum over the linked objects."""
-        return sum(child.metadata.generation for _, child in self.children)
+        return sum(child.metadata.generation for child in (*(child for _, child in self.children), *self.git_ops))
 
     @property
     def is_deleted(self) -> bool:
@@ -166,6 +177,25 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         """Whether the cluster manages itself."""
         return is_self_managed(self.cluster)
 
+    @property
+    def is_management(self) -> bool:
+        """Whether this is the record of the management cluster."""
+        return self.is_self_managed and self.management_key == self.key
+
+    @cached_property
+    def replaced_releases(self) -> tuple[str, ...]:
+        """Objects of the release that have other content than when the cluster was first made of them."""
+        return release_content.replaced(
+            release_content.recorded(self.cluster.metadata.annotations), self.release_content
+        )
+
+    @property
+    def release_record(self) -> str:
+        """The annotation that tells what the cluster is made of; empty while that is not known, or in question."""
+        if self.design is None or self.replaced_releases:
+            return ""
+        return release_content.record(self.release_content)
+
     @cached_property
     def mark(self) -> str:
         """The mark of what is asked for."""
@@ -175,7 +205,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gate(self) -> Gate:
         """Whether anything was asked for since the last reconcile that went to its end."""
-        if self.missing:
+        if any(one.field != git_ops.FIELD for one in self.missing):
             return Gate.OPEN
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
         return gate.stand(found, self.mark, generations_match=self._generations_match)
@@ -196,6 +226,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         But for what carries credentials, if `takes_credentials`.
         """
         return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
+
+    @property
+    def awaited(self) -> tuple[Missing, ...]:
+        """The missing objects without which nothing goes on. A cluster that was made needs none to describe it."""
+        return tuple(one for one in self.missing if one.field != git_ops.FIELD or not self.is_settled)
 
     @property
     def takes_credentials(self) -> bool:

@@ -11,7 +11,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import problem
+from espalier.clusters.validity import Problem, missing_objects, problem, standing_problem
 from espalier.runtime import conditions as condition_list
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
@@ -34,12 +34,16 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition
     failed = isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     old = scope.status
+    trouble = _trouble(scope)
+    invalid = [_condition(names.SPEC_VALID, "False", *trouble)] if trouble is not None else []
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
-        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)])], now),
+        conditions=_with_times(
+            scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)]), *invalid], now
+        ),
         phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
-        spec_valid=True if is_done else _spec_valid(scope),
+        spec_valid=old.spec_valid if _is_unjudged(scope) else trouble is None,
         ready=ready.status == "True",
         control_plane_ready=any(part.type == names.CONTROL_PLANE_READY and part.status == "True" for part in parts),
         failure_reason=outcome.reason if isinstance(outcome, Wait | Fault) and failed else None,
@@ -69,7 +73,8 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
         message = outcome.message if isinstance(outcome, Wait | Fault) else "the cluster is being deleted"
         return _condition(names.READY, "False", "Deleting", message)
     obstacle = first_obstacle(parts)
-    is_current = scope.is_settled or scope.is_paused
+    is_false_record = scope.is_self_managed and not scope.is_management
+    is_current = scope.is_settled or (scope.is_paused and not is_false_record)
     if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_telling(outcome)):
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:
@@ -108,10 +113,21 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
     return "Running" if is_settled or scope.is_paused else "Upgrading"
 
 
-def _spec_valid(scope: Scope) -> bool | None:
-    if scope.is_settled or scope.is_paused or scope.is_deleted:
-        return scope.status.spec_valid
-    return problem(scope) is None
+def _trouble(scope: Scope) -> Problem | None:
+    """Why the spec can't be had, as far as it is judged at all.
+
+    A cluster that was reconciled to its end goes on, whatever others did since; that is said beside Ready.
+    """
+    if _is_unjudged(scope):
+        return None
+    if scope.missing:
+        return missing_objects(scope.missing)
+    return standing_problem(scope) if scope.is_settled else problem(scope)
+
+
+def _is_unjudged(scope: Scope) -> bool:
+    """Paused Clusters are left alone; but there is one record of a management cluster, and that is said of others."""
+    return scope.is_deleted or (scope.is_paused and (scope.is_management or not scope.is_self_managed))
 
 
 def _distro(scope: Scope) -> EksdReleaseRef | None:
@@ -127,7 +143,7 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
     for part in parts:
         part.observed_generation = scope.generation
         found = condition_list.set(found, part, now)
-    return sorted(found, key=lambda part: [*ORDER, names.READY, names.SYNCED].index(part.type))
+    return sorted(found, key=lambda part: [*ORDER, names.READY, names.SYNCED, names.SPEC_VALID].index(part.type))
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

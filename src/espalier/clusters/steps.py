@@ -19,8 +19,9 @@ from espalier.clusters.linked import GateKey
 from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
+from espalier.clusters.rules.sharing import linked
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import problem
+from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.errors import AlreadyExists, Conflict, Unreachable
 from espalier.runtime import owners
 from espalier.runtime.errands import Failed
@@ -58,18 +59,32 @@ async def choose_release(p: Pass) -> Outcome:
 
 async def find_children(p: Pass) -> Outcome:
     """All linked objects are there."""
-    if not p.scope.missing:
-        return Continue()
-    missing = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in p.scope.missing)
-    return Wait(names.MISSING_DEPENDENT_OBJECTS, missing)
+    found = missing_objects(p.scope.awaited)
+    return Wait(*found) if found else Continue()
 
 
 async def own_children(p: Pass) -> Outcome:
-    """Linked objects go with the Clusters that use them."""
-    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+    """Linked objects go with the Clusters that use them, but for those of the management cluster: they stay."""
+    client, owner = (
+        p.tools.writer.client,
+        owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False),
+    )
+    lent = linked(p.scope.management) if p.scope.management is not None else set()
     for resource, child in p.scope.children:
-        written = await owners.add_owner(p.tools.writer.client, resource, child, owner)
-        if written is not child:
+        if (child.kind, child.key) in lent:
+            written = await owners.remove_owner(client, resource, child, owner.uid)
+        else:
+            written = await owners.add_owner(client, resource, child, owner)
+        if written is not None and written is not child:
+            p.tools.observer.linked.wrote(resource, written)
+    return Continue()
+
+
+async def leave_children(p: Pass) -> Outcome:
+    """What another Cluster names as well is not collected with this one, whether or not that one owns it yet."""
+    for resource, child in p.tools.observer.lent_by(p.scope.object):
+        written = await owners.remove_owner(p.tools.writer.client, resource, child, p.scope.object.metadata.uid)
+        if written is not None:
             p.tools.observer.linked.wrote(resource, written)
     return Continue()
 
@@ -322,7 +337,7 @@ async def let_go(p: Pass) -> Outcome:
     return Continue()
 
 
-DELETION = (delete_cluster, delete_leftovers, let_go)
+DELETION = (delete_cluster, delete_leftovers, leave_children, let_go)
 """From a cluster to nothing. Needs none of the linked objects."""
 
 

@@ -10,6 +10,7 @@ from espalier.clusters import names, readiness
 from espalier.clusters.drift import Drift, Policy, policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
+from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.runtime import conditions
 
@@ -46,6 +47,8 @@ def incomparable(scope: Scope) -> str:
     if scope.design is None:
         because = f"; {scope.uninstalled}" if scope.uninstalled else ""
         return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
+    if scope.replaced_releases:
+        return messages.other_content(", ".join(scope.replaced_releases))
     if scope.machinery.taken:
         return f"{', '.join(scope.machinery.taken)} is there and was not made for this cluster"
     return ""

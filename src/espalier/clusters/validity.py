@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from espalier.clusters import names
-from espalier.clusters.rules import changes, content, messages
+from espalier.clusters.linked import Missing
+from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.running import running
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
@@ -18,14 +20,39 @@ class Problem(NamedTuple):
     message: str
 
 
+def missing_objects(missing: Sequence[Missing]) -> Problem | None:
+    """Linked objects that are not there."""
+    if not missing:
+        return None
+    told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
+    return Problem(names.MISSING_DEPENDENT_OBJECTS, told)
+
+
 def problem(scope: Scope) -> Problem | None:
     """The first thing that keeps the cluster from being made; None when nothing does."""
-    return _self_managed(scope) or _content(scope) or _name(scope) or _management(scope) or _release(scope)
+    return _self_managed(scope) or _content(scope) or _name(scope) or _relations(scope)
+
+
+def standing_problem(scope: Scope) -> Problem | None:
+    """The same of a cluster that is left alone: what others may have made wrong since it was reconciled to its end.
+
+    What it says itself was judged then.
+    """
+    return _self_managed(scope) or _relations(scope)
+
+
+def _relations(scope: Scope) -> Problem | None:
+    return (
+        _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope) or _replaced(scope)
+    )
 
 
 def _self_managed(scope: Scope) -> Problem | None:
     if not scope.is_self_managed:
         return None
+    if not scope.is_management:
+        message = messages.not_the_management_cluster(scope.management_key)
+        return Problem(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
     return Problem(names.CLUSTER_INVALID, content.SELF_MANAGED)
 
 
@@ -51,12 +78,10 @@ def _name(scope: Scope) -> Problem | None:
 
 
 def _management(scope: Scope) -> Problem | None:
-    name = scope.spec.management_cluster.name
+    name, key = scope.spec.management_cluster.name, scope.management_key
     if scope.management is None:
-        return Problem(
-            names.MANAGEMENT_CLUSTER_REF_INVALID,
-            f'spec.managementCluster.name: there is no Cluster "{name}" (or several, none of them in this namespace)',
-        )
+        message = messages.no_management_cluster(name, key)
+        return Problem(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
     if not is_self_managed(scope.management):
         return Problem(
             names.MANAGEMENT_CLUSTER_REF_INVALID,
@@ -65,11 +90,32 @@ def _management(scope: Scope) -> Problem | None:
     return None
 
 
+def _skew(scope: Scope) -> Problem | None:
+    found = list(releases.skew(scope.spec, scope.release, scope.management))
+    return Problem(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
+
+
+def _git_ops(scope: Scope) -> Problem | None:
+    found = list(gitops.violations(None, scope.cluster, scope.management))
+    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+
+
+def _sharing(scope: Scope) -> Problem | None:
+    found = list(sharing.violations(None, scope.cluster, scope.management))
+    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+
+
 def _release(scope: Scope) -> Problem | None:
     found = _missing(scope)
     if found is None or not scope.uninstalled:
         return found
     return Problem(found.reason, f"{found.message}; {scope.uninstalled}")
+
+
+def _replaced(scope: Scope) -> Problem | None:
+    if not scope.replaced_releases:
+        return None
+    return Problem(names.RELEASE_REPLACED, messages.other_content(", ".join(scope.replaced_releases)))
 
 
 def _missing(scope: Scope) -> Problem | None:

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from contextlib import aclosing
 
+import semver
 import structlog
 
 from espalier.api import capi, eksa
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Namespace
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ConfigMap, Namespace
 from espalier.api.crd import crd_of
 from espalier.api.eksa import network
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Observed
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import ApiError, NotFound
+from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.local.workload_controllers.views import Observation, is_true
 from espalier.releases import Releases, install
@@ -50,14 +51,44 @@ async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeO
 
     Returns once all of it is served. Releases and management Cluster that are there stay as they are.
     """
+    await prepare_kinds(client, releases, kinds)
+    await make_record(client, releases)
+
+
+async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]] = capi.KINDS) -> None:
+    """All but the record of the management cluster, and what says which Cluster that is."""
     await _namespace(client)
     await install_definitions([*eksa.KINDS, *kinds], client)
     await install(client, releases.objects())
-    for object_ in management_cluster(releases):
+    named = ConfigMap(
+        metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
+        data={"namespace": "default", "name": LAPTOP},
+    )
+    await client.apply(CONFIG_MAP, named, field_manager=FIELD_MANAGER)
+
+
+async def make_record(client: Client, releases: Releases) -> None:
+    """The record of the management cluster and its datacenter, where they are not there: at first, or again.
+
+    Admission may have to answer. It gets the newest release in which it leaves none of its clusters behind.
+    """
+    versions = sorted(releases.versions, key=lambda version: semver.Version.parse(version.removeprefix("v")))
+    while versions:
         try:
-            await client.get(object_.resource, object_.metadata.name, object_.metadata.namespace)
-        except NotFound:
-            await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
+            for object_ in management_cluster(releases, versions.pop()):
+                await _unless_there(client, object_)
+        except Invalid:
+            if not versions:
+                raise
+        else:
+            return
+
+
+async def _unless_there(client: Client, object_: KubeObject) -> None:
+    try:
+        await client.get(object_.resource, object_.metadata.name, object_.metadata.namespace)
+    except NotFound:
+        await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
 
 
 async def follow_newest(client: Client, releases: Releases) -> None:
@@ -84,12 +115,13 @@ async def _namespace(client: Client) -> None:
         await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
 
 
-def management_cluster(releases: Releases) -> list[KubeObject]:
+def management_cluster(releases: Releases, version: str = "") -> list[KubeObject]:
     """The Cluster that workload clusters name as their manager: self-managed, and paused because nothing is to be done.
 
-    It and its datacenter describe the laptop as well as the kind can: there are no machines behind it.
+    It and its datacenter describe the laptop as well as the kind can: there are no machines behind it. Its release is
+    the newest one, unless another is given.
     """
-    release = releases.newest()
+    release = releases.release(version) if version else releases.newest()
     metadata = ObjectMeta(name=LAPTOP, namespace="default")
     spec = ClusterSpec(
         kubernetes_version=release.kubernetes_versions[-1],

@@ -33,10 +33,14 @@ def release(**edits: Any) -> Tree:
 
 
 @pytest.mark.parametrize("field", ["date", "version", "gitCommit", "bundleManifestUrl", "bundlesRef"])
-@pytest.mark.parametrize("value", [None, 15])
-def test_a_release_has_all_its_facts(field: str, value: int | None) -> None:
+@pytest.mark.parametrize("value", [None, 15, ""])
+def test_a_release_has_all_its_facts(field: str, value: int | str | None) -> None:
     assert violations(EKSARelease, release()) == []
-    assert [one.field for one in violations(EKSARelease, release(**{field: value}))] == [f"spec.{field}"]
+    assert {one.field for one in violations(EKSARelease, release(**{field: value}))} == {f"spec.{field}"}
+
+
+def test_one_that_was_stored_with_an_empty_fact_can_still_be_read() -> None:
+    assert msgspec.convert(release(gitCommit="", bundleManifestUrl=""), EKSARelease).spec.git_commit == ""
 
 
 def test_the_date_of_a_release_is_a_moment() -> None:

@@ -126,3 +126,28 @@ def test_a_manager_in_the_cluster_is_told_by_which_way_machines_are_upgraded_in_
     (deployment,) = (tree for tree in manifests.deployed("i", (), FrontEnd.HOOKS) if tree["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["args"][-2:] == ["--in-place", "hooks"]
+
+
+def test_who_the_management_cluster_is_can_be_part_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "ConfigMap" not in printed(capsys)
+    named = printed(capsys, "--management-cluster", "default/laptop")["ConfigMap"]
+    assert named["metadata"] == {"name": "management-cluster", "namespace": SYSTEM_NAMESPACE}
+    assert named["data"] == {"namespace": "default", "name": "laptop"}
+    for wrong in ("laptop", "/laptop", "default/", "a/b/c", "Default/laptop"):
+        assert run(["manifests", "--image", IMAGE, "--management-cluster", wrong]) == 2
+        assert "allowed is NAMESPACE/NAME" in capsys.readouterr().err
+
+
+def test_clusters_are_deleted_without_a_manager_and_releases_are_not() -> None:
+    hooks = [hook for _, tree in manifests.webhook_configurations() for hook in tree["webhooks"]]
+    asked = {
+        (hook["name"].split(".")[0], hook["rules"][0]["resources"][0]): hook["failurePolicy"]
+        for hook in hooks
+        if "DELETE" in hook["rules"][0]["operations"]
+    }
+    assert asked == {
+        ("delete", "clusters"): "Ignore",
+        ("validate", "eksareleases"): "Fail",
+        ("validate", "bundles"): "Fail",
+        ("validate", "releases"): "Fail",
+    }

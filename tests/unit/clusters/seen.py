@@ -82,6 +82,19 @@ def laptop() -> Tree:
     }
 
 
+def naming(record: Tree) -> Tree:
+    """The ConfigMap that says which Cluster is the management cluster."""
+    metadata = {"name": "management-cluster", "namespace": "eksa-system", "uid": "marker", "resourceVersion": "1"}
+    data = {name: record["metadata"][name] for name in ("namespace", "name")}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _last_record(trees: Sequence[Tree]) -> Tree:
+    """Of the Clusters that manage themselves, the one that a test gave last."""
+    clusters = [tree for tree in trees if tree["kind"] == "Cluster" and "managementCluster" in tree["spec"]]
+    return [one for one in clusters if one["spec"]["managementCluster"]["name"] == one["metadata"]["name"]][-1]
+
+
 def observer(
     *trees: Tree,
     with_releases: bool = True,
@@ -93,6 +106,7 @@ def observer(
     caches = Caches(Client(NoServer()))
     made = Observer(caches, layers=layers, front_end=front_end, providers=providers)
     seen = [laptop(), *trees]
+    seen += [] if any(tree["kind"] == "ConfigMap" for tree in trees) else [naming(_last_record(seen))]
     if with_releases:
         seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]
     fill(caches, seen)

@@ -14,7 +14,7 @@ from espalier.clusters.admission import Admission, validate_bundles, validate_re
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
-from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, example, laptop, observer
+from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, example, laptop, naming, observer
 
 SPEC = "spec."
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
@@ -486,10 +486,11 @@ def test_a_workload_cluster_manages_no_other() -> None:
     orchard = garden("orchard")
     refused = ask(edited({field: "orchard"}), None, orchard).message
     assert refused == (
-        'Cluster "garden" is refused: spec.managementCluster.name: Cluster "orchard" is not self-managed, so it can\'t '
-        "manage others; name the cluster that manages it; found orchard; allowed: laptop"
+        'Cluster "garden" is refused: spec.managementCluster.name: "orchard" is not the management cluster, '
+        'that is Cluster default/laptop; name "laptop"; found orchard; allowed: laptop'
     )
     assert "found orchard; allowed: laptop" in ask(edited({field: "orchard"}), paused(garden()), orchard).message
-    assert ask(edited({field: "nobody"})).allowed, "which may come yet"
+    coming = naming(edited({"metadata.name": "hub"}, laptop()))
+    assert ask(edited({field: "hub"}), None, coming).allowed, "its record may come yet"
     stored = edited({field: "orchard"})
     assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"

@@ -16,7 +16,7 @@ from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from tests.unit.clusters import made
-from tests.unit.clusters.seen import NOW, NoServer, as_object, laptop, observer
+from tests.unit.clusters.seen import NOW, NoServer, as_object, laptop, naming, observer
 from tests.unit.clusters.test_admission import GROUP, SPEC, ask, edited, garden, paused
 
 VERSION, BUNDLES, KUBERNETES = SPEC + "eksaVersion", SPEC + "bundlesRef", SPEC + "kubernetesVersion"
@@ -201,7 +201,9 @@ def test_a_management_cluster_does_not_leave_those_behind_that_it_manages() -> N
     }
     assert ask(hub("v0.26.3"), hub(), *others).allowed
     back = refused(ask(hub("v0.25.0"), hub("v0.25.1"), *others))
-    assert "ahead of their management cluster: team-a/soon (v0.25.1)" in back["spec.eksaVersion"]
+    assert (
+        "ahead of their management cluster: team-a/silent (v0.26.0), team-a/soon (v0.25.1)" in back["spec.eksaVersion"]
+    )
 
 
 def test_many_clusters_left_behind_are_counted() -> None:
@@ -227,7 +229,7 @@ def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None
 
 def test_a_management_cluster_without_a_release_has_none_to_give() -> None:
     assert "name one" in refused(ask(under_hub(None), None, hub(None)))["spec.eksaVersion"]
-    assert ask(under_hub(None)).allowed  # it waits for its management cluster
+    assert ask(under_hub(None), None, naming(hub())).allowed  # it waits for its management cluster
 
 
 def test_a_release_brings_its_own_kubernetes_versions() -> None:

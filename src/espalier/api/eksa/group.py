@@ -12,6 +12,10 @@ EKSA_VERSION = (
 SYSTEM_NAMESPACE = "eksa-system"
 """Namespace of Cluster API objects, Bundles and the controller."""
 
+MANAGEMENT_CLUSTER = "management-cluster"
+"""Name of the ConfigMap there that says, by `namespace` and `name`, which Cluster is the record of the management
+cluster. Not in the namespace of that Cluster, where users may write."""
+
 CLUSTER_FINALIZER = "clusters.anywhere.eks.amazonaws.com/finalizer"
 CLUSTER_NAME_LABEL = "cluster.anywhere.eks.amazonaws.com/cluster-name"
 CLUSTER_NAMESPACE_LABEL = "cluster.anywhere.eks.amazonaws.com/cluster-namespace"

@@ -37,6 +37,9 @@ from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
+SOME = {"minLength": 1}
+"""Of text that is needed. In the schema alone, so that what was stored without it can still be read."""
+
 
 class VersionsBundle(Part):
     """Everything that clusters of one Kubernetes minor version are made of."""
@@ -144,13 +147,15 @@ class EKSAReleaseSpec(Part):
         ),
     )
 
-    date: Annotated[str, Meta(description="When it was released.", extra_json_schema={"format": "date-time"})]
+    date: Annotated[str, Meta(description="When it was released.", extra_json_schema=SOME | {"format": "date-time"})]
     version: Annotated[
         str,
         Meta(min_length=1, extra_json_schema={"maxLength": 100}, description="Version of the release, like v0.26.0."),
     ]
-    git_commit: Annotated[str, Meta(description="Git commit the release is built from.")]
-    bundle_manifest_url: Annotated[str, Meta(description="Where the manifest of the Bundles is read from.")]
+    git_commit: Annotated[str, Meta(description="Git commit the release is built from.", extra_json_schema=SOME)]
+    bundle_manifest_url: Annotated[
+        str, Meta(description="Where the manifest of the Bundles is read from.", extra_json_schema=SOME)
+    ]
     bundles_ref: Annotated[BundlesRef, Meta(description="The Bundles of the release in this cluster.")]
 
 

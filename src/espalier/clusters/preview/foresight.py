@@ -68,8 +68,8 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
         return replace(here, stops="Deleting: the cluster is being deleted")
     if scope.is_paused:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
-    if scope.missing:
-        missing = ", ".join(one.what for one in scope.missing)
+    if scope.awaited:
+        missing = ", ".join(one.what for one in scope.awaited)
         return replace(here, stops=f"{names.MISSING_DEPENDENT_OBJECTS}: there is no {missing}")
     if scope.is_bereft:
         return replace(here, stops=f"{readiness.MACHINERY_MISSING}: {readiness.BEREFT}")

@@ -12,13 +12,14 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineSet
+from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.clusters import linked
+from espalier.clusters import git_ops, linked
 from espalier.clusters.design import Provider
 from espalier.clusters.observe import WRITTEN
 from espalier.clusters.preview.machines import Fleet, SeenMachine
@@ -26,7 +27,7 @@ from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import is_self_managed
 from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 
 INFRASTRUCTURE_MACHINES: tuple[Resource, ...] = (DockerMachine.resource,)
@@ -36,8 +37,10 @@ _OF_MACHINES = (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *
 
 READ: tuple[Resource, ...] = (
     eksa.Cluster.resource,
+    CONFIG_MAP,
     *linked.kinds(PROVIDERS),
     *linked.data_kinds(PROVIDERS),
+    *git_ops.KINDS,
     EKSARelease.resource,
     Bundles.resource,
     DistroRelease.resource,
@@ -78,11 +81,13 @@ async def read(
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
-    clusters, releases, distros, links, data, written, machines = await asyncio.gather(
+    clusters, named, releases, distros, links, repositories, data, written, machines = await asyncio.gather(
         _clusters(client, everything),
+        _management(client),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
+        _all(_list(client, kind, None) for kind in git_ops.KINDS),
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
@@ -95,7 +100,7 @@ async def read(
     )
     observed = (one for one in machines if _is_observed(one))
     by_name = (one for part in rest for one in part)
-    objects = [*clusters, *releases, *distros, *links, *data, *written, *observed, *by_name]
+    objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *written, *observed, *by_name]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     return World(list(unique.values()), _fleets(machines))
 
@@ -112,6 +117,14 @@ def _selector(label: str, names: Sequence[str]) -> str:
 
 async def _clusters(client: Client, known: list[Object] | None = None) -> list[Object]:
     return known if known is not None else (await client.list(eksa.Cluster.resource)).items
+
+
+async def _management(client: Client) -> list[Object]:
+    """What says which Cluster is the management cluster; who may not read it takes the oldest record for it."""
+    try:
+        return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER)
+    except Forbidden:
+        return []
 
 
 async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:

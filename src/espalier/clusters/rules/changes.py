@@ -19,10 +19,15 @@ from espalier.clusters.way_back import WayBack, of_group
 _DELETE = "it can't be changed in an existing cluster; create another cluster"
 
 
+GIT_OPS = "spec.gitOpsRef"
+
+
 def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that stay as they are, unless the Cluster was paused."""
     before_, after_ = _fixed_fields(old), _fixed_fields(new)
     for field, value in before_.items():
+        if field == GIT_OPS and value is None:
+            continue  # a cluster can be put under GitOps later
         if after_[field] != value:
             yield Violation(field, _text(after_[field]), _text(value), _DELETE)
 
@@ -40,7 +45,7 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
         "spec.clusterNetwork.nodes": network and network.nodes,
         "spec.proxyConfiguration": spec.proxy_configuration,
         "spec.externalEtcdConfiguration": spec.external_etcd_configuration,
-        "spec.gitOpsRef": spec.git_ops_ref,
+        GIT_OPS: spec.git_ops_ref,
     }
 
 

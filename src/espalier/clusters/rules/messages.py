@@ -6,6 +6,21 @@ rules that need only the object itself stand in `api/eksa/sentences.py`: the CRD
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from espalier.api.resource import Key
+
+MOST_NAMED = 5
+"""Objects that are named in a sentence."""
+
+
+def listed(found: Iterable[object]) -> str:
+    """Some of them by name, and how many more there are."""
+    said = sorted(map(str, found))
+    more = [f"and {len(said) - MOST_NAMED} more"] if len(said) > MOST_NAMED else []
+    return ", ".join([*said[:MOST_NAMED], *more])
+
+
 NO_VERSION = (
     "the management cluster names no release that this cluster could get (it still has spec.bundlesRef); name one"
 )
@@ -14,6 +29,70 @@ NO_VERSION = (
 def manages_nobody(name: str) -> str:
     """A workload cluster in the place of a management cluster."""
     return f'Cluster "{name}" is not self-managed, so it can\'t manage others; name the cluster that manages it'
+
+
+NAMES_IT = (
+    "ConfigMap eksa-system/management-cluster says which it is (`espalier manifests --management-cluster "
+    "NAMESPACE/NAME`, docs/management-cluster.md)"
+)
+
+
+def not_the_management_cluster(key: Key | None) -> str:
+    """A Cluster that says that it manages itself, and is not the record of the management cluster."""
+    known = (
+        f"the management cluster is Cluster {key}" if key is not None else "no Cluster is the management cluster yet"
+    )
+    return (
+        f"this Cluster names itself, or nobody, as its management cluster, which it is not: {known}; {NAMES_IT}; "
+        "name the cluster that manages this one, or delete it"
+    )
+
+
+def no_management_cluster(name: str, key: Key | None) -> str:
+    """What a workload cluster names is not the management cluster, or that is not there."""
+    if key is None:
+        return f'there is no management cluster "{name}": no Cluster is its record; {NAMES_IT}'
+    if key.name != name:
+        return f'"{name}" is not the management cluster, that is Cluster {key}; name "{key.name}"'
+    return (
+        f"Cluster {key}, the record of the management cluster, does not exist, or is in a namespace that this manager "
+        "does not watch; create it (docs/management-cluster.md)"
+    )
+
+
+def used_by_the_management_cluster(management: Key) -> str:
+    """A workload cluster names an object of the management cluster."""
+    return (
+        f"this object is the management cluster's ({management}), which shares it with no cluster that it manages; "
+        "create one of your own, and name that"
+    )
+
+
+def lent_to(clusters: str) -> str:
+    """The record of the management cluster names an object of clusters that it manages."""
+    return f"this object belongs to clusters that are managed: {clusters}; create one of its own, and name that"
+
+
+def manages(clusters: str) -> str:
+    """The record of the management cluster may not be deleted."""
+    return (
+        f"this is the record of the management cluster, and it manages clusters: {clusters}; delete those first, for "
+        "without it none of them is changed any more"
+    )
+
+
+def in_use(users: str) -> str:
+    """A release, or what it names, may not be deleted."""
+    return f"clusters are made of this: {users}; move them to another release, or delete them, first"
+
+
+def other_content(what: str) -> str:
+    """An object of a release was deleted and created again with other content."""
+    return (
+        f"{what} is not what this cluster was made of: deleted and created again with other content, under the same "
+        "name. Nothing is made of it. Delete it and bring the original back (`espalier releases import FOLDER`, or "
+        "start a manager that has it), or move the cluster to another release"
+    )
 
 
 # eksaVersion.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import semver
 
@@ -15,9 +15,6 @@ from espalier.clusters.rules import messages
 
 MAXIMUM_SKEW = 2
 """How many minor versions a workload cluster may be behind its management cluster."""
-
-MOST_NAMED = 5
-"""Clusters that are named in a sentence."""
 
 _VERSION, _BUNDLES = "spec.eksaVersion", "spec.bundlesRef"
 
@@ -70,27 +67,49 @@ def version(
         yield Violation(_VERSION, text, ", ".join(known) or "none", messages.UNKNOWN_RELEASE)
     if old is not None:
         yield from _step(old, new, wanted, is_made=is_made)
+    yield from skew(new.spec, wanted, management)
+
+
+def skew(
+    spec: eksa.ClusterSpec, release: semver.Version | None, management: eksa.Cluster | None
+) -> Iterator[Violation]:
+    """Whether a cluster of a release may be managed by this management cluster, whoever of them was there first.
+
+    `release` is that of its Bundles when it names no eksaVersion; None when that is not known.
+    """
     manager = parsed(management.spec.eksa_version) if management is not None else None
-    if management is not None and manager is not None:
-        yield from _skew(text, wanted, management, manager)
+    if management is not None and manager is not None and release is not None:
+        field = _VERSION if spec.bundles_ref is None else _BUNDLES
+        text = spec.eksa_version if spec.bundles_ref is None else spec.bundles_ref.name
+        yield from _skew(field, text or "", release, management, manager)
 
 
-def managed(old: eksa.Cluster | None, new: eksa.Cluster, workloads: Sequence[eksa.Cluster]) -> Iterator[Violation]:
-    """Whether a management cluster can have another release, for the sake of those that it manages.
+def managed(
+    old: eksa.Cluster | None,
+    new: eksa.Cluster,
+    workloads: Iterable[tuple[eksa.Cluster, semver.Version | None]],
+) -> Iterator[Violation]:
+    """Whether a management cluster can have this release, for the sake of those that it manages, each with its own.
 
-    Clusters that name no release themselves (they have `spec.bundlesRef`) are not counted.
+    `old` is None where the record is created (again). A change towards clusters that are out of reach is allowed: it
+    is the way back to them.
     """
     text = new.spec.eksa_version
     wanted = parsed(text)
-    if not text or wanted is None or old is None or old.spec.eksa_version == text:
+    before = parsed(old.spec.eksa_version) if old is not None else None
+    if not text or wanted is None or wanted == before:
         return
-    versions = [(one, parsed(one.spec.eksa_version)) for one in workloads]
-    late = [one for one, at in versions if at is not None and distance(at, wanted) > MAXIMUM_SKEW]
-    early = [one for one, at in versions if at is not None and at > wanted]
+    known = [(one, at) for one, at in workloads if at is not None]
+    late = [(one, at) for one, at in known if distance(at, wanted) > MAXIMUM_SKEW] if _rises(before, wanted) else []
+    early = [(one, at) for one, at in known if at > wanted] if _rises(wanted, before) else []
     if late:
         yield Violation(_VERSION, text, "", messages.left_behind(_listed(late), MAXIMUM_SKEW))
     if early:
         yield Violation(_VERSION, text, "", messages.overtaken(_listed(early)))
+
+
+def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:
+    return low is None or high is None or low < high
 
 
 def warnings(new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[str]:
@@ -137,20 +156,20 @@ def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_ma
         yield Violation(_VERSION, f"v{wanted}", f"releases of {here}", messages.unfinished(f"v{before}"))
 
 
-def _skew(text: str, wanted: semver.Version, management: eksa.Cluster, manager: semver.Version) -> Iterator[Violation]:
+def _skew(
+    field: str, text: str, wanted: semver.Version, management: eksa.Cluster, manager: semver.Version
+) -> Iterator[Violation]:
     lowest = f"v{manager.major}.{max(manager.minor - MAXIMUM_SKEW, 0)}"
     allowed = f"releases of {lowest} up to {management.spec.eksa_version}"
     if wanted > manager:
-        yield Violation(_VERSION, text, allowed, messages.ahead(_of(management)))
+        yield Violation(field, text, allowed, messages.ahead(_of(management)))
     elif distance(wanted, manager) > MAXIMUM_SKEW:
-        yield Violation(_VERSION, text, allowed, messages.too_far_behind(_of(management), MAXIMUM_SKEW))
+        yield Violation(field, text, allowed, messages.too_far_behind(_of(management), MAXIMUM_SKEW))
 
 
 def _of(cluster: eksa.Cluster) -> str:
     return f"{cluster.metadata.name} ({cluster.spec.eksa_version})"
 
 
-def _listed(clusters: Sequence[eksa.Cluster]) -> str:
-    named = sorted(f"{one.metadata.namespace}/{_of(one)}" for one in clusters)
-    more = [f"and {len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
-    return ", ".join([*named[:MOST_NAMED], *more])
+def _listed(clusters: Sequence[tuple[eksa.Cluster, semver.Version]]) -> str:
+    return messages.listed(f"{one.metadata.namespace}/{one.metadata.name} (v{at})" for one, at in clusters)

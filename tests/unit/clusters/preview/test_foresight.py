@@ -102,8 +102,11 @@ MANAGEMENT = "ManagementClusterRefInvalid: spec.managementCluster.name: "
     [
         ({"annotations": {PAUSED_ANNOTATION: "true"}}, "Paused: "),
         ({"eksaVersion": "v0.99.0"}, "EksaVersionInvalid: "),
-        ({"managementCluster": {"name": "nobody"}}, MANAGEMENT + 'there is no Cluster "nobody"'),
-        ({"managementCluster": {"name": "orchard"}}, MANAGEMENT + 'Cluster "orchard" is not self-managed'),
+        (
+            {"managementCluster": {"name": "nobody"}},
+            MANAGEMENT + '"nobody" is not the management cluster, that is Cluster default/laptop',
+        ),
+        ({"managementCluster": {"name": "orchard"}}, MANAGEMENT + '"orchard" is not the management cluster'),
         ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "nobody"}}, "MissingDependentObjects: "),
     ],
 )

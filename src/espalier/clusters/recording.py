@@ -1,0 +1,36 @@
+"""The record of the management cluster: nothing is made of it, but it stays while it manages clusters."""
+
+from __future__ import annotations
+
+from espalier.api.eksa import cluster as eksa
+from espalier.clusters import names
+from espalier.clusters.passing import Pass
+from espalier.clusters.rules import messages
+from espalier.clusters.scope import Scope
+from espalier.runtime import owners
+from espalier.runtime.outcome import Outcome, Wait
+
+CLUSTER = eksa.Cluster.resource
+
+
+async def guard(p: Pass) -> None:
+    """A finalizer is on the record while it manages clusters, and on no other Cluster.
+
+    Also on a paused one, as all records are: nothing of the cluster is touched by it.
+    """
+    scope, writer = p.scope, p.tools.writer
+    is_there = names.MANAGEMENT_FINALIZER in scope.cluster.metadata.finalizers
+    is_wanted = scope.is_management and bool(scope.manages)
+    if is_wanted and not is_there and not scope.is_deleted:  # a server takes none for what is being deleted
+        writer.wrote(
+            CLUSTER, await owners.add_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+        )
+    elif is_there and not is_wanted:
+        await owners.remove_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+
+
+def held(scope: Scope) -> Outcome | None:
+    """What a record waits for that was deleted all the same; None when nothing holds it."""
+    if not scope.is_management or not scope.manages:
+        return None
+    return Wait("ManagesClusters", messages.manages(messages.listed(scope.manages)))

@@ -1,0 +1,44 @@
+"""Rules about linked objects that several Clusters name.
+
+Clusters of one namespace may share what they link: it goes with the last of them. What the management cluster links is
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.resource import Key
+from espalier.api.violations import Violation
+from espalier.clusters.linked import references
+from espalier.clusters.rules import messages
+
+
+def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[Violation]:
+    """A workload cluster names nothing that the management cluster does. A reference that stays is not judged again."""
+    if management is None:
+        return
+    theirs, before = linked(management), linked(old) if old is not None else set()
+    for field, reference in references(new.spec):
+        found = (reference.kind, Key(new.metadata.namespace, reference.name))
+        if found in theirs and found not in before:
+            where = Key(management.metadata.namespace, management.metadata.name)
+            yield Violation(f"{field}.name", reference.name, "", messages.used_by_the_management_cluster(where))
+
+
+def of_record(old: eksa.Cluster | None, new: eksa.Cluster, managed: Sequence[eksa.Cluster]) -> Iterator[Violation]:
+    """The record of the management cluster names nothing that a cluster does which it manages."""
+    before = linked(old) if old is not None else set()
+    for field, reference in references(new.spec):
+        found = (reference.kind, Key(new.metadata.namespace, reference.name))
+        users = [one for one in managed if found in linked(one)]
+        if users and found not in before:
+            listed = messages.listed(Key(one.metadata.namespace, one.metadata.name) for one in users)
+            yield Violation(f"{field}.name", reference.name, "", messages.lent_to(listed))
+
+
+def linked(cluster: eksa.Cluster) -> set[tuple[str, Key]]:
+    """What a Cluster links: kinds and names."""
+    namespace = cluster.metadata.namespace
+    return {(reference.kind, Key(namespace, reference.name)) for _, reference in references(cluster.spec)}

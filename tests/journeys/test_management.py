@@ -1,0 +1,384 @@
+"""Who the management cluster is, what it shares, and what it allows: whoever wrote first, with webhooks and without."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.core import (
+    CONFIG_MAP,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    NAMESPACE,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import (
+    ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
+    MANAGEMENT_CLUSTER,
+    PAUSED_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
+from espalier.clusters import names, rights
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Forbidden, Invalid, NotFound
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.isolation_stories import STATUS, machines, made_for
+from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+LAPTOP = Key("default", "laptop")
+TEAM = "team"
+MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
+
+
+def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await tell(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def without_webhooks(world: ManagedLaptop) -> None:
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await world.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rights.MUTATING_WEBHOOKS)
+
+
+async def the_cluster(world: ManagedLaptop, key: Key = GARDEN) -> Cluster:
+    return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+
+
+def said(cluster: Cluster, type_: str) -> Condition:
+    return next(one for one in cluster.status.conditions if one.type == type_)
+
+
+def invalid(cluster: Cluster) -> str:
+    """Why its spec is not valid; empty when it is."""
+    found = [one for one in cluster.status.conditions if one.type == names.SPEC_VALID]
+    assert cluster.status.spec_valid in (None, not found)
+    return f"{found[0].reason}: {found[0].message}" if found else ""
+
+
+def record(key: Key = LAPTOP, **spec: Any) -> Tree:
+    """A paused Cluster that manages itself."""
+    return {
+        "apiVersion": Cluster.resource.api_version,
+        "kind": "Cluster",
+        "metadata": {"name": key.name, "namespace": key.namespace, "annotations": {PAUSED_ANNOTATION: "true"}},
+        "spec": {
+            "kubernetesVersion": "1.36",
+            "eksaVersion": "v0.26.0",
+            "controlPlaneConfiguration": {"count": 1},
+            "datacenterRef": {"kind": "DockerDatacenterConfig", "name": key.name},
+            "clusterNetwork": {
+                "pods": {"cidrBlocks": ["192.168.0.0/16"]},
+                "services": {"cidrBlocks": ["10.96.0.0/12"]},
+                "cniConfig": {"kindnetd": {}},
+            },
+            "managementCluster": {"name": key.name},
+        }
+        | spec,
+    }
+
+
+async def create(world: ManagedLaptop, tree: Tree) -> None:
+    await world.client.create(Cluster.resource, tree)
+
+
+async def lose(world: ManagedLaptop, key: Key = LAPTOP) -> None:
+    """Somebody takes a Cluster away, finalizers or not."""
+    await world.client.delete(Cluster.resource, key.name, key.namespace)
+    try:
+        await set_metadata(world, key, finalizers=None)
+    except NotFound:
+        return
+
+
+async def set_metadata(world: ManagedLaptop, key: Key, **metadata: Any) -> None:
+    patch = {"metadata": metadata}
+    await world.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+
+
+async def pause(world: ManagedLaptop, key: Key, value: str | None = "true") -> None:
+    await set_metadata(world, key, annotations={PAUSED_ANNOTATION: value})
+
+
+@pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
+def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(webhooks: bool) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before = await machines(world.client)
+        evil = record(Key(TEAM, "laptop"), eksaVersion="v0.24.2")
+        if webhooks:
+            with pytest.raises(Invalid, match="the management cluster is Cluster default/laptop"):
+                await create(world, evil)
+            with pytest.raises(Invalid, match="the management cluster is Cluster default/laptop"):
+                await create(world, record(Key(TEAM, "other")))
+            return
+        await without_webhooks(world)
+        await create(world, evil)
+        await create(world, record(Key(TEAM, "other")))
+        for name in ("laptop", "other"):
+            found = await world.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
+            assert said(found, names.READY).reason == names.MANAGEMENT_CLUSTER_REF_INVALID
+            assert "the management cluster is Cluster default/laptop" in (found.status.failure_message or "")
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await world.until_ready()
+        assert before.keys() <= (await machines(world.client)).keys()
+        assert invalid(await the_cluster(world)) == ""
+        await world.apply(namespace=TEAM, name="meadow", managementCluster={"name": "other"})
+        sentence = '"other" is not the management cluster, that is Cluster default/laptop'
+        await world.until(lambda cluster: sentence in invalid(cluster), Key(TEAM, "meadow"))
+        await asyncio.sleep(CALM)
+        assert await made_for(world, Key(TEAM, "meadow")) == {}
+        await world.client.delete(Cluster.resource, "laptop", TEAM)
+        await world.until_gone(Key(TEAM, "laptop"))
+
+    story(tell)
+
+
+def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        notice = world.manager.notices["management"]
+        assert notice() == ""
+        await world.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
+        await world.client.delete(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
+        await asyncio.sleep(1)
+        assert "the oldest record, Cluster default/laptop, counts" in notice()
+        with pytest.raises(Invalid, match="espalier manifests --management-cluster NAMESPACE/NAME"):
+            await create(world, record(Key(TEAM, "laptop")))
+        await without_webhooks(world)
+        await create(world, record(Key(TEAM, "laptop"), eksaVersion="v0.24.2"))
+        await world.apply()
+        await world.until_ready()
+        await world.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, "laptop"))
+
+    story(tell)
+
+
+def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_none() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before = await made_for(world, GARDEN)
+        await world.client.patch(
+            CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": {"name": None}}, type=PatchType.MERGE
+        )
+        found = await world.until(lambda cluster: bool(invalid(cluster)))
+        assert found.status.ready
+        assert "is to have namespace and name" in world.manager.notices["management"]()
+        await world.apply(name="meadow")
+        await world.until(lambda cluster: bool(cluster.status.failure_reason), Key("default", "meadow"))
+        assert await made_for(world, Key("default", "meadow")) == {}
+        assert await made_for(world, GARDEN) == before
+        await world.client.patch(
+            CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": {"name": "laptop"}}, type=PatchType.MERGE
+        )
+        await world.until_ready(Key("default", "meadow"))
+        await world.until(lambda cluster: not invalid(cluster))
+
+    story(tell)
+
+
+LATE = (
+    ("v0.26.0", "v0.25.1", "can't be ahead of its management cluster laptop (v0.25.1)"),
+    ("v0.24.2", "v0.27.0", "more than 2 minor versions behind the management cluster laptop (v0.27.0)"),
+)
+
+
+@pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
+def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
+    version: str, managed_by: str, sentence: str
+) -> None:
+    """The workload cluster first, then its management cluster; nobody asks a webhook."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        await without_webhooks(world)
+        await lose(world)
+        await world.apply(eksaVersion=version)
+        await world.until(lambda cluster: cluster.status.failure_reason == names.MANAGEMENT_CLUSTER_REF_INVALID)
+        await create(world, record(eksaVersion=managed_by))
+        found = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
+        assert sentence in invalid(found)
+        await asyncio.sleep(CALM)
+        assert await made_for(world, GARDEN) == {}
+        record_patch = {"spec": {"eksaVersion": "v0.26.0"}}
+        await world.client.patch(Cluster.resource, "laptop", "default", patch=record_patch, type=PatchType.MERGE)
+        assert invalid(await world.until_ready()) == ""
+
+    story(tell)
+
+
+@pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
+def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
+    version: str, managed_by: str, sentence: str
+) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion=version, kubernetesVersion="1.34")
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        before, written = await made_for(world, GARDEN), world.written()
+        await without_webhooks(world)
+        await lose(world)
+        gone = await world.until(lambda cluster: bool(invalid(cluster)))
+        assert "Cluster default/laptop, the record of the management cluster, does not exist" in invalid(gone)
+        await create(world, record(eksaVersion=managed_by))
+        found = await world.until(lambda cluster: sentence in invalid(cluster))
+        assert found.status.ready
+        assert found.status.failure_reason is None
+        await asyncio.sleep(CALM)
+        assert await made_for(world, GARDEN) == before
+        assert (world.written() - written).keys() <= {STATUS, ("patch", "clusters", "")}  # the record's finalizer
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await world.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
+        assert await made_for(world, GARDEN) == before
+
+    story(tell)
+
+
+def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_those_out_of_reach() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply(eksaVersion="v0.25.1", kubernetesVersion="1.34")
+        await world.until_ready()
+        await lose_record_only(world)
+        for version, sentence in (
+            ("v0.24.2", "these clusters would be ahead of their management cluster: default/garden"),
+            ("v0.28.0", "would leave clusters more than 2 minor versions behind: default/garden"),
+        ):
+            with pytest.raises(Invalid, match=sentence):
+                await create(world, record(eksaVersion=version))
+        await create(world, record(eksaVersion="v0.26.0"))
+        await world.until(lambda cluster: not invalid(cluster))
+
+    async def lose_record_only(world: ManagedLaptop) -> None:
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        hooks = [hook for hook in configuration.tree["webhooks"] if not hook["name"].startswith("delete.")]
+        await world.client.patch(
+            VALIDATING_WEBHOOK_CONFIGURATION,
+            rights.VALIDATING_WEBHOOKS,
+            patch={"webhooks": hooks},
+            type=PatchType.MERGE,
+        )
+        await lose(world)
+        await asyncio.sleep(1)
+
+    story(tell)
+
+
+@pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
+def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks: bool) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        if webhooks:
+            with pytest.raises(Forbidden, match="manages clusters: default/garden; delete those first"):
+                await world.client.delete(Cluster.resource, "laptop", "default")
+        else:
+            await without_webhooks(world)
+            await world.client.delete(Cluster.resource, "laptop", "default")
+            held = await world.until(lambda cluster: said(cluster, names.READY).reason == "Deleting", LAPTOP)
+            assert "it manages clusters: default/garden; delete those first" in said(held, names.READY).message
+            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await world.until_ready()
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+        if webhooks:
+            await world.until(lambda cluster: not cluster.metadata.finalizers, LAPTOP)
+            await world.client.delete(Cluster.resource, "laptop", "default")
+        await world.until_gone(LAPTOP)
+
+    story(tell)
+
+
+@pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
+def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        lent = {"kind": "DockerDatacenterConfig", "name": "laptop"}
+        if webhooks:
+            with pytest.raises(Invalid, match="which shares it with no cluster that it manages"):
+                await world.apply(datacenterRef=lent)
+            return
+        await without_webhooks(world)
+        await world.apply(datacenterRef=lent)
+        found = await world.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
+        assert "which shares it with no cluster that it manages" in invalid(found)
+        await asyncio.sleep(CALM)
+        assert await made_for(world, GARDEN) == {}
+        assert await owners_of(world, "laptop") == []
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+        await asyncio.sleep(CALM)
+        assert await world.client.get(DockerDatacenterConfig.resource, "laptop", "default")
+
+    story(tell)
+
+
+def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_management_cluster() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await without_webhooks(world)
+        await world.client.patch(
+            Cluster.resource,
+            "laptop",
+            "default",
+            patch={"spec": {"datacenterRef": {"name": "garden"}}},
+            type=PatchType.MERGE,
+        )
+        found = await world.until(lambda cluster: bool(invalid(cluster)))
+        assert found.status.ready
+        assert await owners_of(world, "garden") == []
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+        await asyncio.sleep(CALM)
+        assert await world.client.get(DockerDatacenterConfig.resource, "garden", "default")
+
+    story(tell)
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["both look after it", "one is paused"])
+def test_clusters_of_a_namespace_share_a_datacenter_and_it_goes_with_the_last_of_them(paused: bool) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        meadow = Key("default", "meadow")
+        await world.apply()
+        await world.until_ready()
+        shared = {"kind": "DockerDatacenterConfig", "name": "garden"}
+        second = record(meadow, managementCluster={"name": "laptop"}, datacenterRef=shared)
+        second["spec"]["workerNodeGroupConfigurations"] = [{"name": "md-0", "count": 1}]
+        if not paused:
+            second["metadata"]["annotations"] = {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION: "true"}
+        await create(world, second)
+        if not paused:
+            await world.until_ready(meadow)
+            assert sorted(await owners_of(world, "garden")) == ["garden", "meadow"]
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+        await asyncio.sleep(CALM)
+        assert await world.client.get(DockerDatacenterConfig.resource, "garden", "default")
+        await pause(world, meadow, None)
+        await world.until_ready(meadow)
+        await world.client.delete(Cluster.resource, meadow.name, meadow.namespace)
+        await world.until_gone(meadow)
+        await asyncio.sleep(CALM)
+        with pytest.raises(NotFound):
+            await world.client.get(DockerDatacenterConfig.resource, "garden", "default")
+
+    story(tell)
+
+
+async def owners_of(world: ManagedLaptop, datacenter: str) -> list[str]:
+    found = await world.client.get(DockerDatacenterConfig.resource, datacenter, "default")
+    return [owner.name for owner in found.metadata.owner_references]

@@ -1,0 +1,218 @@
+"""Which Cluster is the management cluster, and that the controller judges whatever admission does."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.release import Bundles
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.api.schema import violations
+from espalier.clusters import names, release_content
+from espalier.clusters.admission import Admission
+from espalier.clusters.observe import Observer
+from espalier.clusters.validity import missing_objects, problem
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from tests.unit.clusters.seen import NOW, RELEASES, as_object, datacenter, laptop, naming, observer
+from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
+from tests.unit.clusters.test_versions import hub, release, under_hub
+
+MANAGER = SPEC + "managementCluster.name"
+GIT_OPS = SPEC + "gitOpsRef"
+FLEET = {"kind": "FluxConfig", "name": "fleet"}
+SHARED = {"kind": "DockerDatacenterConfig", "name": "shared"}
+
+
+def record(version: str = "v0.26.0", edits: dict[str, Any] | None = None) -> Tree:
+    return edited({SPEC + "eksaVersion": version, "metadata.resourceVersion": "2"} | (edits or {}), laptop())
+
+
+RELATIONS: list[tuple[Tree, tuple[Tree, ...], bool]] = [
+    (garden(), (record(),), True),
+    (garden(), (record("v0.25.1"),), False),
+    (edited({SPEC + "eksaVersion": "v0.24.2", SPEC + "kubernetesVersion": "1.34"}), (record("v0.27.0"),), False),
+    (edited({SPEC + "eksaVersion": "v0.24.2", SPEC + "kubernetesVersion": "1.34"}), (record("v0.26.0"),), True),
+    (edited({SPEC + "eksaVersion": "v0.26.0"}), (record("v1.0.0"),), False),
+    (edited({SPEC + "eksaVersion": "v0.99.0"}), (record(),), False),
+    (edited({MANAGER: "nobody"}), (record(),), False),
+    (edited({MANAGER: "hub"}), (hub(), naming(laptop())), False),
+    (edited({GIT_OPS: FLEET}), (record(),), False),
+    (edited({GIT_OPS: FLEET}), (record(edits={GIT_OPS: FLEET | {"name": "other"}}),), False),
+    (edited({SPEC + "datacenterRef": SHARED}), (record(edits={SPEC + "datacenterRef": SHARED}),), True),
+    (
+        edited({SPEC + "datacenterRef": SHARED}),
+        (record(edits={SPEC + "datacenterRef": SHARED, "metadata.namespace": "team-a"}),),
+        False,
+    ),
+]
+"""New Clusters beside others, and whether they can be had."""
+
+
+@pytest.mark.parametrize(("new", "others", "valid"), RELATIONS)
+def test_admission_and_controller_agree_about_a_cluster_and_those_beside_it(
+    new: Tree, others: tuple[Tree, ...], valid: bool
+) -> None:
+    assert ask(new, None, *others).allowed is valid
+    found = problem_of(new, *others)
+    assert (found is None) is valid, found
+
+
+@pytest.mark.parametrize(("edits", "field", "sentence"), WRONG)
+def test_the_controller_finds_whatever_admission_refuses_of_a_cluster(
+    edits: dict[str, Any], field: str, sentence: str
+) -> None:
+    wrong = edited(edits)
+    try:
+        found = problem_of(wrong)
+    except ValueError:
+        return  # no Cluster at all: the pass says so
+    assert found is not None, (field, sentence)
+
+
+def problem_of(new: Tree, *others: Tree) -> tuple[str, str] | None:
+    key = Key(new["metadata"]["namespace"], new["metadata"]["name"])
+    seen = observer(new, datacenter(), datacenter("shared"), *others).scope(key)
+    assert seen is not None
+    awaited = tuple(one for one in seen.missing if one.field != GIT_OPS)
+    return missing_objects(awaited) or problem(seen)
+
+
+def of(*trees: Tree) -> Observer:
+    return observer(*trees)
+
+
+def named(**data: str) -> Tree:
+    return naming(laptop()) | {"data": data}
+
+
+NAMED: list[tuple[tuple[Tree, ...], Key | None]] = [
+    ((naming(laptop()),), Key("default", "laptop")),
+    ((hub(creationTimestamp="2020-01-01T00:00:00Z"), naming(laptop())), Key("default", "laptop")),
+    ((named(namespace="team-a", name="coming"),), Key("team-a", "coming")),
+    ((named(name="laptop"),), None),
+    ((named(),), None),
+]
+
+
+@pytest.mark.parametrize(("trees", "key"), NAMED)
+def test_a_configmap_of_the_system_says_which_cluster_it_is(trees: tuple[Tree, ...], key: Key | None) -> None:
+    found = of(*trees).management_cluster
+    assert found.key == key
+    assert bool(found.trouble) is (key != Key("default", "laptop"))
+
+
+def test_without_it_the_oldest_record_is_the_management_cluster_whatever_it_is_called() -> None:
+    nothing = naming(laptop())
+    nothing["metadata"]["name"] = "something-else"
+    first = record(edits={"metadata.creationTimestamp": "2026-01-01T00:00:00Z"})
+    later = hub(creationTimestamp="2026-02-01T00:00:00Z")
+    for trees in ((first, later), (later, first)):
+        found = of(*trees, nothing).management_cluster
+        assert found.key == Key("default", "laptop")
+        assert "the oldest record, Cluster default/laptop, counts" in found.trouble
+
+
+def test_a_second_record_is_refused_and_so_is_a_workload_cluster_that_becomes_one() -> None:
+    second = paused(edited({MANAGER: "garden"}))
+    for old in (None, garden(), paused(garden())):
+        message = ask(second, old).message
+        assert "the management cluster is Cluster default/laptop" in message
+        assert "`espalier manifests --management-cluster NAMESPACE/NAME`" in message
+    assert ask(second, None, naming(second)).allowed
+
+
+def test_a_record_is_not_created_below_or_above_its_clusters() -> None:
+    others = (under_hub("v0.25.1", "first"), release("v0.28.0"), naming(hub()))
+    for version, sentence in (
+        ("v0.24.2", "ahead of their management cluster: team-a/first (v0.25.1)"),
+        ("v0.28.0", "more than 2 minor versions behind: team-a/first (v0.25.1)"),
+    ):
+        assert sentence in ask(hub(version), None, *others).message
+    assert ask(hub("v0.26.0"), None, *others).allowed
+
+
+def test_a_record_may_come_nearer_to_clusters_that_are_out_of_its_reach() -> None:
+    """It was written while nobody judged; each of its steps is one minor version."""
+    others = (under_hub("v0.26.0", "ahead"), release("v0.27.0"), release("v0.28.0"), naming(hub()))
+    assert ask(hub("v0.25.0"), hub("v0.24.2"), *others).allowed
+    behind = (under_hub("v0.24.2", "behind"), release("v0.27.0"), release("v0.28.0"), naming(hub()))
+    assert "more than 2 minor versions behind" in ask(hub("v0.28.0"), hub("v0.27.0"), *behind).message
+
+
+def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
+    workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
+    taking = record(edits={SPEC + "datacenterRef": SHARED})
+    assert "belongs to clusters that are managed: default/garden" in ask(taking, record(), workload).message
+    assert ask(taking, taking, workload).allowed, "what stays is not judged again"
+
+
+def delete(old: Tree, *seen: Tree, kind: str = "Cluster") -> AdmissionResponse:
+    admission = Admission(observer(*seen), lambda: NOW)
+    handler = admission.validate if kind == "Cluster" else admission.kept(lambda _request: AdmissionResponse())
+    metadata = old["metadata"]
+    request = AdmissionRequest(
+        "DELETE", kind, metadata.get("namespace", ""), metadata["name"], ADMIN, None, as_object(old)
+    )
+    return handler(request)
+
+
+def test_only_the_record_that_manages_clusters_can_not_be_deleted() -> None:
+    refused = delete(laptop(), laptop(), garden("a"), garden("b"))
+    assert not refused.allowed
+    assert refused.message.startswith("Cluster default/laptop can't be deleted: this is the record of the management")
+    assert "it manages clusters: team-a/a, team-a/b; delete those first" in refused.message
+    assert delete(laptop(), laptop()).allowed
+    assert delete(garden(), laptop(), garden()).allowed
+    assert delete(hub(), hub(), under_hub("v0.26.0"), naming(laptop())).allowed, "it is nobody's"
+
+
+def bundles() -> Tree:
+    found = next(one for one in RELEASES.objects() if isinstance(one, Bundles) and one.metadata.name == "bundles-1")
+    tree: Tree = msgspec.to_builtins(found)
+    return tree
+
+
+def with_record_of(digest: str) -> Tree:
+    return edited({"metadata.annotations": {names.RELEASE_ANNOTATION: f"Bundles/bundles-1={digest}"}})
+
+
+def test_what_took_the_place_of_another_object_can_be_deleted_and_the_other_can_not() -> None:
+    present = release_content.digest(as_object(bundles()))
+    assert not delete(bundles(), with_record_of(present), kind="Bundles").allowed
+    assert not delete(bundles(), garden(), kind="Bundles").allowed, "an earlier manager noted nothing"
+    assert delete(bundles(), with_record_of("0" * 20), kind="Bundles").allowed
+    unused = edited({SPEC + "eksaVersion": "v0.24.2"})
+    assert delete(bundles(), unused, record("v0.24.2"), kind="Bundles").allowed
+
+
+def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
+    tree = bundles()
+    other = copy.deepcopy(tree)
+    other["spec"] = dict(reversed(other["spec"].items())) | {"nothing": None}
+    other["metadata"]["labels"] = {"a": "b"}
+    assert release_content.digest(as_object(tree)) == release_content.digest(as_object(other))
+    other["spec"]["number"] = 99
+    assert release_content.digest(as_object(tree)) != release_content.digest(as_object(other))
+
+
+@pytest.mark.parametrize("text", ["", ",", "=", "a=,=b", "no digests at all"])
+def test_a_record_that_somebody_wrote_is_no_trouble(text: str) -> None:
+    assert release_content.recorded({names.RELEASE_ANNOTATION: text}) == {}
+
+
+def test_the_record_on_the_page_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "management-cluster.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    tree = yaml.safe_load(text)
+    assert violations(Cluster, tree) == []
+    answer = ask(tree, None, naming(tree))
+    assert answer.allowed, answer.message
