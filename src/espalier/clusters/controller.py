@@ -10,9 +10,11 @@ from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
+from espalier.clusters.guarded import NameTaken
 from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.status import status_of
 from espalier.clusters.steps import DELETION, LIFE
+from espalier.clusters.validity import name_taken
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps
 from espalier.runtime.controller import RESYNC, Controller
@@ -70,6 +72,8 @@ class Reconciler:
             if scope.is_paused:
                 return Done()
             return await steps.run(LIFE, p)
+        except NameTaken as found:  # since the scope was read
+            return Wait(names.CLUSTER_NAME_TAKEN, name_taken([found]), after=1.0)
         except _REFUSALS as refusal:
             return Fault(names.OBJECT_REFUSED, fault_of(refusal).message)
         except KubeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,9 +25,10 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import names, synced
+from espalier.clusters import generated, names, synced
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.release_objects import ReleaseObjects
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
 BY_LINK = "link"
+BY_SERIES = "series"
 
 WRITTEN: tuple[Resource, ...] = (
     capi.Cluster.resource,
@@ -97,7 +99,7 @@ class Observer:
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
-        indexes = {BY_NAME: _by_name, BY_LINK: _by_link}
+        indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: _by_series}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
@@ -141,6 +143,7 @@ class Observer:
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
+            controller.watch(cache, self._in_whose_way, predicate=_no_longer_anothers)
         controller.watch(self.secrets, self._users_of_secret)
         for cache in self.upgrades:
             controller.watch(cache, self._clusters_named)
@@ -161,10 +164,11 @@ class Observer:
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._design(cluster, bundles, linked)
+        machinery = self.machinery(key, cluster.spec)
         return Scope(
             object=found,
             cluster=cluster,
-            machinery=self.machinery(key),
+            machinery=machinery,
             children=linked.children,
             missing=linked.missing,
             data=linked.data,
@@ -175,6 +179,7 @@ class Observer:
             bundles=bundles,
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
+            contested=self._contested(found, cluster, machinery),
             design=made,
             problem=problem,
             uninstalled=self.releases.uninstalled(cluster.spec),
@@ -232,38 +237,38 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return offered(self._layers, self.releases.version(cluster.spec), consents)
 
-    def machinery(self, key: Key) -> Machinery:
-        """The Cluster API objects of a cluster, as they are now."""
-        by_kind = {
-            resource: {found.name: found for found in cache.by_index(BY_CLUSTER, str(key))}
-            for resource, cache in self.written.items()
-        }
-        taken = self._taken(key)
-        if by_kind[capi.Cluster.resource]:
-            # EKS Anywhere labels only some of its objects; what goes by the name belongs to our Cluster as well.
-            for resource in (DockerCluster.resource, KubeadmControlPlane.resource):
-                found = self.written[resource].get(Key(SYSTEM_NAMESPACE, key.name))
-                if found is not None and not taken:
-                    by_kind[resource] = {found.name: found}
+    def machinery(self, key: Key, spec: eksa.ClusterSpec) -> Machinery:
+        """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
+        groups = generated.groups(spec)
+        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, key.name))
+        is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
+        belonging = Belonging(key, made.metadata.uid if made is not None and is_ours else "")
+        by_kind: dict[Resource, dict[str, Object]] = {}
+        taken: list[Taken] = []
+        for resource, cache in self.written.items():
+            labelled = cache.by_index(BY_CLUSTER, str(key))
+            by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
+            for name in generated.needed(key.name, groups, resource, ours.copy()):
+                found = cache.get(Key(SYSTEM_NAMESPACE, name))
+                if found is None or name in ours:
+                    continue
+                if holder := belonging(resource, found):
+                    taken.append(Taken(resource, found.key, holder, names.cluster_of(found.metadata.labels)))
+                else:
+                    ours[name] = found
+        is_another = any(one.resource in generated.OF_CLUSTER for one in taken)
+        secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
+        if not is_ours:
+            taken += _found_by_cluster_api(key, secrets)
         return Machinery(
             objects=by_kind,
-            secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
-            sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
-            machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not taken else (),
-            taken=taken,
+            secrets=secrets,
+            sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not is_another else (),
+            machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not is_another else (),
+            taken=tuple(taken),
             upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
-
-    def _taken(self, key: Key) -> tuple[str, ...]:
-        """Objects of others under the names that the cluster's objects need."""
-        taken = []
-        for resource in (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource):
-            found = self.written[resource].get(Key(SYSTEM_NAMESPACE, key.name))
-            owner = names.cluster_of(found.metadata.labels) if found else key
-            if owner != key and (owner is not None or resource == capi.Cluster.resource):
-                taken.append(f"{resource.kind}.{resource.group} {SYSTEM_NAMESPACE}/{key.name}")
-        return tuple(taken)
 
     def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
         """The Cluster that manages this one: in its namespace, else the only one of the name anywhere."""
@@ -315,23 +320,43 @@ class Observer:
 
     def _rivals(self, cluster: Object) -> tuple[Key, ...]:
         """Those of the same name that were there before; who came at the same time is ordered by namespace."""
-
-        def age(object_: Object) -> tuple[str, str]:
-            return (object_.metadata.creation_timestamp or "", object_.namespace)
-
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
-        return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
+        return tuple(sorted(other.key for other in others if other.key != cluster.key and _age(other) < _age(cluster)))
+
+    def needing(self, series: str, cluster: Key) -> list[Key]:
+        """Other Clusters of another name that need names of this series."""
+        found = (other.key for other in self.all_clusters.by_index(BY_SERIES, series))
+        return sorted(key for key in found if key.name != cluster.name)
+
+    def _contested(self, found: Object, cluster: eksa.Cluster, machinery: Machinery) -> tuple[tuple[str, Key], ...]:
+        """Names that are not this cluster's yet, which Clusters that were there before need. Whose objects are there
+        keeps them, whoever came first."""
+        made = {name.rpartition("-")[0] for kind in _OF_GROUPS for name in machinery.of(kind)}
+        return tuple(
+            (one, other.key)
+            for one in generated.series_of(cluster)
+            if one not in made
+            for other in self.all_clusters.by_index(BY_SERIES, one)
+            if other.name != found.name and _age(other) < _age(found)
+        )
 
     def _users_of(self, linked: Object) -> Iterable[Key]:
         value = f"{linked.kind}/{linked.namespace}/{linked.name}"
         return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
-        """A kubeconfig concerns its Cluster; the others are only waited for until they are gone."""
+        """A kubeconfig concerns its Cluster, and so does what is in the way of one that is not made, or waits for its
+        end; of the others nothing is read."""
         users = self._of_cluster_api(secret)
         if kubeconfig.cluster_of(secret) is not None:
             return users
-        return [key for key in users if (found := self.clusters.get(key)) and found.metadata.deletion_timestamp]
+        return [key for key in users if (found := self.clusters.get(key)) and not _is_settled(found)]
+
+    def _in_whose_way(self, object_: Object) -> list[Key]:
+        """The Clusters that could need the name of an object which is made for another, or for none."""
+        owner = names.cluster_of(object_.metadata.labels)
+        users = (one for name in generated.prefixes(object_.name) for one in self.clusters.by_index(BY_NAME, name))
+        return [cluster.key for cluster in users if cluster.key != owner]
 
     def _of_cluster_api(self, object_: Object) -> list[Key]:
         """What Cluster API makes names the cluster by its label."""
@@ -349,9 +374,41 @@ class Observer:
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
         """A Cluster that comes or goes concerns those of its name, and those that wait for their management cluster."""
         decoded = read(changed)
-        rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
+        same = [self.clusters.by_index(BY_NAME, changed.name)]
+        same += [self.clusters.by_index(BY_SERIES, one) for one in generated.series_of(decoded)]
+        rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
         management = decoded.spec.management_cluster.name in ("", changed.name)
         return rivals if not management else [*rivals, *self._unsettled()]
+
+
+_OF_GROUPS = (DockerMachineTemplate.resource, KubeadmConfigTemplate.resource)
+"""Templates are written before anything that refers to them."""
+
+
+def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken]:
+    """Secrets that Cluster API would take for those of a cluster that it is yet to make: another's keys."""
+    names_ = set(generated.secrets(key.name))
+    for secret in secrets:
+        if secret.key in names_ and names.cluster_of(secret.metadata.labels) != key:
+            yield Taken(SECRET, secret.key, LEFT_OVER, names.cluster_of(secret.metadata.labels))
+
+
+LEFT_OVER = "left over from a cluster that is gone, or made by hand"
+
+
+def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:
+    """Passes what may have made a name free: an object that is gone, or has other owners."""
+    if old is None:
+        return False
+    return new is None or _owners(old) != _owners(new)
+
+
+def _owners(object_: Object) -> object:
+    return (names.cluster_of(object_.metadata.labels), object_.metadata.owner_references, object_.metadata.uid)
+
+
+def _age(object_: Object) -> tuple[str, str, str]:
+    return (object_.metadata.creation_timestamp or "", object_.namespace, object_.name)
 
 
 def _is_settled(found: Object) -> bool:
@@ -376,6 +433,13 @@ def _by_cluster_name(object_: Object) -> Iterable[str]:
 def _by_cluster(object_: Object) -> Iterable[str]:
     key = names.cluster_of(object_.metadata.labels)
     return (str(key),) if key is not None else ()
+
+
+def _by_series(object_: Object) -> Iterable[str]:
+    try:
+        return generated.series_of(read(object_))
+    except msgspec.ValidationError:  # said by its own pass
+        return ()
 
 
 def _by_link(object_: Object) -> Iterable[str]:

@@ -66,7 +66,7 @@ class Pass:
         if changes:
             await self.open_gate()
         for change in changes:
-            await self.tools.writer.apply(change)
+            await self.tools.writer.apply(change, self.scope.belonging)
         self._changed(reason, changes)
 
     async def remove(self, removals: Sequence[Removal], reason: str) -> None:
@@ -74,7 +74,7 @@ class Pass:
         if removals:
             await self.open_gate()
         for removal in removals:
-            await self.tools.writer.remove(removal)
+            await self.tools.writer.remove(removal, self.scope.belonging)
         self._changed(reason, removals)
 
     def event(self, type: EventType, reason: str, message: str) -> None:
@@ -83,7 +83,7 @@ class Pass:
 
     def look_again(self) -> None:
         """Read again what was made for the Cluster."""
-        self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key))
+        self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key, self.scope.spec))
 
     def _changed(self, reason: str, what: Sequence[object]) -> None:
         if what:

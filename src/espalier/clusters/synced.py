@@ -47,7 +47,7 @@ def incomparable(scope: Scope) -> str:
         because = f"; {scope.uninstalled}" if scope.uninstalled else ""
         return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.machinery.taken:
-        return f"{', '.join(scope.machinery.taken)} is there and was not made for this cluster"
+        return f"{', '.join(map(str, scope.machinery.taken))} is there and was not made for this cluster"
     return ""
 
 

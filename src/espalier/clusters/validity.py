@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from espalier.clusters import names
@@ -21,6 +22,14 @@ class Problem(NamedTuple):
 def problem(scope: Scope) -> Problem | None:
     """The first thing that keeps the cluster from being made; None when nothing does."""
     return _self_managed(scope) or _content(scope) or _name(scope) or _management(scope) or _release(scope)
+
+
+def name_taken(objects: Iterable[object]) -> str:
+    """What is said of objects of others under names that a cluster needs."""
+    return (
+        f"{', '.join(map(str, objects))} is there and was not made for this cluster; "
+        "choose another name for the group of workers or the cluster, or remove that object"
+    )
 
 
 def _self_managed(scope: Scope) -> Problem | None:
@@ -44,8 +53,13 @@ def _name(scope: Scope) -> Problem | None:
         )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
     if scope.machinery.taken:
-        objects = ", ".join(scope.machinery.taken)
-        message = f"{objects} is there and was not made for this cluster; choose another name, or remove that object"
+        return Problem(names.CLUSTER_NAME_TAKEN, name_taken(scope.machinery.taken))
+    if scope.contested:
+        wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
+        message = (
+            f"objects of this cluster would have names of others that were there before: {wanted}; "
+            "choose other names for the groups of workers, or delete this cluster and choose another name for it"
+        )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
     return None
 
