@@ -38,6 +38,7 @@ def controller(
     tools.observer.watched_by(made)
     tools.errands.when_done = made.enqueue
     tools.rests.when_over = made.enqueue
+    tools.copies.when_due = made.enqueue
     return made
 
 
@@ -57,6 +58,7 @@ class Reconciler:
             self._tools.remotes.drop(key)
             self._tools.errands.forget(key)
             self._tools.observer.linked.forget(key)
+            self._tools.copies.forget(key)
             return Done()
         p = Pass(self._tools, scope)
         outcome = await self._act(p)
@@ -82,7 +84,7 @@ class Reconciler:
     async def _report(self, p: Pass, outcome: Outcome) -> None:
         """Write the status where it differs, and tell what became true or failed."""
         old = p.scope.status
-        new = status_of(p.scope, outcome, self._tools.clock.now(), p.synced)
+        new = status_of(p.scope, outcome, self._tools.clock.now(), p.synced, p.copied)
         try:
             written = await self._tools.writer.report(p.scope.object, old, new)
         except NotFound:
@@ -93,6 +95,8 @@ class Reconciler:
             before = conditions.get(old.conditions, condition.type)
             if condition.type in _TOLD and _became_true(before, condition):
                 p.event("Normal", condition.type, condition.message)
+            elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
+                p.event("Warning", condition.reason, condition.message)
             elif condition.reason == synced.DRIFTED and (before is None or before.message != condition.message):
                 p.event("Warning", synced.DRIFTED, condition.message)
         if new.failure_reason and new.failure_reason != old.failure_reason:

@@ -32,6 +32,8 @@ OF_CLUSTER: tuple[Resource, ...] = (capi.Cluster.resource, DockerCluster.resourc
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
 """What Cluster API keeps in Secrets, by the ends of their names; those that it finds, it takes for the cluster's."""
 
+LEFT_OVER = "left over from a cluster that is gone, or made by hand, without the labels of this Cluster"
+
 _DEPLOYMENT, _HEALTH_CHECK = MachineDeployment.resource, MachineHealthCheck.resource
 _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})")
 _LOOKED_BACK = 20

@@ -42,6 +42,9 @@ WORKERS_READY = "WorkersReady"
 SYNCED = "Synced"
 """Whether what was made is as it is rendered. No part of Ready."""
 
+KUBECONFIG_COPIED = "KubeconfigCopied"
+"""Why no copy of the kubeconfig lies beside the Cluster: there only while there is none, and no part of Ready."""
+
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"

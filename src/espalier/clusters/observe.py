@@ -390,10 +390,7 @@ def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken
     names_ = set(generated.secrets(key.name))
     for secret in secrets:
         if secret.key in names_ and names.cluster_of(secret.metadata.labels) != key:
-            yield Taken(SECRET, secret.key, LEFT_OVER, names.cluster_of(secret.metadata.labels))
-
-
-LEFT_OVER = "left over from a cluster that is gone, or made by hand"
+            yield Taken(SECRET, secret.key, generated.LEFT_OVER, names.cluster_of(secret.metadata.labels))
 
 
 def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:

@@ -9,11 +9,13 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.clusters import gate, names, plan
+from espalier.clusters.copies import Copies
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.resting import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
+from espalier.runtime import conditions
 from espalier.runtime.clock import Clock
 from espalier.runtime.errands import Errands
 from espalier.runtime.events import EventType, Recorder
@@ -31,8 +33,7 @@ class Tools:
     clock: Clock
     errands: Errands
     rests: Rests
-    copies_kubeconfigs: bool = True
-    """Whether a copy of each kubeconfig lies beside its Cluster."""
+    copies: Copies
 
 
 class Pass:
@@ -41,6 +42,8 @@ class Pass:
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self.tools = tools
         self.scope = scope
+        self.copied: Condition | None = conditions.get(scope.status.conditions, names.KUBECONFIG_COPIED)
+        """Why there is no copy of the kubeconfig; as it was last said, until that is looked at again."""
         self.synced: Condition | None = None
         """Whether what was made is as it is rendered, once that was looked at."""
         self._mark = scope.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
