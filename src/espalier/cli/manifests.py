@@ -82,7 +82,7 @@ def manifests(
     \b
     Examples:
       espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
-      espalier manifests --kubeconfig-copies --namespace team-a | kubectl apply -f -
+      espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
     """
     namespaces = flags.namespaces(namespace)
     if kubeconfig_copies:

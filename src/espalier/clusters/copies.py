@@ -15,24 +15,30 @@ class Copies:
         self.enabled = enabled
         self.when_due: Callable[[Key], None] = lambda _key: None
         """Called when the copy of a Cluster is to be looked at again."""
-        self._next: dict[Key, tuple[str, asyncio.TimerHandle]] = {}
+        self._waiting: dict[Key, tuple[str, asyncio.TimerHandle]] = {}
+        self._over: dict[Key, str] = {}
+
+    def is_waiting(self, key: Key, digest: str) -> bool:
+        """Whether a copy with this content was looked at lately."""
+        waiting = self._waiting.get(key)
+        return waiting is not None and waiting[0] == digest
 
     def is_due(self, key: Key, digest: str) -> bool:
-        """Whether a copy is to be looked at: it was not for long, or was another one."""
-        before = self._next.get(key)
-        return before is None or before[0] != digest
+        """Whether a copy with this content was looked at by this process, and not for long."""
+        return self._over.get(key) == digest
 
-    def done(self, key: Key, digest: str, seconds: float) -> None:
-        """A copy was looked at, and is to be again after so many seconds."""
+    def wait(self, key: Key, digest: str, seconds: float) -> None:
+        """A copy is to be looked at after so many seconds."""
         self.forget(key)
-        self._next[key] = (digest, asyncio.get_running_loop().call_later(seconds, self._due, key))
+        self._waiting[key] = (digest, asyncio.get_running_loop().call_later(seconds, self._due, key))
 
     def forget(self, key: Key) -> None:
         """There is no such Cluster."""
-        before = self._next.pop(key, None)
-        if before is not None:
-            before[1].cancel()
+        self._over.pop(key, None)
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            waiting[1].cancel()
 
     def _due(self, key: Key) -> None:
-        del self._next[key]
+        self._over[key] = self._waiting.pop(key)[0]
         self.when_due(key)

@@ -50,17 +50,18 @@ async def keep(p: Pass) -> None:
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if not copies.is_due(scope.key, digest):
-        p.copied = None if is_copied else p.copied
-        return
     if is_copied:
         p.copied = None
-        copies.done(scope.key, digest, LOOK_EVERY)
-        if await _create(p, content):
+    if copies.is_waiting(scope.key, digest):
+        return
+    if is_copied:
+        is_due = copies.is_due(scope.key, digest)  # a manager that has just started asks nothing
+        copies.wait(scope.key, digest, LOOK_EVERY)
+        if is_due and await _create(p, content):
             p.event("Normal", "KubeconfigCopied", f"the kubeconfig is again in Secret {_key(p).name}")
         return
     p.copied = await _write(p, content)
-    copies.done(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
+    copies.wait(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
     if p.copied is None:
         await p.tools.writer.annotate(eksa.Cluster.resource, scope.object, names.KUBECONFIG_ANNOTATION, digest)
         p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(p).name}")
