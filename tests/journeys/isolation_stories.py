@@ -383,7 +383,8 @@ class Backup:
         # a new one, gets its finalizer; nothing else was lacking.
         # Which images upgrade nodes is written for all clusters at once, and is nothing of any.
         written = world.written()
-        assert written.keys() <= {STATUS, ANNOTATION, ("patch", "secrets", ""), ("create", "configmaps", "")}
+        copy = {("create", "secrets", ""), ("update", "secrets", "")}
+        assert written.keys() <= {STATUS, ANNOTATION, *copy, ("create", "configmaps", "")}
         assert written[ANNOTATION] <= 2
 
 

@@ -83,6 +83,11 @@ class ManagedLaptop(AccountedClusters):
     managing: Managing
     uninstalled: Uninstalled
 
+    async def allow_copies(self, namespace: str) -> None:
+        """Have the manager copy kubeconfigs to a namespace, as its owner does."""
+        for tree in manifests.copying([namespace]):
+            await self.client.apply(ROLES[tree["kind"]], tree)
+
 
 @asynccontextmanager
 async def managed_laptop(
@@ -99,6 +104,7 @@ async def managed_laptop(
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
     namespaces: Sequence[str] = (),
+    copies_to: Sequence[str] = (NAMESPACE,),
     disks: Path | None = None,
     releases: Releases | None = None,
     before_start: Callable[[Client], Awaitable[None]] | None = None,
@@ -110,6 +116,8 @@ async def managed_laptop(
     `layers`, `resync` and `namespaces` are the manager's; `kinds` are those of `providers` that are to be defined
     first. It has the rights that `espalier manifests` gives it: a request that needs another one fails the story at
     its end, whatever became of it.
+
+    Kubeconfigs may be copied to the namespaces `copies_to`.
 
     With `before_start`, which is what happened to the management cluster before, the manager brings the releases as
     `espalier manager` does, and the story begins with its start.
@@ -192,7 +200,9 @@ async def managed_laptop(
         await prepare(user, releases, (*capi.KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
-        for tree in manifests.installed(namespaces, front_end, providers):
+        for namespace in copies_to:
+            await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
+        for tree in [*manifests.installed(namespaces, front_end, providers), *manifests.copying(copies_to)]:
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):

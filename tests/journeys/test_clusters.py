@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -21,7 +20,6 @@ from espalier.api.core import (
     MUTATING_WEBHOOK_CONFIGURATION,
     SECRET,
     VALIDATING_WEBHOOK_CONFIGURATION,
-    Secret,
 )
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
@@ -245,6 +243,7 @@ def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
 def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
     async def story(world: ManagedLaptop) -> None:
         await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        await world.allow_copies("other")
         elsewhere = {"metadata": {"name": "shared", "namespace": "other"}, "spec": {}}
         await world.client.create(DockerDatacenterConfig.resource, elsewhere)
         await world.apply(datacenterRef={"kind": "DockerDatacenterConfig", "name": "shared"})
@@ -412,6 +411,7 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
 
     async def story(world: ManagedLaptop) -> None:
         await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        await world.allow_copies("other")
         await world.apply()
         await world.until_ready()
         with pytest.raises(ApiError, match="there is a cluster default/garden"):
@@ -461,32 +461,6 @@ def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
         await world.client.delete(Cluster.resource, "garden", NAMESPACE)
         await world.until_gone()
         assert await left(world) == ["Cluster garden"]
-
-    journey(story)
-
-
-def test_the_copy_of_the_kubeconfig_follows_its_source_also_in_a_settled_cluster() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        renewed = {"data": {"value": base64.b64encode(b"renewed").decode()}}
-        await world.client.patch(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE, patch=renewed, type=PatchType.MERGE)
-        await asyncio.sleep(5)
-        copy = await world.client.get(SECRET, "garden-kubeconfig", NAMESPACE)
-        assert copy.decode(Secret).data == {"value": b"renewed"}
-        assert [owner.kind for owner in copy.metadata.owner_references] == ["Cluster"]
-
-    journey(story)
-
-
-def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        theirs = {"metadata": {"name": "garden-kubeconfig", "namespace": NAMESPACE}, "data": {"value": "bWluZQ=="}}
-        await world.client.create(SECRET, theirs)
-        await world.apply()
-        await world.until(lambda cluster: "belongs to somebody else" in _message(cluster, "Ready"))
-        await world.client.delete(SECRET, "garden-kubeconfig", NAMESPACE)
-        await world.until_ready()
 
     journey(story)
 

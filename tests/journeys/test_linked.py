@@ -113,9 +113,10 @@ def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and
             assert data not in (digest, gate.OPENED)
             assert (await machines(world.client)).keys() == backup.machines
             written = world.written()
-            key, copy, images = ("create", "secrets", ""), ("patch", "secrets", ""), ("create", "configmaps", "")
+            key, copy, images = ("create", "secrets", ""), ("update", "secrets", ""), ("create", "configmaps", "")
             assert written.keys() <= {CARRIER, ANNOTATION, STATUS, key, copy, images}
-            assert (written[CARRIER], written[key]) == (1, 1)  # who owned which field was lost as well
+            assert written[CARRIER] == 1  # who owned which field was lost as well
+            assert written[key] == 2  # and the copy of the kubeconfig, as a new Secret until it is found there
 
     run(main, epoch=EPOCH, seed=1)
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.cli import manifests
 from espalier.clusters import rights
 from espalier.kube.rights import Right
 from espalier.upgrades import rights as upgrade_rights
@@ -57,8 +58,8 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
 ) -> None:
     since = control_plane.audit_log.stat().st_size
     unused = {*UNUSED, Grant(namespaces[0] if namespaces else "", "", "events", "patch")}
-    if namespaces:  # else this right is one for all namespaces, and copies of kubeconfigs use it
-        unused.add(Grant(SYSTEM_NAMESPACE, "", "secrets", "patch"))  # the webhooks' certificate is renewed
+    unused.add(Grant(SYSTEM_NAMESPACE, "", "secrets", "patch"))  # the webhooks' certificate is renewed
+    unused.add(Grant("default", "", "secrets", "update"))  # and so is a kubeconfig
     async with production(control_plane, tmp_path, namespaces) as management:
         before = await story.inventory(management)
         await trusts(management)
@@ -72,7 +73,7 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
         await management.stop()
         # What the next manager finds it need not make, and then it would not use its right to.
         await management.kubectl("delete", "secret", "espalier-webhook-server-cert", "--namespace", SYSTEM_NAMESPACE)
-    granted = set(grants(yaml.safe_load_all(management.manifests)))
+    granted = {*grants(yaml.safe_load_all(management.manifests)), *grants(manifests.copying(["default"]))}
     assert [str(grant) for grant in granted if "*" in "".join(grant)] == []
     asked = await everything_asked(control_plane, since, {one for one in granted - unused if str(one) not in EITHER})
     assert [str(request) for request in asked if request.code == FORBIDDEN] == []

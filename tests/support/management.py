@@ -184,6 +184,7 @@ async def production(
         way = ("--in-place", str(in_place))
         installed = await _espalier("manifests", "--webhook-url", url, *way, *_share(namespaces))
         await kubectl("apply", "-f", "-", stdin=installed)
+        await kubectl("apply", "-f", "-", stdin=await _espalier("manifests", "--kubeconfig-copies", "-n", "default"))
         stack.push_async_callback(_let_go, client)
         # Webhooks that fail closed must not outlive who answers them.
         configurations = ("validatingwebhookconfiguration", rights.VALIDATING_WEBHOOKS)

@@ -233,7 +233,7 @@ class Writer:
             raise failures.conflict(resource, ask.name, failures.MODIFIED)
         uid = wanted.get("uid")
         if uid and uid != old.head.metadata.uid:
-            if ask.verb == "patch" and ask.content_type != APPLY:
+            if ask.verb == "patch":
                 cause = failures.immutable("metadata.uid", uid)
                 raise failures.invalid_object(resource.kind, resource.group, ask.name, [cause])
             sentence = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.head.metadata.uid}"

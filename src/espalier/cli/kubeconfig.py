@@ -6,11 +6,18 @@ import sys
 
 import click
 
-from espalier.api.core import SECRET, Secret
+from espalier.api.capi import cluster as capi
+from espalier.api.core import SECRET
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.resource import Key, Resource
 from espalier.cli import connection, flags
 from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
-from espalier.kube.errors import NotFound
+from espalier.clusterapi import kubeconfig as kubeconfigs
+from espalier.clusters import names
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object
 
 
 @click.command(cls=Command)
@@ -19,17 +26,53 @@ from espalier.kube.errors import NotFound
 async def kubeconfig(name: str, *, connect: flags.Connection) -> None:
     """Print the kubeconfig of a workload cluster.
 
+    It is in a Secret beside the Cluster. Where the manager may not copy it there, it is read from the system's
+    namespace, which needs a right on that.
+
     \b
     Example:
       espalier kubeconfig garden > garden.kubeconfig
     """
     async with connection.connect(connect) as connected:
-        try:
-            secret = await connected.client.get(SECRET, f"{name}-kubeconfig", connected.namespace)
-        except NotFound:
-            raise Failure(
-                f"there is no Secret {name}-kubeconfig in namespace {connected.namespace}: "
-                "the cluster does not exist there, "
-                "or its control plane is not initialized yet (`espalier get clusters -A` tells)"
-            ) from None
-        sys.stdout.write(secret.decode(Secret).data["value"].decode())
+        content = await read(connected.client, Key(connected.namespace, name))
+    sys.stdout.write(content.decode())
+
+
+async def read(client: Client, key: Key) -> bytes:
+    """The kubeconfig of a cluster: the copy, else the one that Cluster API made. Raises `Failure` without any."""
+    beside, source = (kubeconfigs.secret_key(place, key.name) for place in (key.namespace, SYSTEM_NAMESPACE))
+    copy, refusal = await _get(client, SECRET, beside)
+    content = kubeconfigs.content(copy) if copy is not None and _is_copy(copy, key) else None
+    if content is not None:
+        return content
+    made, refused = await _get(client, capi.Cluster.resource, Key(SYSTEM_NAMESPACE, key.name))
+    if made is not None and names.cluster_of(made.metadata.labels) == key:
+        found, refused = await _get(client, SECRET, source)
+        content = kubeconfigs.content(found) if found is not None else None
+    refusal = refused or refusal
+    if content is not None:
+        return content
+    if refusal is not None:
+        raise Failure(f"no kubeconfig of cluster {key}: no copy is in Secret {beside}, and {refusal}")
+    raise Failure(
+        f"there is no Secret {beside.name} of cluster {key.name} in namespace {key.namespace}: "
+        "the cluster does not exist there, "
+        "or its control plane is not initialized yet (`espalier get clusters -A` tells)"
+    )
+
+
+def _is_copy(secret: Object, key: Key) -> bool:
+    """A Secret of that name may be the user's own."""
+    if key.namespace == SYSTEM_NAMESPACE:
+        return kubeconfigs.cluster_of(secret) == key.name
+    return secret.metadata.labels.get(CLUSTER_NAME_LABEL) == key.name
+
+
+async def _get(client: Client, resource: Resource, key: Key) -> tuple[Object | None, Forbidden | None]:
+    """The object, if it is there and may be read; else the refusal, if there is one."""
+    try:
+        return await client.get(resource, key.name, key.namespace), None
+    except NotFound:
+        return None, None
+    except Forbidden as refusal:
+        return None, refusal

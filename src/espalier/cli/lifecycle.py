@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
-from espalier.api.core import SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, connection, documents, flags, follow, output
+from espalier.cli import chosen_release, connection, documents, flags, follow, kubeconfig, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
@@ -267,11 +266,11 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
 
 async def write_kubeconfig(client: Client, key: Key) -> Path:
     """Write the workload cluster's kubeconfig where EKS Anywhere writes it, readable by its owner only."""
-    secret = await client.get(SECRET, f"{key.name}-kubeconfig", key.namespace)
+    content = await kubeconfig.read(client, key)
     folder = Path(key.name)
     folder.mkdir(exist_ok=True)
     path = folder / f"{key.name}-eks-a-cluster.kubeconfig"
     path.touch(mode=0o600, exist_ok=True)
     path.chmod(0o600)
-    path.write_bytes(secret.decode(Secret).data["value"])
+    path.write_bytes(content)
     return path

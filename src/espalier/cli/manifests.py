@@ -19,7 +19,7 @@ from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
-from espalier.cli import flags, output
+from espalier.cli import flags, guarding, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
@@ -31,6 +31,11 @@ from espalier.upgrades import rights as upgrade_rights
 NAME = "espalier-controller-manager"
 CLUSTERS_ROLE = f"{NAME}-clusters"
 """Name of the Role in each watched namespace; the system's namespace, where there is another, may be one of them."""
+
+COPIES_ROLE = f"{NAME}-kubeconfig-copies"
+"""Name of the Role in each namespace whose owner wishes for copies of kubeconfigs."""
+
+ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
 
 SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
@@ -84,19 +89,39 @@ Tree = dict[str, Any]
     help="The Cluster that is the record of the management cluster: the ConfigMap that says so is then part of the "
     "manifests.",
 )
+@click.option(
+    "--kubeconfig-copies",
+    is_flag=True,
+    help="Print the right to copy kubeconfigs beside the Clusters of these namespaces, and nothing else.",
+)
 def manifests(
-    *, image: str, webhook_url: str, namespace: Sequence[str], in_place: FrontEnd, management_cluster: str
+    *,
+    image: str,
+    webhook_url: str,
+    namespace: Sequence[str],
+    in_place: FrontEnd,
+    management_cluster: str,
+    kubeconfig_copies: bool,
 ) -> None:
     """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
 
     With --namespace, the manager gets its rights on Clusters by a Role in each of these namespaces, which must be
     there; its ClusterRole is left with the kinds that have no namespace.
 
+    With --kubeconfig-copies, only a Role for each of these namespaces is printed, which their owner may apply: then
+    the manager creates and replaces Secrets there, to copy kubeconfigs beside their Clusters. It reads none.
+
     \b
-    Example:
+    Examples:
       espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
+      espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
     """
     namespaces = flags.namespaces(namespace)
+    if kubeconfig_copies:
+        if not namespaces or image or webhook_url:
+            raise Usage("--kubeconfig-copies goes with --namespace, and with nothing else: it prints a Role for each")
+        sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in copying(namespaces)))
+        return
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
     if webhook_url and (urlsplit(webhook_url).scheme != "https" or not urlsplit(webhook_url).hostname):
@@ -125,22 +150,32 @@ def installed(
     in_place: FrontEnd = FrontEnd.ANNOTATIONS,
     providers: Mapping[str, Provider] = PROVIDERS,
 ) -> list[Tree]:
-    """Namespace, CRDs, ServiceAccount and its rights: on the Clusters of these namespaces, or of all."""
+    """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
     everywhere = rights.CLUSTER_SCOPED if namespaces else (*rights.namespaced(providers), *rights.CLUSTER_SCOPED)
     if in_place is FrontEnd.HOOKS:
         everywhere = (*everywhere, *upgrade_rights.HOOKS)
-    system = (*rights.system(providers), *upgrade_rights.SYSTEM, *(rights.CERTIFICATE if namespaces else ()))
+    system = (*rights.system(providers), *upgrade_rights.SYSTEM)
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
         _object(core.SERVICE_ACCOUNT, NAME),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", everywhere),
+        *guarding.policy(NAME, ACCOUNT),
         *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
         *(
             tree
             for namespace in namespaces
             for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rights.namespaced(providers))
         ),
+    ]
+
+
+def copying(namespaces: Sequence[str]) -> list[Tree]:
+    """The right to copy kubeconfigs to these namespaces."""
+    return [
+        tree
+        for namespace in namespaces
+        for tree in _granted(core.ROLE, core.ROLE_BINDING, COPIES_ROLE, namespace, rights.COPIES)
     ]
 
 

@@ -17,7 +17,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
-from espalier.clusters import names
+from espalier.clusters import generated, names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import summary
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, support, unsupported, wishes
@@ -158,7 +158,9 @@ class Admission:
         yield from releases.fields(old, new, management)
         yield from gitops.violations(old, new, management)
         yield from sharing.violations(old, new, management)
-        machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name))
+        machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name), new.spec)
+        if not is_self_managed(new):
+            yield from self._generated_name_violations(old, new, machinery)
         is_made = machinery.cluster_object is not None
         known = self._observer.releases.versions()
         yield from releases.version(old, new, known=known, management=management, is_made=is_made)
@@ -220,6 +222,27 @@ class Admission:
         for other in self._observer.namesakes(new):
             message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
             yield Violation("metadata.name", new.metadata.name, "", message)
+
+    def _generated_name_violations(
+        self, old: eksa.Cluster | None, new: eksa.Cluster, machinery: Machinery
+    ) -> Iterable[Violation]:
+        """Names of objects, made of that of the cluster and those of its groups, are no other cluster's.
+
+        Only what is new is judged: what stands is left to the controller, which lets it be whose it is.
+        """
+        key = Key(new.metadata.namespace, new.metadata.name)
+        before = set(generated.series_of(old)) if old is not None else set()
+        groups = generated.groups(new.spec)
+        made_for = {one.key.name: one.cluster for one in machinery.taken if one.cluster not in (None, key)}
+        for place, series in enumerate(generated.series(key.name, groups)):
+            if series in before:
+                continue
+            others = self._observer.needing(series, key) or sorted(
+                {cluster for name, cluster in made_for.items() if cluster and name in (series, f"{series}-1")}
+            )
+            field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if place else "metadata.name"
+            for other in others:
+                yield Violation(field, groups[place - 1] if place else key.name, "", messages.name_of(series, other))
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""

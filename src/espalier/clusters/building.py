@@ -8,6 +8,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import controller
 from espalier.clusters.admission import Admission
+from espalier.clusters.copies import Copies
 from espalier.clusters.design import Provider
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
@@ -57,8 +58,9 @@ def build(
     manager.notices["management"] = lambda: observer.management_cluster.trouble
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     errands = Errands(remotes)
+    copies = Copies(copies_kubeconfigs)
     manager.add(errands)
-    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, errands, Rests(), copies_kubeconfigs)
+    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, errands, Rests(), copies)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if webhooks is not None:
         Admission(observer, manager.clock.now).serve(webhooks)

@@ -10,10 +10,12 @@ from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
+from espalier.clusters.guarded import NameTaken
 from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.recording import guard, held
 from espalier.clusters.status import status_of
 from espalier.clusters.steps import DELETION, LIFE, check
+from espalier.clusters.validity import name_taken
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps
 from espalier.runtime.controller import RESYNC, Controller
@@ -37,6 +39,7 @@ def controller(
     tools.observer.watched_by(made)
     tools.errands.when_done = made.enqueue
     tools.rests.when_over = made.enqueue
+    tools.copies.when_due = made.enqueue
     return made
 
 
@@ -56,6 +59,7 @@ class Reconciler:
             self._tools.remotes.drop(key)
             self._tools.errands.forget(key)
             self._tools.observer.linked.forget(key)
+            self._tools.copies.forget(key)
             return Done()
         p = Pass(self._tools, scope)
         outcome = await self._act(p)
@@ -75,6 +79,8 @@ class Reconciler:
             if scope.is_paused:
                 return Done()
             return await steps.run(LIFE, p)
+        except NameTaken as found:  # since the scope was read
+            return Wait(names.CLUSTER_NAME_TAKEN, name_taken([found]), after=1.0)
         except _REFUSALS as refusal:
             return Fault(names.OBJECT_REFUSED, fault_of(refusal).message)
         except KubeError as error:
@@ -83,7 +89,7 @@ class Reconciler:
     async def _report(self, p: Pass, outcome: Outcome) -> None:
         """Write the status where it differs, and tell what became true or failed."""
         old = p.scope.status
-        new = status_of(p.scope, outcome, self._tools.clock.now(), p.synced)
+        new = status_of(p.scope, outcome, self._tools.clock.now(), p.synced, p.copied)
         try:
             written = await self._tools.writer.report(p.scope.object, old, new)
         except NotFound:
@@ -94,6 +100,8 @@ class Reconciler:
             before = conditions.get(old.conditions, condition.type)
             if condition.type in _TOLD and _became_true(before, condition):
                 p.event("Normal", condition.type, condition.message)
+            elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
+                p.event("Warning", condition.reason, condition.message)
             elif condition.reason == synced.DRIFTED and (before is None or before.message != condition.message):
                 p.event("Warning", synced.DRIFTED, condition.message)
         if new.failure_reason and new.failure_reason != old.failure_reason:

@@ -55,6 +55,9 @@ SYNCED = "Synced"
 SPEC_VALID = "SpecValid"
 """False, with the reason, while the spec is not valid; else absent. No part of Ready: what was made goes on."""
 
+KUBECONFIG_COPIED = "KubeconfigCopied"
+"""Why no copy of the kubeconfig lies beside the Cluster: there only while there is none, and no part of Ready."""
+
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"

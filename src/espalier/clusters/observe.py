@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,9 +26,10 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import names, synced
+from espalier.clusters import generated, names, synced
 from espalier.clusters.design import Design, Provider, design
 from espalier.clusters.gate import Isolation
+from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
 BY_LINK = "link"
+BY_SERIES = "series"
 
 WRITTEN: tuple[Resource, ...] = (
     capi.Cluster.resource,
@@ -102,7 +104,7 @@ class Observer:
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
-        indexes = {BY_NAME: _by_name, BY_LINK: _by_link}
+        indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: _by_series}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
@@ -150,6 +152,7 @@ class Observer:
         by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
         for resource, cache in self.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
+            controller.watch(cache, self._in_whose_way, predicate=_no_longer_anothers)
         controller.watch(self.secrets, self._users_of_secret)
         for cache in self.upgrades:
             controller.watch(cache, self._clusters_named)
@@ -174,10 +177,11 @@ class Observer:
         management = self.management(cluster)
         git_ops, without = self.git_ops.of(cluster, management)
         is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
+        machinery = self.machinery(key, cluster.spec)
         return Scope(
             object=found,
             cluster=cluster,
-            machinery=self.machinery(key),
+            machinery=machinery,
             children=linked.children,
             git_ops=git_ops,
             missing=(*linked.missing, *without),
@@ -193,6 +197,7 @@ class Observer:
             release_content=self.releases.content(cluster.spec),
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
+            contested=self._contested(found, cluster, machinery),
             design=made,
             problem=problem,
             uninstalled=self.releases.uninstalled(cluster.spec),
@@ -255,38 +260,38 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return offered(self._layers, self.releases.version(cluster.spec), consents)
 
-    def machinery(self, key: Key) -> Machinery:
-        """The Cluster API objects of a cluster, as they are now."""
-        by_kind = {
-            resource: {found.name: found for found in cache.by_index(BY_CLUSTER, str(key))}
-            for resource, cache in self.written.items()
-        }
-        taken = self._taken(key)
-        if by_kind[capi.Cluster.resource]:
-            # EKS Anywhere labels only some of its objects; what goes by the name belongs to our Cluster as well.
-            for resource in (DockerCluster.resource, KubeadmControlPlane.resource):
-                found = self.written[resource].get(Key(SYSTEM_NAMESPACE, key.name))
-                if found is not None and not taken:
-                    by_kind[resource] = {found.name: found}
+    def machinery(self, key: Key, spec: eksa.ClusterSpec) -> Machinery:
+        """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
+        groups = generated.groups(spec)
+        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, key.name))
+        is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
+        belonging = Belonging(key, made.metadata.uid if made is not None and is_ours else "")
+        by_kind: dict[Resource, dict[str, Object]] = {}
+        taken: list[Taken] = []
+        for resource, cache in self.written.items():
+            labelled = cache.by_index(BY_CLUSTER, str(key))
+            by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
+            for name in generated.needed(key.name, groups, resource, ours.copy()):
+                found = cache.get(Key(SYSTEM_NAMESPACE, name))
+                if found is None or name in ours:
+                    continue
+                if holder := belonging(resource, found):
+                    taken.append(Taken(resource, found.key, holder, names.cluster_of(found.metadata.labels)))
+                else:
+                    ours[name] = found
+        is_another = any(one.resource in generated.OF_CLUSTER for one in taken)
+        secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
+        if not is_ours:
+            taken += _found_by_cluster_api(key, secrets)
         return Machinery(
             objects=by_kind,
-            secrets=tuple(self.secrets.by_index(BY_NAME, key.name)) if not taken else (),
-            sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not taken else (),
-            machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not taken else (),
-            taken=taken,
+            secrets=secrets,
+            sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not is_another else (),
+            machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not is_another else (),
+            taken=tuple(taken),
             upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
-
-    def _taken(self, key: Key) -> tuple[str, ...]:
-        """Objects of others under the names that the cluster's objects need."""
-        taken = []
-        for resource in (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource):
-            found = self.written[resource].get(Key(SYSTEM_NAMESPACE, key.name))
-            owner = names.cluster_of(found.metadata.labels) if found else key
-            if owner != key and (owner is not None or resource == capi.Cluster.resource):
-                taken.append(f"{resource.kind}.{resource.group} {SYSTEM_NAMESPACE}/{key.name}")
-        return tuple(taken)
 
     def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
         """The Cluster that manages this one; None when it is not there, or may manage nobody."""
@@ -329,12 +334,25 @@ class Observer:
 
     def _rivals(self, cluster: Object) -> tuple[Key, ...]:
         """Those of the same name that were there before; who came at the same time is ordered by namespace."""
-
-        def age(object_: Object) -> tuple[str, str]:
-            return (object_.metadata.creation_timestamp or "", object_.namespace)
-
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
-        return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
+        return tuple(sorted(other.key for other in others if other.key != cluster.key and _age(other) < _age(cluster)))
+
+    def needing(self, series: str, cluster: Key) -> list[Key]:
+        """Other Clusters of another name that need names of this series."""
+        found = (other.key for other in self.all_clusters.by_index(BY_SERIES, series))
+        return sorted(key for key in found if key.name != cluster.name)
+
+    def _contested(self, found: Object, cluster: eksa.Cluster, machinery: Machinery) -> tuple[tuple[str, Key], ...]:
+        """Names that are not this cluster's yet, which Clusters that were there before need. Whose objects are there
+        keeps them, whoever came first."""
+        made = {name.rpartition("-")[0] for kind in _OF_GROUPS for name in machinery.of(kind)}
+        return tuple(
+            (one, other.key)
+            for one in generated.series_of(cluster)
+            if one not in made
+            for other in self.all_clusters.by_index(BY_SERIES, one)
+            if other.name != found.name and _age(other) < _age(found)
+        )
 
     def lent_by(self, cluster: Object) -> list[tuple[Resource, Object]]:
         """The linked objects that would be collected with a Cluster, and that another one names which stays."""
@@ -356,11 +374,18 @@ class Observer:
         return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
-        """A kubeconfig concerns its Cluster; the others are only waited for until they are gone."""
+        """A kubeconfig concerns its Cluster, and so does what is in the way of one that is not made, or waits for its
+        end; of the others nothing is read."""
         users = self._of_cluster_api(secret)
         if kubeconfig.cluster_of(secret) is not None:
             return users
-        return [key for key in users if (found := self.clusters.get(key)) and found.metadata.deletion_timestamp]
+        return [key for key in users if (found := self.clusters.get(key)) and not _is_settled(found)]
+
+    def _in_whose_way(self, object_: Object) -> list[Key]:
+        """The Clusters that could need the name of an object which is made for another, or for none."""
+        owner = names.cluster_of(object_.metadata.labels)
+        users = (one for name in generated.prefixes(object_.name) for one in self.clusters.by_index(BY_NAME, name))
+        return [cluster.key for cluster in users if cluster.key != owner]
 
     def _of_cluster_api(self, object_: Object) -> list[Key]:
         """What Cluster API makes names the cluster by its label."""
@@ -376,19 +401,48 @@ class Observer:
         return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
-        """A Cluster that comes, changes or goes concerns those of its name, and who manages it.
+        """A Cluster that comes, changes or goes concerns those that need the same names, and who manages it.
 
         A record concerns all that are managed: which release they may have follows from its own.
         """
-        rivals = [other.key for other in self.clusters.by_index(BY_NAME, changed.name) if other.key != changed.key]
+        same = [self.clusters.by_index(BY_NAME, changed.name)]
         try:
-            is_record = is_self_managed(read(changed))
+            decoded = read(changed)
         except msgspec.ValidationError:
-            return rivals
+            return [other.key for other in same[0] if other.key != changed.key]
+        same += [self.clusters.by_index(BY_SERIES, one) for one in generated.series_of(decoded)]
+        rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
         key = self.management_cluster.key
-        if is_record and (changed.key == key or not self.management_cluster.is_named):
+        if is_self_managed(decoded) and (changed.key == key or not self.management_cluster.is_named):
             return [*rivals, *(cluster.key for cluster in self.clusters.list())]
         return [*rivals, *([key] if key is not None and self.clusters.get(key) is not None else [])]
+
+
+_OF_GROUPS = (DockerMachineTemplate.resource, KubeadmConfigTemplate.resource)
+"""Templates are written before anything that refers to them."""
+
+
+def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken]:
+    """Secrets that Cluster API would take for those of a cluster that it is yet to make: another's keys."""
+    names_ = set(generated.secrets(key.name))
+    for secret in secrets:
+        if secret.key in names_ and names.cluster_of(secret.metadata.labels) != key:
+            yield Taken(SECRET, secret.key, generated.LEFT_OVER, names.cluster_of(secret.metadata.labels))
+
+
+def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:
+    """Passes what may have made a name free: an object that is gone, or has other owners."""
+    if old is None:
+        return False
+    return new is None or _owners(old) != _owners(new)
+
+
+def _owners(object_: Object) -> object:
+    return (names.cluster_of(object_.metadata.labels), object_.metadata.owner_references, object_.metadata.uid)
+
+
+def _age(object_: Object) -> tuple[str, str, str]:
+    return (object_.metadata.creation_timestamp or "", object_.namespace, object_.name)
 
 
 def _is_settled(found: Object) -> bool:
@@ -413,6 +467,13 @@ def _by_cluster_name(object_: Object) -> Iterable[str]:
 def _by_cluster(object_: Object) -> Iterable[str]:
     key = names.cluster_of(object_.metadata.labels)
     return (str(key),) if key is not None else ()
+
+
+def _by_series(object_: Object) -> Iterable[str]:
+    try:
+        return generated.series_of(read(object_))
+    except msgspec.ValidationError:  # said by its own pass
+        return ()
 
 
 def _by_link(object_: Object) -> Iterable[str]:

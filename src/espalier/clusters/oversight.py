@@ -123,8 +123,8 @@ async def _bring_back(p: Pass, one: Drift) -> None:
     writer, machinery = p.tools.writer, p.scope.machinery
     match one.remedy:
         case Change() as change:
-            await writer.apply(change)
+            await writer.apply(change, p.scope.belonging)
         case Removal() as removal:
-            await writer.remove(removal)
+            await writer.remove(removal, p.scope.belonging)
         case InstalledCNI(mark) if machinery.cluster_object is not None:
             await writer.annotate(capi.Cluster.resource, machinery.cluster_object, names.CNI_ANNOTATION, mark)

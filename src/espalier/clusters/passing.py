@@ -9,11 +9,13 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.clusters import gate, names, plan
+from espalier.clusters.copies import Copies
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.resting import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
+from espalier.runtime import conditions
 from espalier.runtime.clock import Clock
 from espalier.runtime.errands import Errands
 from espalier.runtime.events import EventType, Recorder
@@ -31,8 +33,7 @@ class Tools:
     clock: Clock
     errands: Errands
     rests: Rests
-    copies_kubeconfigs: bool = True
-    """Whether a copy of each kubeconfig lies beside its Cluster."""
+    copies: Copies
 
 
 class Pass:
@@ -41,6 +42,8 @@ class Pass:
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self.tools = tools
         self.scope = scope
+        self.copied: Condition | None = conditions.get(scope.status.conditions, names.KUBECONFIG_COPIED)
+        """Why there is no copy of the kubeconfig; as it was last said, until that is looked at again."""
         self.synced: Condition | None = None
         """Whether what was made is as it is rendered, once that was looked at."""
         annotations = scope.cluster.metadata.annotations
@@ -73,7 +76,7 @@ class Pass:
         if changes:
             await self.open_gate()
         for change in changes:
-            await self.tools.writer.apply(change)
+            await self.tools.writer.apply(change, self.scope.belonging)
         self._changed(reason, changes)
 
     async def remove(self, removals: Sequence[Removal], reason: str) -> None:
@@ -81,7 +84,7 @@ class Pass:
         if removals:
             await self.open_gate()
         for removal in removals:
-            await self.tools.writer.remove(removal)
+            await self.tools.writer.remove(removal, self.scope.belonging)
         self._changed(reason, removals)
 
     def event(self, type: EventType, reason: str, message: str) -> None:
@@ -90,7 +93,7 @@ class Pass:
 
     def look_again(self) -> None:
         """Read again what was made for the Cluster."""
-        self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key))
+        self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key, self.scope.spec))
 
     def _changed(self, reason: str, what: Sequence[object]) -> None:
         if what:

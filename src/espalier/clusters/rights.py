@@ -1,7 +1,8 @@
 """The rights that a manager needs on its management cluster, as data: what `espalier manifests` writes, and no more.
 
-Read are Secrets of the system's namespace alone. Elsewhere Secrets are only written: copies of kubeconfigs, beside
-their Clusters.
+Read are Secrets of the system's namespace alone. Elsewhere nothing may be done with Secrets, but where the owner of a
+namespace wishes for copies of kubeconfigs: then they are created and replaced there, and not read. (To patch is to
+read, for the answer holds the object.)
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from espalier.clusters.design import Provider
 from espalier.clusters.observe import WRITTEN
 from espalier.clusters.render import PROVIDERS
 from espalier.kube.rights import APPLY, FOLLOW, Right
+from espalier.runtime.certificates import SECRET_NAME
 
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
 MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"
@@ -45,7 +47,6 @@ def namespaced(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
         Right((Cluster.resource,), ("patch",), "status"),
         Right(linked.kinds(providers), (*FOLLOW, "patch")),
         Right(git_ops.KINDS, FOLLOW),
-        Right((SECRET,), APPLY),
         Right((CORE_EVENT,), APPLY),
     )
 
@@ -58,13 +59,16 @@ CLUSTER: tuple[Right, ...] = (*NAMESPACED, *CLUSTER_SCOPED)
 
 
 def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
-    """In the system's namespace."""
+    """In the system's namespace. Secrets that are made there: the webhooks' certificate, which is renewed, and the key
+    to digests of credentials."""
     return (
         Right((Bundles.resource,), (*FOLLOW, "create")),
         Right((DistroRelease.resource,), (*FOLLOW, "create")),
         Right((CONFIG_MAP,), FOLLOW, names=(names.MANAGEMENT_CLUSTER.name,)),
         Right((SECRET, *(kind for kind in linked.data_kinds(providers) if kind != SECRET)), FOLLOW),
         Right((MachineSet.resource, Machine.resource), FOLLOW),
+        Right((SECRET,), ("create",)),
+        Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
         Right((LEASE,), ("get", *APPLY)),
         *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
     )
@@ -73,6 +77,5 @@ def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
 SYSTEM = system(PROVIDERS)
 """For the providers of this build."""
 
-CERTIFICATE: tuple[Right, ...] = (Right((SECRET,), APPLY),)
-"""There as well, for a manager that may not write Secrets in all namespaces: the webhooks' certificate is one, and the
-key to digests of credentials, where a provider has some."""
+COPIES: tuple[Right, ...] = (Right((SECRET,), ("create", "update")),)
+"""In a namespace whose owner wishes for copies of the kubeconfigs of its Clusters."""

@@ -19,9 +19,11 @@ from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
+from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import Layer
 from espalier.clusters.linked import GateKey, Missing
 from espalier.kube.objects import Object
+from espalier.runtime import owners
 
 
 class Machinery(msgspec.Struct, frozen=True, dict=True):
@@ -34,7 +36,7 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
     """The MachineSets that Cluster API makes for the groups of workers."""
     machines: tuple[Object, ...] = ()
     """The Machines of the control plane."""
-    taken: tuple[str, ...] = ()
+    taken: tuple[Taken, ...] = ()
     """Objects of others under names that the cluster needs."""
     upgrades: tuple[Object, ...] = ()
     """Upgrades in place of the cluster's control plane and workers."""
@@ -73,9 +75,17 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def kubeconfig(self) -> bytes | None:
-        """The kubeconfig of the workload cluster, None while there is none."""
-        found = next((secret for secret in self.secrets if kubeconfig.cluster_of(secret) is not None), None)
-        return kubeconfig.content(found) if found else None
+        """The kubeconfig of the workload cluster, None while there is none that Cluster API made for this cluster."""
+        found = self.kubeconfig_secret
+        makers = (self.cluster_object, next(iter(self.of(KubeadmControlPlane.resource).values()), None))
+        if found is None or not any(maker is not None and owners.is_owned_by(found, maker) for maker in makers):
+            return None
+        return kubeconfig.content(found)
+
+    @property
+    def kubeconfig_secret(self) -> Object | None:
+        """The Secret of the name and label of the kubeconfig, whoever made it."""
+        return next((secret for secret in self.secrets if kubeconfig.cluster_of(secret) is not None), None)
 
     @property
     def installed_cni(self) -> str:
@@ -123,6 +133,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The eksaVersions of the EKSAReleases that there are."""
     rivals: tuple[Key, ...] = ()
     """Clusters of the same name elsewhere that were there before."""
+    contested: tuple[tuple[str, Key], ...] = ()
+    """Names that Clusters need as well that were there before, of which nothing was made yet."""
     design: Design | None = None
     """None while the components are not known, or something is missing of which objects are rendered."""
     problem: LookupError | None = None
@@ -141,6 +153,12 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def key(self) -> Key:
         """Namespace and name of the Cluster."""
         return self.object.key
+
+    @property
+    def belonging(self) -> Belonging:
+        """Judges whether objects are this cluster's."""
+        made = self.machinery.cluster_object
+        return Belonging(self.key, made.metadata.uid if made is not None else "")
 
     @property
     def spec(self) -> eksa.ClusterSpec:

@@ -24,10 +24,20 @@ ORDER = (
 """The parts of Ready, in the order in which they come true."""
 
 
-def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition | None = None) -> ClusterStatus:
+_SHOWN = (*ORDER, names.READY, names.SYNCED, names.SPEC_VALID, names.KUBECONFIG_COPIED)
+
+
+def status_of(
+    scope: Scope,
+    outcome: Outcome,
+    now: datetime,
+    compared: Condition | None = None,
+    copied: Condition | None = None,
+) -> ClusterStatus:
     """The status after a pass. Equal scopes and outcomes give an equal status, but for times of transitions.
 
-    `compared` is Synced, when the pass compared what was made with what is rendered.
+    `compared` is Synced, when the pass compared what was made with what is rendered; `copied` says why there is no copy
+    of the kubeconfig.
     """
     parts = readiness.conditions(scope)
     ready = _ready(scope, parts, outcome)
@@ -40,7 +50,7 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
         conditions=_with_times(
-            scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)]), *invalid], now
+            scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope), copied]), *invalid], now
         ),
         phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) else trouble is None,
@@ -143,7 +153,7 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
     for part in parts:
         part.observed_generation = scope.generation
         found = condition_list.set(found, part, now)
-    return sorted(found, key=lambda part: [*ORDER, names.READY, names.SYNCED, names.SPEC_VALID].index(part.type))
+    return sorted(found, key=lambda part: _SHOWN.index(part.type))
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

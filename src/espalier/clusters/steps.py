@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import secrets
 
 import msgspec
@@ -10,19 +10,20 @@ import msgspec
 from espalier.api import core
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
-from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.eksa.group import CLUSTER_FINALIZER, SYSTEM_NAMESPACE
+from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, in_place, names, plan, readiness, workload
+from espalier.clusters import cni, copying, generated, in_place, names, plan, readiness, workload
 from espalier.clusters.design import Design
 from espalier.clusters.linked import GateKey
 from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
 from espalier.clusters.rules.sharing import linked
+from espalier.clusters.scope import read
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import missing_objects, problem
-from espalier.kube.errors import AlreadyExists, Conflict, Unreachable
+from espalier.clusters.validity import missing_objects, name_taken, problem
+from espalier.kube.errors import AlreadyExists, Unreachable
 from espalier.runtime import owners
 from espalier.runtime.errands import Failed
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
@@ -34,7 +35,9 @@ async def hold(p: Pass) -> Outcome:
     """The Cluster stays until everything made for it is gone."""
     scope, writer = p.scope, p.tools.writer
     if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
-        writer.wrote(CLUSTER, await owners.add_finalizer(writer.client, CLUSTER, scope.object, CLUSTER_FINALIZER))
+        held = await owners.add_finalizer(writer.client, CLUSTER, scope.object, CLUSTER_FINALIZER)
+        writer.wrote(CLUSTER, held)
+        p.scope = msgspec.structs.replace(scope, object=held, cluster=read(held))
     return Continue()
 
 
@@ -51,7 +54,10 @@ async def choose_release(p: Pass) -> Outcome:
     if management.spec.eksa_version is None:
         message = f'Cluster "{management.metadata.name}" names no eksaVersion itself; give spec.eksaVersion'
         return Wait(names.EKSA_VERSION_INVALID, message)
-    await p.tools.writer.merge(CLUSTER, p.scope.object, {"spec": {"eksaVersion": management.spec.eksa_version}})
+    # Only of the Cluster that was read: somebody may have named a release since then.
+    seen = {"resourceVersion": p.scope.object.resource_version}
+    chosen = {"eksaVersion": management.spec.eksa_version}
+    await p.tools.writer.merge(CLUSTER, p.scope.object, {"metadata": seen, "spec": chosen})
     message = f"release {management.spec.eksa_version} was taken from the management cluster"
     p.event("Normal", "ReleaseChosen", message)
     return Wait("ReleaseChosen", message)
@@ -86,32 +92,6 @@ async def leave_children(p: Pass) -> Outcome:
         written = await owners.remove_owner(p.tools.writer.client, resource, child, p.scope.object.metadata.uid)
         if written is not None:
             p.tools.observer.linked.wrote(resource, written)
-    return Continue()
-
-
-async def copy_kubeconfig(p: Pass) -> Outcome:
-    """A copy of the kubeconfig lies beside the Cluster, for users without rights on the system's namespace.
-
-    Also in settled clusters: Cluster API renews the certificate in it. The copy is written without being read, so the
-    Cluster carries a digest of what was copied.
-    """
-    scope = p.scope
-    content = scope.machinery.kubeconfig
-    if not p.tools.copies_kubeconfigs or content is None or scope.key.namespace == SYSTEM_NAMESPACE:
-        return Continue()
-    digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
-    if scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest:
-        return Continue()
-    writer = p.tools.writer
-    body = _kubeconfig_copy(p, content)
-    try:
-        await writer.client.apply(core.SECRET, body, force=False, field_manager=names.FIELD_MANAGER)
-    except Conflict:
-        name = f"{scope.key.namespace}/{body['metadata']['name']}"
-        message = f"Secret {name} is there and belongs to somebody else; remove it, the kubeconfig goes there"
-        return Wait("KubeconfigSecretTaken", message, after=60.0)  # nothing of that namespace's Secrets is watched
-    await writer.annotate(CLUSTER, scope.object, names.KUBECONFIG_ANNOTATION, digest)
-    p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {body['metadata']['name']}")
     return Continue()
 
 
@@ -156,6 +136,7 @@ async def leave_settled(p: Pass) -> Outcome:
         return Wait(readiness.MACHINERY_MISSING, readiness.BEREFT)
     if not p.scope.is_settled:
         return Continue()
+    await copying.keep(p)
     await p.close_gate()  # writes only when the cluster is adopted, or credentials changed
     return await oversee(p)
 
@@ -164,6 +145,36 @@ async def check(p: Pass) -> Outcome:
     """What is asked for can be made."""
     found = problem(p.scope)
     return Wait(*found) if found else Continue()
+
+
+async def copy_kubeconfig(p: Pass) -> Outcome:
+    """A copy of the kubeconfig lies beside the Cluster, or a condition says why not."""
+    await copying.keep(p)
+    return Continue()
+
+
+async def find_left_over_secrets(p: Pass) -> Outcome:
+    """Before there is a cluster, no keys are there that Cluster API would find and take for its own.
+
+    Also Secrets without labels, which are not watched. Those with the labels of this Cluster are meant for it.
+    """
+    scope = p.scope
+    if scope.machinery.cluster_object is not None:
+        return Continue()
+    client = p.tools.writer.client
+    listed = await asyncio.gather(
+        *(
+            client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}")
+            for key in generated.secrets(scope.key.name)
+        )
+    )
+    found = [
+        generated.Taken(core.SECRET, secret.key, generated.LEFT_OVER, None)
+        for secrets_ in listed
+        for secret in secrets_.items
+        if names.cluster_of(secret.metadata.labels) != scope.key
+    ]
+    return Wait(names.CLUSTER_NAME_TAKEN, name_taken(found), after=60.0) if found else Continue()
 
 
 async def make_control_plane(p: Pass) -> Outcome:
@@ -290,11 +301,12 @@ LIFE = (
     choose_release,
     find_children,
     own_children,
-    copy_kubeconfig,
     make_gate_key,
     carry_credentials,
     leave_settled,
     check,
+    copy_kubeconfig,
+    find_left_over_secrets,
     make_control_plane,
     begin_workers,
     await_control_plane,
@@ -345,21 +357,6 @@ def _design(p: Pass) -> Design:
     if p.scope.design is None:
         raise AssertionError("the step `check` lets nothing pass without a design")
     return p.scope.design
-
-
-def _kubeconfig_copy(p: Pass, content: bytes) -> Tree:
-    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
-    secret = core.Secret(
-        metadata=ObjectMeta(
-            name=kubeconfig.secret_key(p.scope.key.namespace, p.scope.key.name).name,
-            namespace=p.scope.key.namespace,
-            labels={CLUSTER_NAME_LABEL: p.scope.key.name},
-            owner_references=[owner],
-        ),
-        data={kubeconfig.KEY: content},
-    )
-    tree: Tree = msgspec.to_builtins(secret)
-    return tree
 
 
 def _what_is_left(p: Pass) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from espalier.clusters import names
@@ -47,6 +47,14 @@ def _relations(scope: Scope) -> Problem | None:
     )
 
 
+def name_taken(objects: Iterable[object]) -> str:
+    """What is said of objects of others under names that a cluster needs."""
+    return (
+        f"{', '.join(map(str, objects))} is there and was not made for this cluster; "
+        "choose another name for the group of workers or the cluster, or remove that object"
+    )
+
+
 def _self_managed(scope: Scope) -> Problem | None:
     if not scope.is_self_managed:
         return None
@@ -71,8 +79,13 @@ def _name(scope: Scope) -> Problem | None:
         )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
     if scope.machinery.taken:
-        objects = ", ".join(scope.machinery.taken)
-        message = f"{objects} is there and was not made for this cluster; choose another name, or remove that object"
+        return Problem(names.CLUSTER_NAME_TAKEN, name_taken(scope.machinery.taken))
+    if scope.contested:
+        wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
+        message = (
+            f"objects of this cluster would have names of others that were there before: {wanted}; "
+            "choose other names for the groups of workers, or delete this cluster and choose another name for it"
+        )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
     return None
 

@@ -9,11 +9,11 @@ import msgspec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.clusters.guarded import Belongs, Guarded
 from espalier.clusters.names import FIELD_MANAGER
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.relevance import Reports
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import NotFound
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
@@ -25,21 +25,16 @@ class Writer:
     def __init__(self, client: Client, caches: Mapping[Resource, Cache], reports: Reports) -> None:
         self.client = client
         self._caches = caches
+        self._guarded = Guarded(client, caches, FIELD_MANAGER)
         self._reports = reports
 
-    async def apply(self, change: Change) -> None:
-        """Own these fields of an object, whoever owned them before."""
-        self.wrote(change.resource, await self.client.apply(change.resource, change.body, field_manager=FIELD_MANAGER))
+    async def apply(self, change: Change, belongs: Belongs) -> None:
+        """Own these fields of an object, whoever owned them before. Raises `NameTaken` when it is another's."""
+        self.wrote(change.resource, await self._guarded.apply(change.resource, change.body, belongs))
 
-    async def remove(self, removal: Removal) -> None:
-        """Ask for the deletion of exactly this object."""
-        object_ = removal.object
-        try:
-            left = await self.client.delete(
-                removal.resource, object_.name, object_.namespace or None, uid=object_.metadata.uid
-            )
-        except NotFound:
-            return
+    async def remove(self, removal: Removal, belongs: Belongs) -> None:
+        """Ask for the deletion of exactly this object. Raises `NameTaken` when it is another's."""
+        left = await self._guarded.delete(removal.resource, removal.object, belongs)
         if left is not None:
             self.wrote(removal.resource, left)
 

@@ -19,8 +19,19 @@ def test_no_right_is_a_wildcard() -> None:
 
 
 def test_secrets_are_read_in_the_namespace_of_the_system_alone() -> None:
-    everywhere = {verb for right in rights.CLUSTER if SECRET in right.resources for verb in right.verbs}
-    assert everywhere == {"create", "patch"}
+    everywhere = [right for right in rights.CLUSTER if SECRET in right.resources]
+    assert everywhere == []
+
+
+def test_where_copies_of_kubeconfigs_are_wished_for_secrets_are_written_and_not_read() -> None:
+    """The answer to a patch is the object: to patch is to read."""
+    (copies,) = rights.COPIES
+    assert copies == Right((SECRET,), ("create", "update"))
+
+
+def test_of_the_secrets_of_the_system_one_is_patched() -> None:
+    patched = [right for right in rights.SYSTEM if SECRET in right.resources and "patch" in right.verbs]
+    assert [right.names for right in patched] == [("espalier-webhook-server-cert",)]
 
 
 def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() -> None:

@@ -190,3 +190,11 @@ GIT_OPS_OF_ITS_OWN = (
     "a workload cluster has no GitOps of its own, but is described in the repository of its management cluster; name "
     "the configuration of that cluster, or remove the field"
 )
+
+
+def name_of(name: str, cluster: object) -> str:
+    """Said of a name of objects that are another cluster's."""
+    return (
+        f'objects made for it would be named "{name}", as those of cluster {cluster}: '
+        "names of objects are made of the names of the cluster and its groups; choose another"
+    )

@@ -1,0 +1,149 @@
+"""Copies of kubeconfigs, beside their Clusters: for users without rights on the system's namespace.
+
+Nothing is read in a user's namespace, and nothing that is not ours is written there. A Secret's type never changes, and
+API servers hold to it: the copies have one of their own, so that a write of the whole Secret is refused by the server
+where it is somebody else's. (A patch is no way: its answer holds the object, so whoever may patch may read.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from espalier.api import core
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, GROUP, SYSTEM_NAMESPACE
+from espalier.api.meta import Condition, ObjectMeta
+from espalier.api.resource import Key
+from espalier.clusterapi import kubeconfig
+from espalier.clusters import names
+from espalier.clusters.passing import Pass
+from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from espalier.runtime import owners
+
+TYPE = f"{GROUP}/kubeconfig"
+"""Of the Secrets that are copies."""
+
+LOOK_EVERY = 3600.0
+"""Seconds after which a copy is made again that somebody deleted: nothing of that namespace's Secrets is watched."""
+
+TRY_EVERY = 60.0
+
+SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105  a reason
+NOT_ALLOWED = "KubeconfigCopyNotAllowed"
+NOT_OURS = "KubeconfigNotOfThisCluster"
+
+
+async def keep(p: Pass) -> None:
+    """Have the copy there, as the kubeconfig is now; what is in its way is said, and stops nothing else.
+
+    Only of a kubeconfig which Cluster API made for this cluster. Also in settled clusters: the certificate in it is
+    renewed. The Cluster carries a digest of what was copied.
+    """
+    scope, copies = p.scope, p.tools.copies
+    if not copies.enabled or scope.key.namespace == SYSTEM_NAMESPACE:
+        p.copied = None
+        return
+    content = scope.machinery.kubeconfig
+    if content is None:
+        p.copied = _not_ours(p)
+        return
+    digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
+    is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
+    if is_copied:
+        p.copied = None
+    if copies.is_waiting(scope.key, digest):
+        return
+    if is_copied:
+        is_due = copies.is_due(scope.key, digest)  # a manager that has just started asks nothing
+        copies.wait(scope.key, digest, LOOK_EVERY)
+        if is_due and await _create(p, content):
+            p.event("Normal", "KubeconfigCopied", f"the kubeconfig is again in Secret {_key(p).name}")
+        return
+    p.copied = await _write(p, content)
+    copies.wait(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
+    if p.copied is None:
+        await p.tools.writer.annotate(eksa.Cluster.resource, scope.object, names.KUBECONFIG_ANNOTATION, digest)
+        p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(p).name}")
+
+
+async def _write(p: Pass, content: bytes) -> Condition | None:
+    """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
+    client, key = p.tools.writer.client, _key(p)
+    try:
+        await client.create(core.SECRET, _copy(p, content))
+    except AlreadyExists:
+        pass
+    except Forbidden as refusal:
+        return _not_allowed(p, refusal)
+    else:
+        return None
+    try:
+        await client.replace(core.SECRET, _copy(p, content))
+    except (Invalid, Conflict, NotFound):
+        return _trouble(
+            SECRET_TAKEN,
+            f"Secret {key} is there and is not the copy that is made of the kubeconfig, so it is left alone; "
+            f"delete or rename it, and the kubeconfig is copied there within a minute. {_meanwhile(p)}",
+        )
+    except Forbidden as refusal:
+        return _not_allowed(p, refusal)
+    return None
+
+
+async def _create(p: Pass, content: bytes) -> bool:
+    """Make the copy again, whether that was needed."""
+    try:
+        await p.tools.writer.client.create(core.SECRET, _copy(p, content))
+    except (AlreadyExists, Forbidden):
+        return False
+    return True
+
+
+def _copy(p: Pass, content: bytes) -> core.Secret:
+    key = _key(p)
+    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+    metadata = ObjectMeta(
+        name=key.name,
+        namespace=key.namespace,
+        labels={CLUSTER_NAME_LABEL: p.scope.key.name},
+        owner_references=[owner],
+    )
+    return core.Secret(metadata=metadata, type=TYPE, data={kubeconfig.KEY: content})
+
+
+def _key(p: Pass) -> Key:
+    return kubeconfig.secret_key(p.scope.key.namespace, p.scope.key.name)
+
+
+def _not_ours(p: Pass) -> Condition | None:
+    """A kubeconfig of the name, while there is a cluster, which is none of its making."""
+    found = p.scope.machinery.kubeconfig_secret
+    if found is None or p.scope.machinery.cluster_object is None:
+        return None
+    return _trouble(
+        NOT_OURS,
+        f"Secret {found.key} is not of this cluster (neither its Cluster nor its KubeadmControlPlane of Cluster API "
+        "owns it), so it is neither used nor copied; delete it, and Cluster API makes the right one",
+    )
+
+
+def _not_allowed(p: Pass, refusal: Forbidden) -> Condition:
+    namespace = p.scope.key.namespace
+    return _trouble(
+        NOT_ALLOWED,
+        f"the kubeconfig is not copied to Secret {_key(p)}, for the API server refuses it ({refusal}); "
+        f"whoever may grant that applies `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
+        f"{_meanwhile(p)}",
+    )
+
+
+def _meanwhile(p: Pass) -> str:
+    source = kubeconfig.secret_key(SYSTEM_NAMESPACE, p.scope.key.name)
+    command = f"espalier kubeconfig {p.scope.key.name} --namespace {p.scope.key.namespace}"
+    return f"Until then `{command}` prints it for those who may read Secret {source}"
+
+
+def _trouble(reason: str, message: str) -> Condition:
+    status: Literal["False"] = "False"
+    return Condition(type=names.KUBECONFIG_COPIED, status=status, reason=reason, message=message)

@@ -1,0 +1,148 @@
+"""The names of the objects that are made for a cluster: which there are, and whose they are. Pure.
+
+All are in one namespace, and made of the names of Clusters and of their groups with dashes, so that different Clusters
+can mean the same name: `prod` with group `web-md-0`, and `prod-web` with group `md-0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Part
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import contract, templates
+from espalier.clusters import guarded, names
+from espalier.clusters.design import group_name
+from espalier.kube.objects import Object
+
+OF_CLUSTER: tuple[Resource, ...] = (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource)
+"""Kinds of which a cluster has one object, by its own name."""
+
+SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
+"""What Cluster API keeps in Secrets, by the ends of their names; those that it finds, it takes for the cluster's."""
+
+LEFT_OVER = "left over from a cluster that is gone, or made by hand, without the labels of this Cluster"
+
+_DEPLOYMENT, _HEALTH_CHECK = MachineDeployment.resource, MachineHealthCheck.resource
+_NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})")
+_LOOKED_BACK = 20
+
+
+class Taken(NamedTuple):
+    """An object under a name that a cluster needs, which is another's."""
+
+    resource: Resource
+    key: Key
+    holder: str
+    cluster: Key | None
+    """The Cluster for which it was made, if its labels name one."""
+
+    def __str__(self) -> str:
+        return guarded.taken(self.resource, self.key, self.holder)
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """Judges whose objects are. An object is the cluster's when its labels say so, and nothing says otherwise.
+
+    EKS Anywhere labels only some of its objects: the others are the cluster's when its Cluster of Cluster API owns
+    them, or refers to them.
+    """
+
+    cluster: Key
+    uid: str
+    """Of the cluster's Cluster of Cluster API; empty while there is none."""
+
+    def __call__(self, resource: Resource, object_: Object) -> str:
+        """Whose an object is; empty when it is this cluster's."""
+        labelled = names.cluster_of(object_.metadata.labels)
+        if labelled is not None and labelled != self.cluster:
+            return f"made for Cluster {labelled}"
+        owners = [one for one in object_.metadata.owner_references if _is_cluster(one.api_version, one.kind)]
+        named = {one.name for one in owners} | ({object_.decode(_Named).spec.cluster_name} - {""})
+        if others := sorted(named - {self.cluster.name}):
+            return f"of Cluster {others[0]} of Cluster API"
+        is_owned = bool(self.uid) and any(one.uid == self.uid for one in owners)
+        is_meant = bool(self.uid) and resource in OF_CLUSTER
+        return "" if labelled or is_owned or is_meant else "made for no Cluster: it has none of its labels"
+
+
+class _Spec(Part):
+    cluster_name: str = ""
+
+
+class _Named(Part):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def series(cluster: str, groups: Iterable[str]) -> list[str]:
+    """What names of templates begin with; the number of the template follows.
+
+    Two Clusters can get in each other's way exactly when they have one of these in common: every name of an object is
+    made of one of them, or of the cluster's name alone.
+    """
+    first = [templates.control_plane_template(cluster), *(templates.worker_template(cluster, name) for name in groups)]
+    return [name.removesuffix("-1") for name in first]
+
+
+def series_of(cluster: eksa.Cluster) -> list[str]:
+    """The same of a Cluster."""
+    return series(cluster.metadata.name, groups(cluster.spec))
+
+
+def groups(spec: eksa.ClusterSpec) -> list[str]:
+    """Names of the groups of workers."""
+    return [group_name(group) for group in spec.worker_node_group_configurations]
+
+
+def needed(cluster: str, groups: list[str], resource: Resource, known: Iterable[str]) -> Iterator[str]:
+    """The names of one kind that a cluster needs; `known` are those of the objects of the kind that it has.
+
+    A template gets the first number that is free, so one more than there are counts.
+    """
+    if resource in OF_CLUSTER:
+        yield cluster
+    elif resource == _DEPLOYMENT:
+        yield from (names.machine_deployment(cluster, group) for group in groups)
+    elif resource == _HEALTH_CHECK:
+        yield names.control_plane_health_check(cluster)
+        yield from (names.worker_health_check(cluster, group) for group in groups)
+    elif resource in _TEMPLATES:
+        control_plane, *workers = series(cluster, groups)
+        for one in (control_plane, *workers) if resource == DockerMachineTemplate.resource else workers:
+            numbers = [int(found[2]) for name in known if (found := _NUMBERED.fullmatch(name)) and found[1] == one]
+            last = max(numbers, default=0)
+            yield from (f"{one}-{number}" for number in range(max(1, last - _LOOKED_BACK), last + 2))
+    else:
+        raise AssertionError(f"{resource} is made for clusters, and nobody knows its names")
+
+
+def secrets(cluster: str) -> list[Key]:
+    """The Secrets that Cluster API makes for a cluster, or finds."""
+    return [Key(SYSTEM_NAMESPACE, f"{cluster}-{purpose}") for purpose in SECRETS]
+
+
+def prefixes(name: str) -> Iterator[str]:
+    """The names that Clusters can have for which an object of this name is made."""
+    for place, character in enumerate(name):
+        if character == "-":
+            yield name[:place]
+    yield name
+
+
+_TEMPLATES = (DockerMachineTemplate.resource, KubeadmConfigTemplate.resource)
+
+
+def _is_cluster(api_version: str, kind: str) -> bool:
+    return kind == capi.Cluster.resource.kind and api_version.partition("/")[0] == contract.GROUP

@@ -1,0 +1,234 @@
+"""Copies of kubeconfigs beside their Clusters: only of what is the cluster's, and never over what is the user's."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import ROLE, ROLE_BINDING, SECRET, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.meta import Condition, Tree
+from espalier.cli import kubeconfig, manifests
+from espalier.clusters import copying
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.wire import Request, Response, Transport
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+NAME = "garden-kubeconfig"
+
+
+def journey(story: Callable[[ManagedLaptop], Awaitable[None]], **settings: Any) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, **settings) as world:
+            await story(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def trouble(cluster: Cluster) -> Condition | None:
+    return next((one for one in cluster.status.conditions if one.type == "KubeconfigCopied"), None)
+
+
+async def copy(world: ManagedLaptop) -> Secret:
+    return (await world.client.get(SECRET, NAME, NAMESPACE)).decode(Secret)
+
+
+def value(text: bytes) -> Tree:
+    return {"data": {"value": base64.b64encode(text).decode()}}
+
+
+def test_the_copy_follows_its_source_also_in_a_settled_cluster() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        cluster = await world.until_ready()
+        assert trouble(cluster) is None
+        await world.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
+        await asyncio.sleep(5)
+        found = await copy(world)
+        assert found.data == {"value": b"renewed"}
+        assert [owner.kind for owner in found.metadata.owner_references] == ["Cluster"]
+
+    journey(story)
+
+
+def test_a_copy_that_is_deleted_comes_back() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        before = await copy(world)
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        await asyncio.sleep(copying.LOOK_EVERY + 60)
+        assert (await copy(world)).data == before.data
+
+    journey(story)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"data": {"mine": "bWluZQ=="}}, value(b"mine"), {"type": "example.com/own"}, {"immutable": True}],
+    ids=["empty", "another key", "the same key", "another type", "immutable"],
+)
+def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_nothing_but_the_copy(content: Tree) -> None:
+    async def story(world: ManagedLaptop) -> None:
+        theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE}, **content}
+        mine = await world.client.create(SECRET, theirs)
+        await world.apply()
+        cluster = await world.until_ready()
+        said = trouble(cluster)
+        assert said is not None
+        assert (said.status, said.reason) == ("False", "KubeconfigSecretTaken")
+        assert f"Secret {NAMESPACE}/{NAME} is there" in said.message
+        assert "delete or rename it" in said.message
+        assert await kubeconfig.read(world.client, GARDEN)  # from the system's namespace
+        await asyncio.sleep(2 * copying.LOOK_EVERY)
+        assert (await world.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+        await asyncio.sleep(600)
+        assert (await world.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
+
+    journey(story)
+
+
+def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.client.create(SECRET, {"metadata": {"name": NAME, "namespace": NAMESPACE}})
+        await world.apply()
+        await world.until_ready()
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        await world.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
+        assert (await copy(world)).data["value"]
+
+    journey(story)
+
+
+def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_ready() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        cluster = await world.until_ready()
+        said = trouble(cluster)
+        assert said is not None
+        assert said.reason == "KubeconfigCopyNotAllowed"
+        assert "`espalier manifests --kubeconfig-copies --namespace default`" in said.message
+        with pytest.raises(NotFound):
+            await copy(world)
+        assert await kubeconfig.read(world.client, GARDEN)
+        assert world.ledger.refused == {"create secrets in default"}
+        await world.allow_copies(NAMESPACE)
+        await world.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
+        assert (await copy(world)).data["value"]
+        world.ledger.refused.clear()
+
+    journey(story, copies_to=())
+
+
+def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() -> None:
+    """Then it is no copy of ours, as far as anybody can tell without reading it."""
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        made = await copy(world)
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        old = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "garden"}}}
+        await world.client.create(SECRET, old | value(made.data["value"]))
+        await asyncio.sleep(copying.LOOK_EVERY + 60)
+        assert trouble(await world.until_ready()) is None
+        await world.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
+        await world.until(lambda cluster: trouble(cluster) is not None)
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        await world.until(lambda cluster: trouble(cluster) is None)
+        assert (await copy(world)).data == {"value": b"renewed"}
+
+    journey(story)
+
+
+class LosesAnswers:
+    """A way to the API server on which the first answer to each creation of a Secret is lost."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._lost: set[str] = set()
+
+    async def request(self, request: Request) -> Response:
+        answer = await self._transport.request(request)
+        if (
+            request.method == "POST"
+            and request.path.endswith(f"{NAMESPACE}/secrets")
+            and request.path not in self._lost
+        ):
+            self._lost.add(request.path)
+            return Response(500, b"")
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def test_a_copy_of_which_nobody_told_us_that_it_was_made_is_ours() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        cluster = await world.until_ready()
+        await asyncio.sleep(2 * copying.TRY_EVERY)
+        assert trouble(cluster) is None
+        assert (await copy(world)).data["value"]
+
+    journey(story, wrap=LosesAnswers)
+
+
+@pytest.mark.parametrize("labels", [{"cluster.x-k8s.io/cluster-name": "garden"}, {}], ids=["labelled", "unlabelled"])
+@pytest.mark.parametrize("purpose", ["kubeconfig", "ca"])
+def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_anything_is_made(
+    labels: dict[str, str], purpose: str
+) -> None:
+    async def story(world: ManagedLaptop) -> None:
+        name = f"garden-{purpose}"
+        left = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels}, **value(b"of another")}
+        before = await world.client.create(SECRET, left)
+        await world.apply()
+        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
+        assert f"Secret.core {SYSTEM_NAMESPACE}/{name}" in (cluster.status.failure_message or "")
+        await asyncio.sleep(2 * copying.LOOK_EVERY)
+        with pytest.raises(NotFound):
+            await copy(world)
+        assert not (await world.client.list(capi.Cluster.resource)).items
+        assert (await world.client.get(SECRET, name, SYSTEM_NAMESPACE)).raw == before.raw
+        await world.client.delete(SECRET, name, SYSTEM_NAMESPACE)
+        await world.until_ready()
+
+    journey(story)
+
+
+def test_a_kubeconfig_that_is_not_of_this_cluster_is_neither_copied_nor_used() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        made = await copy(world)
+        patch = {"metadata": {"ownerReferences": None}, **value(b"of another")}
+        await world.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        cluster = await world.until(lambda cluster: trouble(cluster) is not None)
+        said = trouble(cluster)
+        assert said is not None
+        assert said.reason == "KubeconfigNotOfThisCluster"
+        assert (await copy(world)).data == made.data
+
+    journey(story)
+
+
+def test_the_role_gives_no_right_to_read() -> None:
+    trees = manifests.copying(["team-a"])
+    assert [tree["kind"] for tree in trees] == [ROLE.kind, ROLE_BINDING.kind]
+    assert trees[0]["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "update"]}]
+    assert {tree["metadata"]["namespace"] for tree in trees} == {"team-a"}

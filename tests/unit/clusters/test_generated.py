@@ -1,0 +1,255 @@
+"""Names of objects of different Clusters, and who may write what has one: a sweep over pairs of names."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusters import generated, names, plan
+from espalier.clusters.generated import Belonging
+from espalier.clusters.guarded import NEVER, NameTaken
+from espalier.clusters.observe import WRITTEN, Observer
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.validity import problem
+from espalier.clusters.writing import Writer
+from espalier.kube.client import Client
+from espalier.kube.errors import Conflict
+from espalier.kube.wire import Request, Response, Stream
+from tests.unit.clusters.seen import applied, as_object, datacenter, example, observer
+
+WORDS = ("core", "control", "plane", "1", "md-0")
+"""Names are made of these: each cut of `core-control-plane-1-md-0` is a cluster and a group."""
+
+Name = tuple[str, str]
+"""Of a cluster, and of its group of workers."""
+
+
+def cuts() -> Iterator[Name]:
+    """Clusters and groups that, joined, may be the same; and others that look like them."""
+    for order in (WORDS, ("core", "md-0", "1"), ("core", "control", "plane", "kcp", "unhealthy"), ("core", "plane")):
+        for place in range(1, len(order)):
+            yield "-".join(order[:place]), "-".join(order[place:])
+
+
+NAMES = tuple(dict.fromkeys(cuts()))
+
+
+def cluster(name: Name, namespace: str, made: str = "2026-01-01T00:00:00Z") -> Tree:
+    tree = example(workerNodeGroupConfigurations=[{"name": name[1], "count": 2}])[0]
+    metadata = {"name": name[0], "namespace": namespace, "uid": f"{namespace}/{name[0]}", "creationTimestamp": made}
+    tree["metadata"] |= metadata
+    tree["spec"]["datacenterRef"]["name"] = "garden"
+    tree["spec"]["managementCluster"]["name"] = "laptop"
+    return tree
+
+
+def datacenters() -> list[Tree]:
+    found = []
+    for namespace in ("team-a", "team-b"):
+        tree = datacenter()
+        tree["metadata"] |= {"namespace": namespace, "uid": f"dc-{namespace}"}
+        found.append(tree)
+    return found
+
+
+def scope(seen: Observer, name: Name, namespace: str) -> Scope:
+    found = seen.scope(Key(namespace, name[0]))
+    assert found is not None
+    return found
+
+
+def rendered(found: Scope) -> list[Tree]:
+    """Everything that is made of a Cluster which has nothing yet."""
+    assert found.design is not None
+    wanted = [*plan.control_plane(found.design, Machinery()), *plan.worker_groups(found.design, Machinery())]
+    return [msgspec.to_builtins(one) for one in wanted]
+
+
+def resource_of(tree: Tree) -> Resource:
+    return next(one for one in WRITTEN if one.kind == tree["kind"])
+
+
+def named(trees: Sequence[Tree]) -> set[tuple[str, str]]:
+    return {(tree["kind"], tree["metadata"]["name"]) for tree in trees}
+
+
+@pytest.fixture(scope="module")
+def made() -> Mapping[Name, list[Tree]]:
+    """What is rendered for each name in `team-a`, as a server stores it."""
+    found = {}
+    for name in NAMES:
+        trees = rendered(scope(observer(cluster(name, "team-a"), *datacenters()), name, "team-a"))
+        found[name] = [applied(tree) for tree in trees]
+    return found
+
+
+def test_two_clusters_mean_the_same_objects_exactly_when_they_have_a_series_in_common(
+    made: Mapping[Name, list[Tree]],
+) -> None:
+    """Secrets of Cluster API included."""
+    collisions = 0
+    for one, other in itertools.combinations(NAMES, 2):
+        secrets = set(generated.secrets(one[0])) & set(generated.secrets(other[0]))
+        same = bool(named(made[one]) & named(made[other]) or secrets)
+        common = set(generated.series(one[0], [one[1]])) & set(generated.series(other[0], [other[1]]))
+        assert same == (bool(common) or one[0] == other[0]), (one, other)
+        collisions += same
+    assert 10 < collisions < len(NAMES) * (len(NAMES) - 1) / 2
+
+
+def test_every_name_that_is_rendered_is_looked_up(made: Mapping[Name, list[Tree]]) -> None:
+    for name, trees in made.items():
+        for tree in trees:
+            resource = resource_of(tree)
+            assert tree["metadata"]["name"] in generated.needed(name[0], [name[1]], resource, ())
+
+
+@pytest.mark.parametrize("victim_is_older", [True, False])
+def test_whose_objects_are_there_keeps_their_names_whoever_came_first(
+    made: Mapping[Name, list[Tree]], victim_is_older: bool
+) -> None:
+    ages = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
+    for one, other in itertools.permutations(NAMES, 2):
+        if one[0] == other[0]:
+            continue  # names of Clusters are unique: another rule
+        common = named(made[one]) & named(made[other])
+        victim, late = (
+            cluster(one, "team-a", ages[not victim_is_older]),
+            cluster(other, "team-b", ages[victim_is_older]),
+        )
+        seen = observer(victim, late, *datacenters(), *made[one])
+        assert problem(scope(seen, one, "team-a")) is None, (one, other)
+        found = problem(scope(seen, other, "team-b"))
+        assert (found is not None) == bool(common), (one, other)
+        if found is not None:
+            assert found.reason == "ClusterNameTaken"
+            assert f"team-a/{one[0]}" in found.message
+            assert "choose" in found.message
+
+
+def test_where_nothing_is_made_yet_who_was_there_before_gets_the_names(made: Mapping[Name, list[Tree]]) -> None:
+    for one, other in itertools.combinations(NAMES, 2):
+        if one[0] == other[0]:
+            continue
+        older, later = cluster(one, "team-b"), cluster(other, "team-a", "2026-01-02T00:00:00Z")
+        seen = observer(older, later, *datacenters())
+        assert problem(scope(seen, one, "team-b")) is None
+        found = problem(scope(seen, other, "team-a"))
+        assert (found is not None) == bool(named(made[one]) & named(made[other])), (one, other)
+        assert found is None or found.reason == "ClusterNameTaken"
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {},
+        {"labels": {"cluster.x-k8s.io/cluster-name": "garden"}},
+        {"labels": names.labels(Key("team-b", "other"))},
+        {
+            "labels": names.labels(Key("team-a", "garden")),
+            "ownerReferences": [
+                {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "other", "uid": "u"}
+            ],
+        },
+    ],
+    ids=["nobody's", "labelled for Cluster API", "another's", "ours by label, of another Cluster of Cluster API"],
+)
+def test_an_object_of_others_under_any_name_stops_the_cluster_before_anything_is_written(foreign: Tree) -> None:
+    garden = cluster(("garden", "md-0"), "team-a")
+    for tree in rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a")):
+        theirs = {**tree, "metadata": {"name": tree["metadata"]["name"], "namespace": "eksa-system", "uid": "x"}}
+        theirs["metadata"] |= foreign
+        found = scope(observer(garden, *datacenters(), theirs), ("garden", "md-0"), "team-a")
+        stopped = problem(found)
+        assert stopped is not None, theirs["kind"]
+        assert stopped.reason == "ClusterNameTaken"
+        assert f"{theirs['kind']}." in stopped.message
+        assert theirs["metadata"]["name"] in stopped.message
+        assert found.machinery.of(resource_of(tree)) == {}
+
+
+def test_what_cluster_api_would_find_and_take_for_the_clusters_own_stops_it_as_well() -> None:
+    garden = cluster(("garden", "md-0"), "team-a")
+    for key in generated.secrets("garden"):
+        labels = {"cluster.x-k8s.io/cluster-name": "garden"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {**key._asdict(), "uid": "s", "labels": labels}}
+        stopped = problem(scope(observer(garden, *datacenters(), secret), ("garden", "md-0"), "team-a"))
+        assert stopped is not None
+        assert (stopped.reason, key.name in stopped.message) == ("ClusterNameTaken", True)
+        secret["metadata"]["labels"] |= names.labels(Key("team-a", "garden"))  # an administrator means it
+        assert problem(scope(observer(garden, *datacenters(), secret), ("garden", "md-0"), "team-a")) is None
+
+
+class Recorder:
+    """A server that agrees to everything, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    async def request(self, request: Request) -> Response:
+        self.asked.append(request)
+        return Response(200, request.body)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        raise AssertionError(request.path)
+
+    async def close(self) -> None: ...
+
+
+def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_was_seen() -> None:
+    """By whatever way a change comes to the writer."""
+    garden, mine = cluster(("garden", "md-0"), "team-a"), Belonging(Key("team-a", "garden"), "")
+    trees = rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a"))
+
+    async def story() -> None:
+        for tree in trees:
+            resource = resource_of(tree)
+            change = Change(resource, tree, ())
+            theirs = {**tree, "metadata": {**tree["metadata"], "uid": "theirs", "resourceVersion": "9"}}
+            theirs["metadata"]["labels"] = names.labels(Key("team-b", "other"))
+            server = Recorder()
+            seen = observer(garden, theirs)
+            writer = Writer(Client(server), seen.written, seen.reports)
+            with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
+                await writer.apply(change, mine)
+            with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
+                await writer.remove(Removal(resource, as_object(tree)), mine)
+            assert server.asked == []
+            for there, expected in ((False, {"resourceVersion": NEVER}), (True, {"uid": "ours"})):
+                ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}
+                seen = observer(garden, *([ours] if there else []))
+                await Writer(Client(server), seen.written, seen.reports).apply(change, mine)
+                metadata = json.loads(server.asked.pop().body)["metadata"]
+                assert {name: metadata.get(name) for name in expected} == expected
+
+    asyncio.run(story())
+
+
+def test_an_object_made_anew_by_somebody_else_is_a_conflict() -> None:
+    """As API servers say it of an apply: the uid is immutable."""
+    garden = cluster(("garden", "md-0"), "team-a")
+    tree = rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a"))[0]
+    resource = resource_of(tree)
+    cause = {"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}
+    status = {"kind": "Status", "reason": "Invalid", "code": 422, "details": {"causes": [cause]}}
+
+    class Refusing(Recorder):
+        async def request(self, request: Request) -> Response:
+            return Response(422, json.dumps(status).encode())
+
+    async def story() -> None:
+        ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}
+        seen = observer(garden, ours)
+        writer = Writer(Client(Refusing()), seen.written, seen.reports)
+        with pytest.raises(Conflict, match="made anew by somebody else"):
+            await writer.apply(Change(resource, tree, ()), Belonging(Key("team-a", "garden"), ""))
+
+    asyncio.run(story())
