@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.clusters import gate, names, plan
+from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.resting import Rests
@@ -80,6 +83,10 @@ class Pass:
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Tell people who look at the Cluster."""
         self.tools.recorder.event(self.scope.object, type, reason, message)
+
+    def saw_cni(self, drifts: Iterable[Drift]) -> None:
+        """Note what the workload cluster has lost of its CNI, given all in which that differs."""
+        self.scope = msgspec.structs.replace(self.scope, lost_cni=lost_cni(drifts))
 
     def look_again(self) -> None:
         """Read again what was made for the Cluster."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -10,7 +11,9 @@ from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
 from espalier.clusters import in_place, names
 from espalier.clusters.design import group_count, group_name
+from espalier.clusters.drift import Policy, policy
 from espalier.clusters.scope import Scope
+from espalier.runtime import conditions as condition_list
 
 # Reasons, as EKS Anywhere has them.
 INITIALIZING = "ControlPlaneInitializationInProgress"
@@ -23,6 +26,7 @@ NODES_NOT_READY = "NodesNotReady"
 UNHEALTHY = "ControlPlaneComponentsUnhealthy"
 CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
 CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
+CNI_MISSING = "DefaultCNIMissing"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
@@ -158,9 +162,25 @@ def _cni_configured(scope: Scope) -> Condition:
     if scope.leaves_cni_alone:
         message = "the CNI was installed once and is left alone (skipUpgrade)"
         return _condition(type_, "False", SKIPPED_CNI, message)
+    if scope.lost_cni:
+        return _condition(type_, "False", *_lost_cni(scope, scope.lost_cni))
+    before = condition_list.get(scope.status.conditions, type_)
+    if scope.lost_cni is None and before is not None and before.reason == CNI_MISSING:
+        return _condition(type_, before.status, before.reason, before.message)  # until it is looked at again
     if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
         return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
     return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
+
+
+def _lost_cni(scope: Scope, lost: Sequence[str]) -> tuple[str, str]:
+    """A reason and a sentence: somebody has to act only where nothing is brought back by itself."""
+    message = f"no node gets ready any more: {', '.join(lost)} is missing"
+    if not scope.is_settled:
+        return CNI_INSTALLATION, f"{message}; it is being installed again"
+    if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return CNI_INSTALLATION, f"{message}; it is brought back, as annotation {names.DRIFT_ANNOTATION} asks for"
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it installed again"
+    return CNI_MISSING, f"{message}; {how}, or change the cluster: any change brings it back"
 
 
 def worker_counts(scope: Scope) -> Counts:

@@ -121,6 +121,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches that the cluster could have and does not consent to."""
+    lost_cni: tuple[str, ...] | None = None
+    """What the workload cluster was seen to have lost of its CNI; None as long as it was not looked at."""
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""

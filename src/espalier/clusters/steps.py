@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 
 import msgspec
 
 from espalier.api import core
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.machine import MachineHealthCheck
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, in_place, names, plan, readiness, workload
+from espalier.clusters import in_place, names, plan, readiness
+from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.design import Design
 from espalier.clusters.linked import GateKey
 from espalier.clusters.oversight import oversee
@@ -21,9 +25,8 @@ from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import problem
-from espalier.kube.errors import AlreadyExists, Conflict, Unreachable
+from espalier.kube.errors import AlreadyExists, Conflict
 from espalier.runtime import owners
-from espalier.runtime.errands import Failed
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
@@ -157,7 +160,7 @@ async def make_control_plane(p: Pass) -> Outcome:
     obstacle = plan.obstacle(wanted, _design(p), p.scope.machinery)
     if obstacle is not None:
         return Wait(*obstacle)
-    await p.apply(wanted, "ControlPlaneApplied")
+    await p.apply(_timely(p, wanted), "ControlPlaneApplied")
     return Continue()
 
 
@@ -176,7 +179,8 @@ async def begin_workers(p: Pass) -> Outcome:
     if not contract.is_up_to_date(control_plane):
         return Continue()
     wanted = plan.worker_groups(design, machinery)
-    await p.apply([one for one in wanted if one.metadata.name not in machinery.of(one.resource)], "WorkersApplied")
+    new = [one for one in wanted if one.metadata.name not in machinery.of(one.resource)]
+    await p.apply(_timely(p, new), "WorkersApplied")
     return Continue()
 
 
@@ -194,44 +198,11 @@ async def await_control_plane(p: Pass) -> Outcome:
     available = contract.condition(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
-        return Wait(readiness.CONTROL_PLANE_NOT_READY, f"waiting for the control plane to be available{detail}")
+        message = f"waiting for the control plane to be available{detail}"
+        return Wait(readiness.CONTROL_PLANE_NOT_READY, message, after=_again(p))
     at = control_plane.status.version or "no version"
     message = f"waiting for all of the control plane to have {control_plane.spec.version}; it is at {at}"
-    return Wait(readiness.ROLLING, message)
-
-
-async def install_cni(p: Pass) -> Outcome:
-    """The workload cluster has the CNI. Asked of it only when that is another than it was given last.
-
-    A change is noted before it begins: who takes it back half-way has neither the one nor the other.
-    """
-    scope = p.scope
-    installed = scope.machinery.installed_cni
-    cluster = scope.machinery.cluster_object
-    if installed == scope.wanted_cni or (installed and scope.leaves_cni_alone) or cluster is None:
-        return Continue()
-    content = scope.machinery.kubeconfig
-    if content is None:
-        secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
-        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
-    await p.open_gate()
-    name = scope.wanted_cni.rpartition("-")[0]
-    if installed and installed != f"{name}-{names.UNFINISHED}":
-        await p.tools.writer.annotate(
-            capi.Cluster.resource, cluster, names.CNI_ANNOTATION, f"{name}-{names.UNFINISHED}"
-        )
-        p.look_again()
-    match await p.tools.errands.send(scope.key, workload.install(cni.objects(_design(p)), content)):
-        case Failed(error):
-            unreachable = isinstance(error, Unreachable)
-            reason = names.WORKLOAD_CLUSTER_UNREACHABLE if unreachable else readiness.CNI_INSTALLATION
-            return Fault(reason, f"the CNI could not be installed in the workload cluster: {error}")
-        case None:
-            return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
-    await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
-    p.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
-    p.look_again()
-    return Continue()
+    return Wait(readiness.ROLLING, message, after=_again(p))
 
 
 async def make_workers(p: Pass) -> Outcome:
@@ -241,7 +212,7 @@ async def make_workers(p: Pass) -> Outcome:
     obstacle = plan.obstacle(wanted, design, p.scope.machinery)
     if obstacle is not None:
         return Wait(*obstacle)
-    await p.apply(wanted, "WorkersApplied")
+    await p.apply(_timely(p, wanted), "WorkersApplied")
     await p.remove(plan.superfluous_workers(design, p.scope.machinery), "WorkersRemoved")
     return Continue()
 
@@ -250,7 +221,7 @@ async def await_readiness(p: Pass) -> Outcome:
     """Every part of the cluster is as it was asked for, and ready."""
     obstacle = first_obstacle(readiness.conditions(p.scope))
     if obstacle is not None:
-        return Wait(obstacle.reason, obstacle.message)
+        return Wait(obstacle.reason, obstacle.message, after=_again(p))
     going = plan.going_workers(_design(p), p.scope.machinery)
     if going:
         return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be gone")
@@ -260,6 +231,14 @@ async def await_readiness(p: Pass) -> Outcome:
 async def remove_unused_templates(p: Pass) -> Outcome:
     """Templates go once nothing refers to them."""
     await p.remove(plan.unused_templates(p.scope.machinery), "TemplatesRemoved")
+    return Continue()
+
+
+async def make_health_checks(p: Pass) -> Outcome:
+    """All health checks are there. Most are made before, as soon as a node was ready."""
+    design, machinery = _design(p), p.scope.machinery
+    wanted = [*plan.control_plane(design, machinery), *plan.worker_groups(design, machinery)]
+    await p.apply([one for one in wanted if one.resource == MachineHealthCheck.resource], "HealthChecksApplied")
     return Continue()
 
 
@@ -280,6 +259,7 @@ LIFE = (
     carry_credentials,
     leave_settled,
     check,
+    restore_cni,
     make_control_plane,
     begin_workers,
     await_control_plane,
@@ -287,6 +267,8 @@ LIFE = (
     make_workers,
     await_readiness,
     remove_unused_templates,
+    make_health_checks,
+    compare_cni,
     settle,
 )
 """From a Cluster to a cluster."""
@@ -330,6 +312,25 @@ def _design(p: Pass) -> Design:
     if p.scope.design is None:
         raise AssertionError("the step `check` lets nothing pass without a design")
     return p.scope.design
+
+
+def _timely(p: Pass, wanted: Iterable[KubeObject]) -> list[KubeObject]:
+    """Without the health checks that are not due yet: as long as no node can be ready, they would replace them all.
+
+    One that is there stays, and is kept as it should be.
+    """
+    machinery = p.scope.machinery
+    live = machinery.of(MachineHealthCheck.resource)
+    has_cni = machinery.installed_cni == p.scope.wanted_cni or bool(machinery.installed_cni)
+    ready = machinery.control_plane.status.ready_replicas if machinery.control_plane else 0
+    if has_cni and ready:
+        return list(wanted)
+    return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
+
+
+def _again(p: Pass) -> float | None:
+    """When nodes that are waited for should be asked about once more: no watch tells what becomes of their CNI."""
+    return AGAIN if p.scope.machinery.installed_cni and not p.scope.leaves_cni_alone else None
 
 
 def _kubeconfig_copy(p: Pass, content: bytes) -> Tree:
