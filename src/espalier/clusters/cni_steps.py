@@ -16,7 +16,7 @@ from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.oversight import seen_in_workload
 from espalier.clusters.passing import Pass
 from espalier.clusters.rendered import Manifest
-from espalier.kube.errors import Unreachable
+from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
 from espalier.runtime.errands import FRESH, Failed
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 
@@ -117,5 +117,10 @@ def _lost(lost: Sequence[str]) -> str:
 
 
 def _reason(failure: Exception | None) -> str:
-    unreachable = isinstance(failure, Unreachable)
-    return names.WORKLOAD_CLUSTER_UNREACHABLE if unreachable else readiness.CNI_INSTALLATION
+    """Of a failure; an answer that says no will not be another by being asked for again."""
+    if isinstance(failure, workload.NotCorrected):
+        failure = next(iter(failure.refusals.values()))
+    if isinstance(failure, Unreachable):
+        return names.WORKLOAD_CLUSTER_UNREACHABLE
+    refused = isinstance(failure, Invalid | Forbidden | BadRequest)
+    return readiness.CNI_REFUSED if refused else readiness.CNI_INSTALLATION

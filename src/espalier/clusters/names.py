@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from espalier.api.eksa import reasons
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
@@ -51,19 +52,11 @@ EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
 OBJECT_REFUSED = "ObjectRefused"
+KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"
+CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
 
-FAILURES = frozenset(
-    {
-        MISSING_DEPENDENT_OBJECTS,
-        MANAGEMENT_CLUSTER_REF_INVALID,
-        EKSA_VERSION_INVALID,
-        BUNDLES_NOT_FOUND,
-        EKSD_RELEASE_INVALID,
-        CLUSTER_INVALID,
-        CLUSTER_NAME_TAKEN,
-        OBJECT_REFUSED,
-    }
-)
+FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
+"""All of them, by the table."""
 
 WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 """Reason of a fault that passes once the API server of the workload cluster answers again."""

@@ -27,6 +27,7 @@ UNHEALTHY = "ControlPlaneComponentsUnhealthy"
 CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
 CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
 CNI_MISSING = "DefaultCNIMissing"
+CNI_REFUSED = "DefaultCNIRefused"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
@@ -43,13 +44,12 @@ PROGRESS = frozenset(
         CONTROL_PLANE_NOT_READY,
         in_place.UPGRADING,
         in_place.STOPPED,
+        in_place.FAILED,
     }
 )
 """Reasons to wait that the conditions tell better than the step that waits."""
 
 SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
-
-MACHINERY_MISSING = "MachineryMissing"
 
 BEREFT = (
     "the cluster was made before, and its objects of Cluster API are not there: restore them, or remove annotation "
@@ -104,7 +104,7 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     type_ = names.CONTROL_PLANE_INITIALIZED
     cluster = scope.machinery.cluster
     if scope.is_bereft:
-        return _condition(type_, "False", MACHINERY_MISSING, BEREFT)
+        return _condition(type_, "False", names.CLUSTER_API_OBJECTS_MISSING, BEREFT)
     if cluster is None:
         return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
     if contract.is_control_plane_initialized(cluster):
@@ -225,7 +225,8 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", NOT_INITIALIZED, "workers join once the control plane is available")
     deployments = scope.machinery.typed_deployments
     upgrades = [in_place.story(deployment, scope.machinery.upgrades) for deployment in deployments.values()]
-    stories = sorted(story for story in upgrades if story is not None)  # a refusal tells more than progress
+    # What does not go on tells more than progress.
+    stories = sorted((story for story in upgrades if story is not None), key=_tells_more)
     if stories:
         return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
@@ -238,6 +239,10 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
+
+
+def _tells_more(story: in_place.Story) -> tuple[bool, str, str]:
+    return (story.reason != in_place.UPGRADING, *story)
 
 
 def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import problem
+from espalier.clusters.validity import Problem, problem
 from espalier.runtime import conditions as condition_list
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
@@ -31,19 +31,19 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition
     """
     parts = readiness.conditions(scope)
     ready = _ready(scope, parts, outcome)
-    failed = isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES
+    failure = _failure(scope, ready, outcome)
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     old = scope.status
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
         conditions=_with_times(scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope)])], now),
-        phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
+        phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
         spec_valid=True if is_done else _spec_valid(scope),
         ready=ready.status == "True",
         control_plane_ready=any(part.type == names.CONTROL_PLANE_READY and part.status == "True" for part in parts),
-        failure_reason=outcome.reason if isinstance(outcome, Wait | Fault) and failed else None,
-        failure_message=outcome.message if isinstance(outcome, Wait | Fault) and failed else None,
+        failure_reason=failure.reason if failure else None,
+        failure_message=failure.message if failure else None,
         observed_generation=generation,
         children_observed_generation=children_generation,
         reconciled_generation=old.reconciled_generation,
@@ -75,6 +75,15 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
     if obstacle is not None:
         return _condition(names.READY, obstacle.status, obstacle.reason, obstacle.message)
     return _condition(names.READY, "True", "ClusterReady", _usable(scope))
+
+
+def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Problem | None:
+    """Why nothing goes on until somebody acts: what the pass waits for, else what keeps the cluster from being ready."""
+    if isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES:
+        return Problem(outcome.reason, outcome.message)
+    if ready.status != "True" and ready.reason in names.FAILURES and not scope.is_paused and not scope.is_deleted:
+        return Problem(ready.reason, ready.message)
+    return None
 
 
 def _is_telling(outcome: Wait | Fault) -> bool:

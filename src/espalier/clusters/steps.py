@@ -97,7 +97,7 @@ async def copy_kubeconfig(p: Pass) -> Outcome:
     except Conflict:
         name = f"{scope.key.namespace}/{body['metadata']['name']}"
         message = f"Secret {name} is there and belongs to somebody else; remove it, the kubeconfig goes there"
-        return Wait("KubeconfigSecretTaken", message, after=60.0)  # nothing of that namespace's Secrets is watched
+        return Wait(names.KUBECONFIG_SECRET_TAKEN, message, after=60.0)  # nothing of that namespace's Secrets is watched
     await writer.annotate(CLUSTER, scope.object, names.KUBECONFIG_ANNOTATION, digest)
     p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {body['metadata']['name']}")
     return Continue()
@@ -141,7 +141,7 @@ async def carry_credentials(p: Pass) -> Outcome:
 async def leave_settled(p: Pass) -> Outcome:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
     if p.scope.is_bereft:
-        return Wait(readiness.MACHINERY_MISSING, readiness.BEREFT)
+        return Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.BEREFT)
     if not p.scope.is_settled:
         return Continue()
     await p.close_gate()  # writes only when the cluster is adopted, or credentials changed

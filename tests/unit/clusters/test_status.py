@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa import reasons
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
+from espalier.clusters import names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -170,10 +172,24 @@ def test_a_change_of_a_cluster_that_was_made_before_is_an_upgrade() -> None:
 
 
 def test_ready_says_what_else_is_waited_for() -> None:
-    status = report(made(objects=objects()), Wait("KubeconfigSecretTaken", "the Secret is taken"))
+    status = report(made(objects=objects()), Wait("WaitingForKubeconfig", "Secret x is not there"))
     ready = condition(status, "Ready")
-    assert (ready.status, ready.reason, ready.message) == ("False", "KubeconfigSecretTaken", "the Secret is taken")
+    assert (ready.status, ready.reason, ready.message) == ("False", "WaitingForKubeconfig", "Secret x is not there")
     assert status.failure_reason is None
+
+
+@pytest.mark.parametrize("reason", sorted(reasons.waiting_for_people(reasons.CLUSTER)))
+def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
+    status = report(made(objects=objects()), Wait(reason, "do this"))
+    assert (status.failure_reason, status.failure_message) == (reason, "do this")
+    assert status.phase == "Failed" or condition(status, "Ready").status == "True"
+
+
+def test_what_was_made_and_is_gone_is_a_failure_and_no_cluster_that_is_pending() -> None:
+    scope_ = made(objects=[], status=settled())
+    scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.mark})
+    status = report(scope_, Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.BEREFT))
+    assert (status.phase, status.failure_reason) == ("Failed", "ClusterAPIObjectsMissing")
 
 
 def test_what_holds_everything_up_is_said_before_what_is_waited_for_anyway() -> None:
