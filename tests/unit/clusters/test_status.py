@@ -16,6 +16,7 @@ from espalier.api.resource import Key
 from espalier.clusters import names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
+from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from tests.unit.clusters.made import made, objects, settled
 from tests.unit.clusters.seen import example, laptop, scope
@@ -298,3 +299,15 @@ def _tree(one: Condition) -> dict[str, Any]:
         "lastTransitionTime": one.last_transition_time,
         "observedGeneration": one.observed_generation,
     }
+
+
+def test_another_plugin_than_was_installed_is_refused_whoever_let_it_through() -> None:
+    network = {**example()[0]["spec"]["clusterNetwork"], "cniConfig": {"cilium": {}}}
+    found = problem(made(objects=objects(), clusterNetwork=network))
+    assert found is not None
+    assert (found.reason, "write kindnetd again" in found.message) == ("ClusterInvalid", True)
+    half = objects()
+    tree = next(one for one in half if one["kind"] == "Cluster")
+    tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
+    assert problem(made(objects=half)) is None
+    assert problem(made(objects=half, clusterNetwork=network)) is None
