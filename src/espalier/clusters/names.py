@@ -25,6 +25,10 @@ KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
 GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 """On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
 
+IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
+"""On the Cluster: uids of its management cluster's record and its own when the gate was written last. A Cluster that was
+exported, deleted and made again carries those of the one before."""
+
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
 

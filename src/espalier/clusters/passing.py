@@ -60,7 +60,10 @@ class Pass:
 
     async def _set_mark(self, mark: str) -> None:
         if self._mark != mark:
-            await self.tools.writer.annotate(eksa.Cluster.resource, self.scope.object, names.GATE_ANNOTATION, mark)
+            said = {names.GATE_ANNOTATION: mark}
+            if self.scope.identity:
+                said[names.IDENTITY_ANNOTATION] = self.scope.identity
+            await self.tools.writer.annotate_all(eksa.Cluster.resource, self.scope.object, said)
             self._mark = mark
 
     async def apply(self, wanted: Iterable[KubeObject], reason: str) -> None:

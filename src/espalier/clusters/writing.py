@@ -45,9 +45,14 @@ class Writer:
 
     async def annotate(self, resource: Resource, object_: Object, annotation: str, value: str) -> None:
         """Set one annotation."""
+        await self.annotate_all(resource, object_, {annotation: value})
+
+    async def annotate_all(self, resource: Resource, object_: Object, annotations: Mapping[str, str]) -> None:
+        """Set some annotations, in one write."""
         if resource == eksa.Cluster.resource:
-            self._reports.marks(object_.key, annotation, value)
-        await self.merge(resource, object_, {"metadata": {"annotations": {annotation: value}}})
+            for annotation, value in annotations.items():
+                self._reports.marks(object_.key, annotation, value)
+        await self.merge(resource, object_, {"metadata": {"annotations": dict(annotations)}})
 
     async def merge(self, resource: Resource, object_: Object, patch: Tree) -> None:
         """Set some fields of exactly this object."""
