@@ -23,6 +23,8 @@ ROLLING = "RollingUpgradeInProgress"
 SCALING_UP = "ScalingUp"
 SCALING_DOWN = "ScalingDown"
 NODES_NOT_READY = "NodesNotReady"
+REPLICAS_CHANGED = "ReplicasChanged"
+PAUSED = "Paused"
 UNHEALTHY = "ControlPlaneComponentsUnhealthy"
 CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
 CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
@@ -62,9 +64,10 @@ _NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
 
 
 class Counts(NamedTuple):
-    """Numbers of machines. `expected` is what the Cluster asks for, the others are what there is."""
+    """Numbers of machines. `expected` is what the Cluster asks for, `told` what Cluster API was, the others are there."""
 
     expected: int
+    told: int
     replicas: int
     up_to_date: int
     ready: int
@@ -120,6 +123,7 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
     status = control_plane.status
     return Counts(
         asked.count if asked else contract.desired_replicas(control_plane),
+        contract.desired_replicas(control_plane),
         status.replicas or 0,
         status.up_to_date_replicas or 0,
         status.ready_replicas or 0,
@@ -138,7 +142,7 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_LOOKED_YET}")
     counts = control_plane_counts(scope, control_plane)
-    trouble = _trouble(counts, "control plane")
+    trouble = _trouble(scope, counts, "control plane")
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     available = contract.condition(control_plane.status.conditions, "Available")
@@ -191,7 +195,8 @@ def worker_counts(scope: Scope) -> Counts:
     replicas = sum(status.replicas or 0 for status in statuses)
     outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
     ready = sum(status.ready_replicas or 0 for status in statuses)
-    return Counts(expected, replicas, replicas - outdated, ready)
+    told = sum(map(contract.desired_replicas, deployments.values()))
+    return Counts(expected, told, replicas, replicas - outdated, ready)
 
 
 def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
@@ -235,7 +240,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if counts.outdated and counts.outdated == _in_place_later(scope):
         message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"
         return _condition(type_, "False", in_place.UPGRADING, message)
-    trouble = _trouble(counts, "worker")
+    trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
@@ -245,13 +250,16 @@ def _tells_more(story: in_place.Story) -> tuple[bool, str, str]:
     return (story.reason != in_place.UPGRADING, *story)
 
 
-def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:
+def _trouble(scope: Scope, counts: Counts, what: str) -> tuple[str, str] | None:
     """What is first in the way of all machines being there, up to date and ready: a reason and a sentence."""
     if counts.outdated:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
         # A machine that never comes up counts among these.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
         return ROLLING, f"{message}, {counts.outdated} not{coming}"
+    if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
+        reason, why = resting
+        return reason, f"{counts.replicas} {what} machines are there, {counts.expected} are asked for; {why}"
     if counts.replicas < counts.expected:
         return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"
     if counts.replicas > counts.expected:
@@ -259,6 +267,16 @@ def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:
     if counts.ready < counts.expected:
         return NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready"
     return None
+
+
+def _not_scaling(scope: Scope) -> tuple[str, str] | None:
+    """Why nothing is added or removed where Cluster API was told another number; None when it is about to be told."""
+    if scope.is_paused:
+        return PAUSED, "nothing is scaled while the cluster is paused"
+    if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return None
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it brought back"
+    return REPLICAS_CHANGED, f"the number was changed in an object of Cluster API: {how}, or change the cluster"
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

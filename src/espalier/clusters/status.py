@@ -99,7 +99,10 @@ def _usable(scope: Scope) -> str:
         return readiness.SERVES_THIS_API
     workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.machinery.typed_deployments.values())
     nodes = (control_plane.status.ready_replicas or 0) + workers
-    return f"{nodes} nodes are ready, Kubernetes {control_plane.spec.version}"
+    version = control_plane.spec.version
+    behind = {one.spec.template.spec.version or "" for one in scope.machinery.typed_deployments.values()} - {version, ""}
+    workers_too = f", workers {' and '.join(sorted(behind))}" if behind else ""
+    return f"{nodes} nodes are ready, Kubernetes {version}{workers_too}"
 
 
 def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:

@@ -117,6 +117,43 @@ def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int,
     assert message in found.message
 
 
+def told(number: int, there: int) -> list[Tree]:
+    """The example, with a MachineDeployment that somebody told another number."""
+    found = objects(workers={"replicas": there, "upToDateReplicas": there, "readyReplicas": there})
+    next(tree for tree in found if tree["kind"] == "MachineDeployment")["spec"]["replicas"] = number
+    return found
+
+
+@pytest.mark.parametrize(
+    ("number", "there", "annotations", "reason", "message"),
+    [
+        (3, 3, {}, "ReplicasChanged", "3 worker machines are there, 2 are asked for; the number was changed in an obj"),
+        (1, 1, {}, "ReplicasChanged", f"set annotation {names.DRIFT_ANNOTATION}=correct to have it brought back"),
+        (3, 3, {names.DRIFT_ANNOTATION: "correct"}, "ScalingDown", "scaling down worker machines"),
+        (1, 2, {}, "True", ""),  # on its way, by hand
+        (3, 3, {PAUSED_ANNOTATION: "true"}, "Paused", "nothing is scaled while the cluster is paused"),
+    ],
+)
+def test_nothing_is_said_to_scale_that_stays_as_it_is(
+    number: int, there: int, annotations: Tree, reason: str, message: str
+) -> None:
+    status = report(made(objects=told(number, there), status=settled(), annotations=annotations), Done())
+    found = condition(status, "WorkersReady")
+    assert reason in (found.status, found.reason)
+    assert message in found.message
+    assert (status.failure_reason == "ReplicasChanged") == (reason == "ReplicasChanged")
+
+
+def test_a_paused_cluster_says_which_workers_have_an_earlier_version() -> None:
+    half = objects(version="1.36")
+    earlier = next(tree for tree in half if tree["kind"] == "MachineDeployment")
+    earlier["spec"]["template"]["spec"]["version"] = "v1.35.4-eks-1-35-1"
+    pause = {PAUSED_ANNOTATION: "true"}
+    status = report(made(objects=half, kubernetesVersion="1.36", status=settled(), annotations=pause), Done())
+    said_of_it = condition(status, "Ready").message
+    assert said_of_it == "3 nodes are ready, Kubernetes v1.36.3-eks-1-36-1, workers v1.35.4-eks-1-35-1"
+
+
 def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() -> None:
     """Its counters come from its sets, which speak of the template before until they are reconciled."""
     made_objects = objects()
