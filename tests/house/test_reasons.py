@@ -46,7 +46,11 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
             starred = any(isinstance(one, ast.Starred) for one in node.args)
             place = OUTCOMES[name]
             yield from by_keyword or ([] if starred else node.args[place : place + 1])
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("_reason") and ast.unparse(node.returns or node) == "str":
+    if (
+        isinstance(node, ast.FunctionDef)
+        and node.name.startswith("_reason")
+        and ast.unparse(node.returns or node) == "str"
+    ):
         for inner in ast.walk(node):
             if isinstance(inner, ast.Return) and inner.value is not None:
                 yield from _branches(inner.value)
@@ -124,7 +128,7 @@ def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
     assert needing >= in_place.REFUSALS
     assert set(reasons.STEPS) == node_steps.UNDER_WAY
     assert not needing & (node_steps.UNDER_WAY | node_steps.BEGINNING | node_steps.PASSING)
-    assert names.FAILURES == reasons.waiting_for_people(reasons.CLUSTER)
+    assert reasons.waiting_for_people(reasons.CLUSTER) == names.FAILURES
     assert {synced.AS_RENDERED} & reasons.BY_NAME.keys() == set()
 
 

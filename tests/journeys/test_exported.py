@@ -99,7 +99,9 @@ def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> Non
             trees = await exported(world)
             before = await world.machine_names(GARDEN.name)
             paused = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}, "finalizers": []}}
-            await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=paused, type=PatchType.MERGE)
+            await world.client.patch(
+                Cluster.resource, GARDEN.name, GARDEN.namespace, patch=paused, type=PatchType.MERGE
+            )
             await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
             await world.until_gone()
             await asyncio.sleep(60)  # the datacenter goes with it

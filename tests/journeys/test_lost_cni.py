@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,11 @@ from espalier.api.core import CLUSTER_ROLE, DAEMON_SET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import Isolation, names, readiness, resting
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.local.connecting import LaptopTransport
 from espalier.runtime.virtual import Simulation, run
@@ -80,7 +83,7 @@ async def ready_again(world: ManagedLaptop, seconds: float = SOON) -> Cluster:
     ids=["scaled", "upgraded", "changed-otherwise", "mid-change"],
 )
 def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
-    change: dict[str, object], isolation: Isolation
+    change: dict[str, Any], isolation: Isolation
 ) -> None:
     async def tell(world: ManagedLaptop) -> None:
         if change != {"eksaVersion": None}:
@@ -166,6 +169,64 @@ def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None
             checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
             assert len(checks.items) == 2
             assert (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def made_since(world: ManagedLaptop) -> set[str]:
+    """Names of all Machines that are made from now on, as they come."""
+    seen: set[str] = set()
+
+    def note(old: Object | None, new: Object | None, _first: bool) -> None:
+        if old is None and new is not None:
+            seen.add(new.name)
+
+    cache = world.machinery.of(Machine.resource)
+    cache.subscribe(note)
+    seen.clear()
+    return seen
+
+
+def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever() -> None:
+    """A machine is lost while there is no CNI: whatever takes its place is unhealthy, too."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, resync=RESYNC) as world:
+            await world.apply(controlPlaneConfiguration={"count": 3})
+            await world.until_ready()
+            await lose_cni(world)
+            lost = sorted((await world.machine_names(GARDEN.name))[""])[0]
+            made = made_since(world)
+            await world.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
+            cluster = await world.until(
+                lambda one: one.status.failure_reason == readiness.REMEDIATION_STOPPED, seconds=7200
+            )
+            message = cluster.status.failure_message or ""
+            assert "MachineHealthCheck eksa-system/garden-kcp-unhealthy is paused" in message
+            await asyncio.sleep(600)  # in which the last one comes that was decided upon
+            so_far = set(made)
+            assert 3 <= len(so_far) <= 5
+            await asyncio.sleep(4 * 3600)
+            assert made == so_far, "it has stopped"
+
+            # Who thinks that it is mended lets it try again; it was not, so it stops once more.
+            check = (MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
+            again = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+            await world.client.patch(*check, patch=again, type=PatchType.MERGE)
+            await asyncio.sleep(4 * 3600)
+            assert 1 <= len(made - so_far) <= 4
+            cluster = await world.until(lambda one: True)
+            assert cluster.status.failure_reason == readiness.REMEDIATION_STOPPED
+
+            # Mended: nobody has to think of the health check.
+            wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
+            cluster = await world.until(lambda one: bool(one.status.ready))
+            assert cluster.status.failure_reason is None
+            await asyncio.sleep(RESYNC)
+            assert PAUSED_ANNOTATION not in (await world.client.get(*check)).metadata.annotations
+            synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+            assert synced.status == "True"
 
     run(main, epoch=EPOCH, seed=1)
 

@@ -88,7 +88,9 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Told | None:
     message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
     told = sorted(_told(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
     has_failed = any(text and not goes_on for goes_on, text in told)
-    return Told(is_refused=False, message="; ".join([message, *(text for _, text in told if text)]), has_failed=has_failed)
+    return Told(
+        is_refused=False, message="; ".join([message, *(text for _, text in told if text)]), has_failed=has_failed
+    )
 
 
 def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:

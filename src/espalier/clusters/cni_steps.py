@@ -93,7 +93,7 @@ async def compare_cni(p: Pass) -> Outcome:
 
 
 async def _restored(p: Pass, drifts: Sequence[Drift]) -> Exception | None:
-    """Bring back what differs, and say why that failed; None when it is done, or under way: then the pass comes again."""
+    """Bring back what differs. None when it is done, or under way: then the pass comes again; else why it failed."""
     manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
     content = p.scope.machinery.kubeconfig
     if not manifests or content is None:

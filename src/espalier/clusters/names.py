@@ -26,8 +26,12 @@ GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 """On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
 
 IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
-"""On the Cluster: uids of its management cluster's record and its own when the gate was written last. A Cluster that was
-exported, deleted and made again carries those of the one before."""
+"""On the Cluster: uids of its management cluster's record and its own when the gate was written last.
+
+A Cluster that was exported, deleted and made again carries those of the one before."""
+
+REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
+"""On a MachineHealthCheck: which replacement of an unhealthy machine was the last, before we paused the check."""
 
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
@@ -56,7 +60,7 @@ EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
 OBJECT_REFUSED = "ObjectRefused"
-KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"
+KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason
 CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
 
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
 from espalier.clusters import in_place, names
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.scope import Scope
+from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
 
 # Reasons, as EKS Anywhere has them.
@@ -23,6 +24,7 @@ ROLLING = "RollingUpgradeInProgress"
 SCALING_UP = "ScalingUp"
 SCALING_DOWN = "ScalingDown"
 NODES_NOT_READY = "NodesNotReady"
+REMEDIATION_STOPPED = "RemediationStopped"
 REPLICAS_CHANGED = "ReplicasChanged"
 PAUSED = "Paused"
 UNHEALTHY = "ControlPlaneComponentsUnhealthy"
@@ -64,7 +66,7 @@ _NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
 
 
 class Counts(NamedTuple):
-    """Numbers of machines. `expected` is what the Cluster asks for, `told` what Cluster API was, the others are there."""
+    """Numbers of machines: `expected` is what the Cluster asks for, `told` what Cluster API was; others are there."""
 
     expected: int
     told: int
@@ -143,6 +145,9 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_LOOKED_YET}")
     counts = control_plane_counts(scope, control_plane)
     trouble = _trouble(scope, counts, "control plane")
+    check = stopped_check(scope)
+    if trouble is not None and check is not None:
+        return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble[1]))
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     available = contract.condition(control_plane.status.conditions, "Available")
@@ -153,6 +158,22 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
     )
     return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def stopped_check(scope: Scope) -> Object | None:
+    """The health check of the control plane, if it was paused because what it had replaced never got healthy."""
+    found = scope.machinery.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
+    said = found.metadata.annotations if found is not None else {}
+    is_stopped = contract.PAUSED_ANNOTATION in said and names.REMEDIATION_STOPPED_ANNOTATION in said
+    return found if is_stopped else None
+
+
+def _stopped(check: Object, trouble: str) -> str:
+    return (
+        f"{trouble}; machines were replaced one after the other, and none of them became healthy, so "
+        f"MachineHealthCheck {check.key} is paused until all are: mend what keeps their nodes from being ready, "
+        f"or remove annotation {contract.PAUSED_ANNOTATION} from it to have machines replaced again"
+    )
 
 
 def _cni_configured(scope: Scope) -> Condition:

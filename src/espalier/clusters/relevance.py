@@ -16,7 +16,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, remediation
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.predicates import Predicate
 
@@ -97,7 +97,7 @@ def _control_plane(object_: Object) -> object:
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
     available = contract.condition(status.conditions, "Available")
     state = (available.status, available.message) if available else None
-    return (status.observed_generation, counts, status.version, state)
+    return (status.observed_generation, counts, status.version, state, remediation.last(status.last_remediation))
 
 
 def _deployment(object_: Object) -> object:

@@ -189,7 +189,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_made_again(self) -> bool:
-        """Whether the Cluster was deleted here and made again from what was exported: its annotations tell of the other.
+        """Whether the Cluster was deleted here and made again from an export: its annotations tell of the one before.
 
         One that comes from another management cluster is not: its machines may be running, and its objects be restored
         after it. Here nothing is left of the one before, or the finalizer would have held it.

@@ -78,7 +78,7 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
 
 
 def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Problem | None:
-    """Why nothing goes on until somebody acts: what the pass waits for, else what keeps the cluster from being ready."""
+    """Why nothing goes on until somebody acts: what the pass waits for, else what keeps it from being ready."""
     if isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES:
         return Problem(outcome.reason, outcome.message)
     if ready.status != "True" and ready.reason in names.FAILURES and not scope.is_paused and not scope.is_deleted:
@@ -100,7 +100,10 @@ def _usable(scope: Scope) -> str:
     workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.machinery.typed_deployments.values())
     nodes = (control_plane.status.ready_replicas or 0) + workers
     version = control_plane.spec.version
-    behind = {one.spec.template.spec.version or "" for one in scope.machinery.typed_deployments.values()} - {version, ""}
+    behind = {one.spec.template.spec.version or "" for one in scope.machinery.typed_deployments.values()} - {
+        version,
+        "",
+    }
     workers_too = f", workers {' and '.join(sorted(behind))}" if behind else ""
     return f"{nodes} nodes are ready, Kubernetes {version}{workers_too}"
 

@@ -15,7 +15,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi import contract, kubeconfig
+from espalier.clusterapi import contract, kubeconfig, remediation
 from espalier.clusters import in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.design import Design
@@ -27,7 +27,7 @@ from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import problem
 from espalier.kube.errors import AlreadyExists, Conflict
 from espalier.runtime import owners
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
 
@@ -97,7 +97,9 @@ async def copy_kubeconfig(p: Pass) -> Outcome:
     except Conflict:
         name = f"{scope.key.namespace}/{body['metadata']['name']}"
         message = f"Secret {name} is there and belongs to somebody else; remove it, the kubeconfig goes there"
-        return Wait(names.KUBECONFIG_SECRET_TAKEN, message, after=60.0)  # nothing of that namespace's Secrets is watched
+        return Wait(
+            names.KUBECONFIG_SECRET_TAKEN, message, after=60.0
+        )  # nothing of that namespace's Secrets is watched
     await writer.annotate(CLUSTER, scope.object, names.KUBECONFIG_ANNOTATION, digest)
     p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {body['metadata']['name']}")
     return Continue()
@@ -136,6 +138,43 @@ async def carry_credentials(p: Pass) -> Outcome:
         return Wait(*found)
     await p.apply(plan.carriers(_design(p), scope.machinery), "CredentialsApplied")
     return Continue()
+
+
+async def limit_remediation(p: Pass) -> Outcome:
+    """Machines of a control plane are not replaced for ever where none of those that come becomes healthy.
+
+    Cluster API counts, and stops by itself only where its control plane says so, which those of EKS Anywhere do not.
+    The check is paused, in settled clusters as well: that changes none, it ends a change that nobody asked for.
+    """
+    machinery = p.scope.machinery
+    check = machinery.of(MachineHealthCheck.resource).get(names.control_plane_health_check(p.scope.key.name))
+    control_plane = machinery.control_plane
+    if check is None or control_plane is None or check.metadata.deletion_timestamp is not None:
+        return Continue()
+    said = check.metadata.annotations
+    status, wanted = control_plane.status, contract.desired_replicas(control_plane)
+    are_all_ready = contract.is_observed(control_plane) and status.ready_replicas == status.replicas == wanted
+    last = remediation.last(status.last_remediation)
+    if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
+        gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
+        await p.tools.writer.merge(MachineHealthCheck.resource, check, {"metadata": {"annotations": gone}})
+        p.event("Normal", "RemediationResumed", f"MachineHealthCheck {check.key} is no longer paused")
+        p.look_again()
+    elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
+        which = f"{last.machine}@{last.at}"
+        if said.get(names.REMEDIATION_STOPPED_ANNOTATION) != which and contract.PAUSED_ANNOTATION not in said:
+            paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
+            await p.tools.writer.annotate_all(MachineHealthCheck.resource, check, paused)
+            message = (
+                f"MachineHealthCheck {check.key} was paused: no machine in place of an unhealthy one became healthy"
+            )
+            p.event("Warning", readiness.REMEDIATION_STOPPED, message)
+            p.look_again()
+    return Continue()
+
+
+RETRIES = 2
+"""How many machines may take the place of an unhealthy one, and of each other, until it is for somebody to look."""
 
 
 async def leave_settled(p: Pass) -> Outcome:
@@ -257,6 +296,7 @@ LIFE = (
     copy_kubeconfig,
     make_gate_key,
     carry_credentials,
+    limit_remediation,
     leave_settled,
     check,
     restore_cni,

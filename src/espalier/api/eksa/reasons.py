@@ -58,12 +58,18 @@ REASONS: tuple[Reason, ...] = (
     _person("ClusterInvalid", "the spec can't be made; the message names field, value and what is allowed"),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
     _person("ManagementClusterRefInvalid", "spec.managementCluster names no cluster that manages others"),
-    _person("EksaVersionInvalid", "there is no such release, or none was named; the message lists those that are there"),
+    _person(
+        "EksaVersionInvalid", "there is no such release, or none was named; the message lists those that are there"
+    ),
     _person("BundleNotFoundForCluster", "the Bundles of the release are not there; apply them, or name others"),
     _person("EksdReleaseInvalid", "the EKS Distro release that the Bundles name is missing or unusable"),
-    _person("ClusterNameTaken", "the name, or an object of that name, is another cluster's; choose another, or remove it"),
+    _person(
+        "ClusterNameTaken", "the name, or an object of that name, is another cluster's; choose another, or remove it"
+    ),
     _person("ObjectRefused", "the API server refused an object; the message is its answer"),
-    _person("KubeconfigSecretTaken", "the Secret for the kubeconfig exists and is somebody else's; remove or rename it"),
+    _person(
+        "KubeconfigSecretTaken", "the Secret for the kubeconfig exists and is somebody else's; remove or rename it"
+    ),
     _person(
         "ClusterAPIObjectsMissing",
         "the cluster was made before, and its objects of Cluster API are gone; restore them, or have it made anew",
@@ -97,7 +103,9 @@ REASONS: tuple[Reason, ...] = (
     # Upgrades in place, as the Cluster tells of them.
     _time("InPlaceUpgradeInProgress", "machines are upgraded in place"),
     _person("InPlaceUpgradeRefused", "the change can't be made in place; the message says what helps"),
-    _person("InPlaceUpgradeFailed", "an upgrade in place has failed; the message says of which machine, and what helps"),
+    _person(
+        "InPlaceUpgradeFailed", "an upgrade in place has failed; the message says of which machine, and what helps"
+    ),
     _person("TooFewMachinesForHooks", "Cluster API would add a machine before it asks; use another way or fallback"),
     _time("RuntimeHooksNotDiscovered", "Cluster API does not ask yet whether machines can be upgraded in place"),
     # What passes by itself.
@@ -151,7 +159,10 @@ REASONS: tuple[Reason, ...] = (
     _person("PodCanNotBegin", "the upgrader pod can't begin, mostly for its image", NODE),
     _person("PodFailed", "the upgrader pod failed; remove the cause and retry", NODE),
     *(_time(name, meaning, NODE) for name, meaning in STEPS.items()),
-    *(_person(f"{name}Failed", f"failed: {meaning}; remove the cause and retry", NODE) for name, meaning in STEPS.items()),
+    *(
+        _person(f"{name}Failed", f"failed: {meaning}; remove the cause and retry", NODE)
+        for name, meaning in STEPS.items()
+    ),
 )
 
 BY_NAME = {one.name: one for one in REASONS}
@@ -171,8 +182,8 @@ def _lines() -> Iterator[str]:
     yield "# Reasons"
     yield ""
     yield (
-        "What conditions say while something is not as it was asked for. Where somebody has to act, a Cluster also says it "
-        "in `status.failureReason`, with the"
+        "What conditions say while something is not as it was asked for. Where somebody has to act, a Cluster also "
+        "says it in `status.failureReason`, with the"
     )
     yield "message in `status.failureMessage`, and `espalier create|upgrade|delete cluster` stop waiting."
     for kind in (CLUSTER, GROUP, NODE):
