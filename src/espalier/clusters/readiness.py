@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
 from espalier.clusters import in_place, names
@@ -24,6 +26,7 @@ ROLLING = "RollingUpgradeInProgress"
 SCALING_UP = "ScalingUp"
 SCALING_DOWN = "ScalingDown"
 NODES_NOT_READY = "NodesNotReady"
+CLUSTER_API_PAUSED = "ClusterAPIPaused"
 REMEDIATION_STOPPED = "RemediationStopped"
 REPLICAS_CHANGED = "ReplicasChanged"
 PAUSED = "Paused"
@@ -53,6 +56,11 @@ PROGRESS = frozenset(
 )
 """Reasons to wait that the conditions tell better than the step that waits."""
 
+_MADE_BY_CLUSTER_API = frozenset(
+    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY, UNHEALTHY}
+)
+"""Reasons that pass when Cluster API does what it was told."""
+
 SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
 
 BEREFT = (
@@ -62,7 +70,10 @@ BEREFT = (
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
-_NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
+_NOT_REPORTED = (
+    "what was asked for last has not been reported on by Cluster API yet; "
+    "if that lasts, see whether its controllers run"
+)
 
 
 class Counts(NamedTuple):
@@ -86,7 +97,28 @@ def conditions(scope: Scope) -> list[Condition]:
         return _of_this_api(scope)
     initialized = _control_plane_initialized(scope)
     control_plane = _control_plane_ready(scope, initialized)
-    return [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
+    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
+    if paused := paused_objects(scope):
+        for part in parts:
+            if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API:
+                part.reason, part.message = CLUSTER_API_PAUSED, f"{part.message}; {paused}"
+    return parts
+
+
+def paused_objects(scope: Scope) -> str:
+    """The objects with which Cluster API does nothing as somebody paused them, and what helps; empty without any."""
+    found = []
+    for resource in (capi.Cluster.resource, KubeadmControlPlane.resource, MachineDeployment.resource):
+        for object_ in scope.machinery.of(resource).values():
+            said = object_.metadata.annotations
+            is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+            if contract.PAUSED_ANNOTATION in said and not is_held:
+                found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
+    cluster = scope.machinery.cluster
+    if cluster is not None and cluster.spec.paused:
+        name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
+        found.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
+    return "; ".join(found)
 
 
 def stands_for_this_api(scope: Scope) -> bool:
@@ -142,7 +174,7 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", *upgrade)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
-        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_LOOKED_YET}")
+        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
     counts = control_plane_counts(scope, control_plane)
     trouble = _trouble(scope, counts, "control plane")
     check = stopped_check(scope)
@@ -256,7 +288,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if stories:
         return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
-        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
     counts = worker_counts(scope)
     if counts.outdated and counts.outdated == _in_place_later(scope):
         message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"

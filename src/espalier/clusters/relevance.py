@@ -89,7 +89,9 @@ def _desired(object_: Object) -> object:
 
 
 def _cluster(object_: Object) -> object:
-    return object_.decode(capi.Cluster).status.initialization
+    status = object_.decode(capi.Cluster).status
+    deleting = contract.condition(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
+    return (status.initialization, deleting.message if deleting else "")
 
 
 def _control_plane(object_: Object) -> object:

@@ -233,7 +233,7 @@ async def await_control_plane(p: Pass) -> Outcome:
     if machinery.is_available:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
-        return Wait(readiness.OUTDATED, "waiting for the control plane to be looked at")
+        return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
     available = contract.condition(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
@@ -321,7 +321,7 @@ async def delete_cluster(p: Pass) -> Outcome:
         return Continue()
     if cluster.metadata.deletion_timestamp is None:
         await p.remove([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
-    return Wait("Deleting", _what_is_left(p))
+    return Wait("Deleting", "; ".join(filter(None, [_what_is_left(p), readiness.paused_objects(p.scope), _held_up(p)])))
 
 
 async def delete_leftovers(p: Pass) -> Outcome:
@@ -398,6 +398,13 @@ def _what_is_left(p: Pass) -> str:
     if machines:
         return f"waiting for {machines} control plane {_machines(machines)} to be gone"
     return "waiting for the infrastructure to be gone"
+
+
+def _held_up(p: Pass) -> str:
+    """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
+    cluster = p.scope.machinery.cluster
+    said = contract.condition(cluster.status.conditions, "Deleting") if cluster else None
+    return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 
 def _machines(number: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 from espalier.api.eksa import reasons
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.clusters import names, readiness
@@ -142,6 +143,39 @@ def test_nothing_is_said_to_scale_that_stays_as_it_is(
     assert reason in (found.status, found.reason)
     assert message in found.message
     assert (status.failure_reason == "ReplicasChanged") == (reason == "ReplicasChanged")
+
+
+def paused_by_somebody(kind: str, tree: Tree) -> list[Tree]:
+    found = objects(workers={"readyReplicas": 1}, control_plane={"readyReplicas": 0})
+    for one in found:
+        if one["kind"] == kind:
+            one["metadata"].setdefault("annotations", {}).update(tree.get("annotations", {}))
+            one["spec"] |= tree.get("spec", {})
+    return found
+
+
+PAUSE: Tree = {"annotations": {"cluster.x-k8s.io/paused": ""}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "remedy"),
+    [
+        ("Cluster", PAUSE, "Cluster eksa-system/garden is paused: remove annotation cluster.x-k8s.io/paused"),
+        ("Cluster", {"spec": {"paused": True}}, "eksa-system/garden is paused: set spec.paused to false"),
+        ("KubeadmControlPlane", PAUSE, "KubeadmControlPlane eksa-system/garden is paused"),
+        ("MachineDeployment", PAUSE, "MachineDeployment eksa-system/garden-md-0 is paused"),
+    ],
+)
+def test_what_somebody_paused_in_cluster_api_is_named_with_what_helps(kind: str, how: Tree, remedy: str) -> None:
+    status = report(made(objects=paused_by_somebody(kind, how)))
+    assert (condition(status, "Ready").reason, status.failure_reason) == ("ClusterAPIPaused", "ClusterAPIPaused")
+    assert remedy in condition(status, "WorkersReady").message
+
+
+def test_what_is_held_for_an_upgrade_in_place_was_paused_by_nobody_else() -> None:
+    how = {"annotations": {"cluster.x-k8s.io/paused": "", IN_PLACE_CONTROL_PLANE: "true"}}
+    status = report(made(objects=paused_by_somebody("KubeadmControlPlane", how)))
+    assert status.failure_reason is None
 
 
 def test_a_paused_cluster_says_which_workers_have_an_earlier_version() -> None:

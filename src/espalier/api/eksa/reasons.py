@@ -93,6 +93,9 @@ REASONS: tuple[Reason, ...] = (
     _time("ScalingDown", "machines are being removed"),
     _time("NodesNotReady", "nodes are not ready"),
     _person(
+        "ClusterAPIPaused", "somebody paused an object of Cluster API that is to be changed; the message says which"
+    ),
+    _person(
         "ReplicasChanged",
         "somebody changed the number of machines in an object of Cluster API; the drift annotation brings it back",
     ),
