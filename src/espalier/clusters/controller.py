@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import msgspec
 
@@ -67,12 +68,9 @@ class Reconciler:
         fault = Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
         found = self._tools.observer.clusters.get(key)
         if found is not None:
-            try:
-                await self._tools.writer.report(
-                    found, reported(found), unreadable(found, fault, self._tools.clock.now())
-                )
-            except NotFound:
-                pass
+            status = unreadable(found, fault, self._tools.clock.now())
+            with suppress(NotFound):
+                await self._tools.writer.report(found, reported(found), status)
         return fault
 
     async def _act(self, p: Pass) -> Outcome:
