@@ -284,7 +284,7 @@ def test_a_cluster_that_was_restored_without_its_machinery_says_so_and_is_made_a
             await world.client.create(Cluster.resource, anew(tree, {}))
             cluster = await world.until(lambda cluster: bool(cluster.status.conditions))
             ready = next(one for one in cluster.status.conditions if one.type == "Ready")
-            assert (ready.status, ready.reason) == ("False", "MachineryMissing")
+            assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
             assert cluster.status.observed_generation == 0
             assert (await world.client.list(KubeadmControlPlane.resource)).items == []
             await annotate(world, None)

@@ -81,14 +81,19 @@ def _failure(cluster: Cluster) -> str:
 
 
 async def until_gone(client: Client, key: Key, *, timeout: float, progress: Progress) -> None:
-    """Returns once the Cluster is gone. Raises `Overdue` after `timeout` seconds with what is still waited for."""
-    waiting = "its machines are being removed"
+    """Returns once the Cluster is gone. Raises `Failure` with its failure reason, as `until_ready` does, and `Overdue`
+    after `timeout` seconds with what is still waited for."""
+    waiting, failure = "its machines are being removed", ""
     try:
-        async with asyncio.timeout(timeout):
-            async for state in follow(client, Cluster.resource, key):
+        async with asyncio.timeout(timeout), aclosing(follow(client, Cluster.resource, key)) as states:
+            while True:
+                state = await _next(states, failure)
                 if state is None:
                     return
-                waiting = blocking(state.decode(Cluster))
+                cluster = state.decode(Cluster)
+                waiting = blocking(cluster)
+                # What was in the way before its deletion no longer is.
+                failure = _failure(cluster) if cluster.status.phase == "Deleting" else ""
                 progress.wait(waiting)
     except TimeoutError:
         raise Overdue(f"cluster {key} is not gone after {timeout:g} s: {waiting}. {BACKGROUND}") from None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
+from espalier.api.eksa import reasons
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, FrontEnd, NodeUpgrade, refused
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, condition, desired_replicas, holds, is_observed
 from espalier.kube.objects import Object
@@ -17,6 +18,8 @@ FEWEST = 3
 
 Owner = KubeadmControlPlane | MachineDeployment
 
+_FAILURES = reasons.waiting_for_people(reasons.NODE)
+
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
     """How the manager that made these objects has machines upgraded in place, as far as they tell."""
@@ -25,10 +28,11 @@ def chosen(objects: Iterable[Object]) -> FrontEnd:
 
 
 class Told(NamedTuple):
-    """What is said of a group of machines: whether a change was refused, and a sentence."""
+    """What is said of a group of machines: whether a change was refused, or has failed, and a sentence."""
 
     is_refused: bool
     message: str
+    has_failed: bool = False
 
 
 def leave_to(wanted: Owner, fallback: str) -> None:
@@ -83,7 +87,10 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Told | None:
         return None
     message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
     told = sorted(_told(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
-    return Told(is_refused=False, message="; ".join([message, *(text for _, text in told if text)]))
+    has_failed = any(text and not goes_on for goes_on, text in told)
+    return Told(
+        is_refused=False, message="; ".join([message, *(text for _, text in told if text)]), has_failed=has_failed
+    )
 
 
 def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
@@ -91,7 +98,7 @@ def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
     ready = condition(upgrade.status.conditions, "Ready")
     if upgrade.status.completed or ready is None:
         return True, ""
-    return not ready.reason.endswith("Failed"), f"Machine {upgrade.spec.machine.name}: {ready.message}"
+    return ready.reason not in _FAILURES, f"Machine {upgrade.spec.machine.name}: {ready.message}"
 
 
 def _concerns(found: Object, owner: Owner) -> bool:

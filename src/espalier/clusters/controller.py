@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import msgspec
 
@@ -13,7 +14,7 @@ from espalier.clusters import names, synced
 from espalier.clusters.guarded import NameTaken
 from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.recording import guard, held
-from espalier.clusters.status import status_of
+from espalier.clusters.status import reported, status_of, unreadable
 from espalier.clusters.steps import DELETION, LIFE, check
 from espalier.clusters.validity import name_taken
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
@@ -54,7 +55,7 @@ class Reconciler:
         try:
             scope = self._tools.observer.scope(key)
         except msgspec.ValidationError as error:
-            return Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
+            return await self._unreadable(key, error)
         if scope is None:
             self._tools.remotes.drop(key)
             self._tools.errands.forget(key)
@@ -66,6 +67,16 @@ class Reconciler:
         if not (scope.is_deleted and isinstance(outcome, Done)):
             await self._report(p, outcome)
         return outcome
+
+    async def _unreadable(self, key: Key, error: Exception) -> Outcome:
+        """Say of a Cluster that nothing can be made of what is stored: a schema that let it pass is not ours."""
+        fault = Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
+        found = self._tools.observer.clusters.get(key)
+        if found is not None:
+            status = unreadable(found, fault, self._tools.clock.now())
+            with suppress(NotFound):
+                await self._tools.writer.report(found, reported(found), status)
+        return fault
 
     async def _act(self, p: Pass) -> Outcome:
         scope = p.scope

@@ -29,7 +29,6 @@ LOOK_EVERY = 3600.0
 
 TRY_EVERY = 60.0
 
-SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105  a reason
 NOT_ALLOWED = "KubeconfigCopyNotAllowed"
 NOT_OURS = "KubeconfigNotOfThisCluster"
 
@@ -82,7 +81,7 @@ async def _write(p: Pass, content: bytes) -> Condition | None:
         await client.replace(core.SECRET, _copy(p, content))
     except (Invalid, Conflict, NotFound):
         return _trouble(
-            SECRET_TAKEN,
+            names.KUBECONFIG_SECRET_TAKEN,
             f"Secret {key} is there and is not the copy that is made of the kubeconfig, so it is left alone; "
             f"delete or rename it, and the kubeconfig is copied there within a minute. {_meanwhile(p)}",
         )

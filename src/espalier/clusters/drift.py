@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
+from espalier.api.core import DAEMON_SET, DEPLOYMENT
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
@@ -127,6 +128,14 @@ def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -
         elif object_ is None or fields:
             found.append(Drift(what, ", ".join(fields) or MISSING, manifest))
     return found
+
+
+def lost_cni(found: Iterable[Drift]) -> tuple[str, ...]:
+    """What has to run for a CNI to work, and is not there; rights and configuration that are missing, Synced says."""
+    return tuple(one.what for one in found if one.how in (MISSING, GOING) and one.what.startswith(_RUNNING))
+
+
+_RUNNING = (f"{DAEMON_SET.kind} ", f"{DEPLOYMENT.kind} ")
 
 
 def correctable(found: Iterable[Drift], wish: Policy | None) -> list[Drift]:

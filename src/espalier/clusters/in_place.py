@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa import reasons
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
@@ -20,6 +21,7 @@ from espalier.api.eksa.upgrades import (
     FrontEnd,
     MachineDeploymentUpgrade,
 )
+from espalier.api.meta import Condition
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition
 from espalier.clusterapi.machine_change import (
     ChangeKind,
@@ -38,6 +40,9 @@ UPGRADING = "InPlaceUpgradeInProgress"
 STOPPED = "InPlaceUpgradeRefused"
 """Reason when a change can't be made in place."""
 
+FAILED = "InPlaceUpgradeFailed"
+"""Reason when it began and does not go on until somebody acts."""
+
 TOO_FEW = "TooFewMachinesForHooks"
 """Reason when Cluster API would add a machine before it asks whether one can be upgraded in place."""
 
@@ -46,7 +51,10 @@ NOT_ASKED = "RuntimeHooksNotDiscovered"
 
 Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy | None
 
-_REFUSALS = frozenset({"Refused", "WouldRoll", "VersionRefused", "ExternalEtcd", "RolloutUnderWay"})
+REFUSALS = frozenset({"Refused", "WouldRoll", "VersionRefused", "ExternalEtcd", "RolloutUnderWay"})
+"""Reasons of upgrades that are not begun with: these are read back, also where an earlier manager wrote them."""
+
+_FAILURES = reasons.waiting_for_people(reasons.GROUP) | reasons.waiting_for_people(reasons.NODE)
 
 
 class Story(NamedTuple):
@@ -106,7 +114,7 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
         told = by_hooks.story(live, upgrades)
-        return Story(STOPPED if told.is_refused else UPGRADING, told.message) if told else None
+        return Story(_reason(told), told.message) if told else None
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
     )
@@ -116,8 +124,22 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
             continue
         ready = condition(found.decode(kind).status.conditions, "Ready")
         if ready is not None:
-            return Story(STOPPED if ready.reason in _REFUSALS else UPGRADING, ready.message)
-    return Story(UPGRADING, f"machines of {live.kind} {live.metadata.name} are about to be upgraded in place")
+            return Story(_reason_of(ready), ready.message)
+    # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
+    return Story(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
+
+
+def _reason(told: by_hooks.Told) -> str:
+    if told.is_refused:
+        return STOPPED
+    return FAILED if told.has_failed else UPGRADING
+
+
+def _reason_of(ready: Condition) -> str:
+    if ready.reason in REFUSALS:
+        return STOPPED
+    is_stopped = ready.status == "False" and ready.reason in _FAILURES and ready.reason != "Paused"
+    return FAILED if is_stopped else UPGRADING
 
 
 def _mark(owner: Owner) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from espalier.api.eksa import group
+from espalier.api.eksa import group, reasons
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
@@ -24,6 +24,14 @@ KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
 
 GATE_ANNOTATION = f"{GROUP}/reconciled-content"
 """On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
+
+IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
+"""On the Cluster: uids of its management cluster's record and its own when the gate was written last.
+
+A Cluster that was exported, deleted and made again carries those of the one before."""
+
+REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
+"""On a MachineHealthCheck: which replacement of an unhealthy machine was the last, before we paused the check."""
 
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
@@ -68,20 +76,11 @@ RELEASE_REPLACED = "ReleaseReplaced"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
 OBJECT_REFUSED = "ObjectRefused"
+KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason
+CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
 
-FAILURES = frozenset(
-    {
-        MISSING_DEPENDENT_OBJECTS,
-        MANAGEMENT_CLUSTER_REF_INVALID,
-        EKSA_VERSION_INVALID,
-        BUNDLES_NOT_FOUND,
-        EKSD_RELEASE_INVALID,
-        RELEASE_REPLACED,
-        CLUSTER_INVALID,
-        CLUSTER_NAME_TAKEN,
-        OBJECT_REFUSED,
-    }
-)
+FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
+"""All of them, by the table."""
 
 WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 """Reason of a fault that passes once the API server of the workload cluster answers again."""

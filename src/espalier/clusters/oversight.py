@@ -36,7 +36,7 @@ async def oversee(p: Pass) -> Outcome:
     if scope.isolation is not Isolation.LAYERS or scope.machinery.cluster is None or synced.incomparable(scope):
         return Done()
     manifests = [] if scope.leaves_cni_alone or scope.design is None else cni.objects(scope.design)
-    answer = await _look(p, manifests)
+    answer = await seen_in_workload(p, manifests)
     if answer is None:
         return Done()  # the pass comes again for it
     wish = drift.policy(scope.cluster.metadata.annotations)
@@ -54,6 +54,8 @@ async def oversee(p: Pass) -> Outcome:
         p.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
         p.look_again()
         left = tuple(one for one in answer.drifts if one not in corrected)
+        if manifests and not answer.failure:
+            p.saw_cni(left)
         found = _found(p, manifests, Answer(left, answer.failure))
     if is_done or refusals:
         p.synced = synced.seen(p.scope, found, answer.failure, refusals)
@@ -62,20 +64,21 @@ async def oversee(p: Pass) -> Outcome:
     return Done()
 
 
-async def _look(p: Pass, manifests: list[Manifest]) -> Answer | None:
-    """What the workload cluster has; None when the pass comes again for it."""
+async def seen_in_workload(p: Pass, manifests: list[Manifest]) -> Answer | None:
+    """Where the CNI of the workload cluster differs; None when the pass comes again for it."""
     scope = p.scope
     if not manifests:
         return Answer()
     if scope.machinery.kubeconfig is None:
         return Answer(failure="no kubeconfig")
-    wish = scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, "")
-    match await p.tools.errands.send(scope.key, workload.look(manifests, wish, scope.machinery.kubeconfig)):
+    asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.mark)
+    match await p.tools.errands.send(scope.key, workload.look(manifests, asked, scope.machinery.kubeconfig)):
         case Failed(error):
             return Answer(failure=type(error).__name__)
         case None:
             return None
         case drifts:
+            p.saw_cni(drifts)
             return Answer(drifts)
 
 

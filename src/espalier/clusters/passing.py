@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.clusters import gate, names, plan
 from espalier.clusters.copies import Copies
+from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Removal
 from espalier.clusters.resting import Rests
@@ -47,7 +50,8 @@ class Pass:
         self.synced: Condition | None = None
         """Whether what was made is as it is rendered, once that was looked at."""
         annotations = scope.cluster.metadata.annotations
-        self._noted = {name: annotations.get(name, "") for name in (names.GATE_ANNOTATION, names.RELEASE_ANNOTATION)}
+        state = (names.GATE_ANNOTATION, names.RELEASE_ANNOTATION, names.IDENTITY_ANNOTATION)
+        self._noted = {name: annotations.get(name, "") for name in state}
 
     async def open_gate(self) -> None:
         """Durably note that the cluster is being changed, and of what it is made.
@@ -63,11 +67,15 @@ class Pass:
         await self._set_mark(self.scope.mark)
 
     async def _set_mark(self, mark: str) -> None:
-        record = self.scope.release_record
-        wanted = {names.GATE_ANNOTATION: mark} | ({names.RELEASE_ANNOTATION: record} if record else {})
+        scope, record = self.scope, self.scope.release_record
+        wanted = {names.GATE_ANNOTATION: mark}
+        if record:
+            wanted[names.RELEASE_ANNOTATION] = record
+        if scope.identity:
+            wanted[names.IDENTITY_ANNOTATION] = scope.identity
         changed = {name: value for name, value in wanted.items() if self._noted[name] != value}
-        if changed:
-            await self.tools.writer.annotate_all(eksa.Cluster.resource, self.scope.object, changed)
+        if names.GATE_ANNOTATION in changed or names.RELEASE_ANNOTATION in changed:
+            await self.tools.writer.annotate_all(eksa.Cluster.resource, scope.object, changed)
             self._noted |= changed
 
     async def apply(self, wanted: Iterable[KubeObject], reason: str) -> None:
@@ -90,6 +98,10 @@ class Pass:
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Tell people who look at the Cluster."""
         self.tools.recorder.event(self.scope.object, type, reason, message)
+
+    def saw_cni(self, drifts: Iterable[Drift]) -> None:
+        """Note what the workload cluster has lost of its CNI, given all in which that differs."""
+        self.scope = msgspec.structs.replace(self.scope, lost_cni=lost_cni(drifts))
 
     def look_again(self) -> None:
         """Read again what was made for the Cluster."""

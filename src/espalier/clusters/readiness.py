@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
 from espalier.clusters import in_place, names
 from espalier.clusters.design import group_count, group_name
+from espalier.clusters.drift import Policy, policy
 from espalier.clusters.scope import Scope
+from espalier.kube.objects import Object
+from espalier.runtime import conditions as condition_list
 
 # Reasons, as EKS Anywhere has them.
 INITIALIZING = "ControlPlaneInitializationInProgress"
@@ -20,9 +26,15 @@ ROLLING = "RollingUpgradeInProgress"
 SCALING_UP = "ScalingUp"
 SCALING_DOWN = "ScalingDown"
 NODES_NOT_READY = "NodesNotReady"
+CLUSTER_API_PAUSED = "ClusterAPIPaused"
+REMEDIATION_STOPPED = "RemediationStopped"
+REPLICAS_CHANGED = "ReplicasChanged"
+PAUSED = "Paused"
 UNHEALTHY = "ControlPlaneComponentsUnhealthy"
 CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
 CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
+CNI_MISSING = "DefaultCNIMissing"
+CNI_REFUSED = "DefaultCNIRefused"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
@@ -39,13 +51,17 @@ PROGRESS = frozenset(
         CONTROL_PLANE_NOT_READY,
         in_place.UPGRADING,
         in_place.STOPPED,
+        in_place.FAILED,
     }
 )
 """Reasons to wait that the conditions tell better than the step that waits."""
 
-SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
+_MADE_BY_CLUSTER_API = frozenset(
+    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY, UNHEALTHY}
+)
+"""Reasons that pass when Cluster API does what it was told."""
 
-MACHINERY_MISSING = "MachineryMissing"
+SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
 
 BEREFT = (
     "the cluster was made before, and its objects of Cluster API are not there: restore them, or remove annotation "
@@ -54,13 +70,17 @@ BEREFT = (
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
-_NOT_LOOKED_YET = "what was asked for last has not been looked at yet"
+_NOT_REPORTED = (
+    "what was asked for last has not been reported on by Cluster API yet; "
+    "if that lasts, see whether its controllers run"
+)
 
 
 class Counts(NamedTuple):
-    """Numbers of machines. `expected` is what the Cluster asks for, the others are what there is."""
+    """Numbers of machines: `expected` is what the Cluster asks for, `told` what Cluster API was; others are there."""
 
     expected: int
+    told: int
     replicas: int
     up_to_date: int
     ready: int
@@ -77,7 +97,28 @@ def conditions(scope: Scope) -> list[Condition]:
         return _of_this_api(scope)
     initialized = _control_plane_initialized(scope)
     control_plane = _control_plane_ready(scope, initialized)
-    return [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
+    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
+    if paused := paused_objects(scope):
+        for part in parts:
+            if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API:
+                part.reason, part.message = CLUSTER_API_PAUSED, f"{part.message}; {paused}"
+    return parts
+
+
+def paused_objects(scope: Scope) -> str:
+    """The objects with which Cluster API does nothing as somebody paused them, and what helps; empty without any."""
+    found = []
+    for resource in (capi.Cluster.resource, KubeadmControlPlane.resource, MachineDeployment.resource):
+        for object_ in scope.machinery.of(resource).values():
+            said = object_.metadata.annotations
+            is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+            if contract.PAUSED_ANNOTATION in said and not is_held:
+                found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
+    cluster = scope.machinery.cluster
+    if cluster is not None and cluster.spec.paused:
+        name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
+        found.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
+    return "; ".join(found)
 
 
 def stands_for_this_api(scope: Scope) -> bool:
@@ -100,7 +141,7 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     type_ = names.CONTROL_PLANE_INITIALIZED
     cluster = scope.machinery.cluster
     if scope.is_bereft:
-        return _condition(type_, "False", MACHINERY_MISSING, BEREFT)
+        return _condition(type_, "False", names.CLUSTER_API_OBJECTS_MISSING, BEREFT)
     if cluster is None:
         return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
     if contract.is_control_plane_initialized(cluster):
@@ -116,6 +157,7 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
     status = control_plane.status
     return Counts(
         asked.count if asked else contract.desired_replicas(control_plane),
+        contract.desired_replicas(control_plane),
         status.replicas or 0,
         status.up_to_date_replicas or 0,
         status.ready_replicas or 0,
@@ -132,9 +174,12 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", *upgrade)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
-        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_LOOKED_YET}")
+        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
     counts = control_plane_counts(scope, control_plane)
-    trouble = _trouble(counts, "control plane")
+    trouble = _trouble(scope, counts, "control plane")
+    check = stopped_check(scope)
+    if trouble is not None and check is not None:
+        return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble[1]))
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     available = contract.condition(control_plane.status.conditions, "Available")
@@ -145,6 +190,22 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
     )
     return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def stopped_check(scope: Scope) -> Object | None:
+    """The health check of the control plane, if it was paused because what it had replaced never got healthy."""
+    found = scope.machinery.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
+    said = found.metadata.annotations if found is not None else {}
+    is_stopped = contract.PAUSED_ANNOTATION in said and names.REMEDIATION_STOPPED_ANNOTATION in said
+    return found if is_stopped else None
+
+
+def _stopped(check: Object, trouble: str) -> str:
+    return (
+        f"{trouble}; machines were replaced one after the other, and none of them became healthy, so "
+        f"MachineHealthCheck {check.key} is paused until all are: mend what keeps their nodes from being ready, "
+        f"or remove annotation {contract.PAUSED_ANNOTATION} from it to have machines replaced again"
+    )
 
 
 def _cni_configured(scope: Scope) -> Condition:
@@ -158,9 +219,25 @@ def _cni_configured(scope: Scope) -> Condition:
     if scope.leaves_cni_alone:
         message = "the CNI was installed once and is left alone (skipUpgrade)"
         return _condition(type_, "False", SKIPPED_CNI, message)
+    if scope.lost_cni:
+        return _condition(type_, "False", *_lost_cni(scope, scope.lost_cni))
+    before = condition_list.get(scope.status.conditions, type_)
+    if scope.lost_cni is None and before is not None and before.reason == CNI_MISSING:
+        return _condition(type_, before.status, before.reason, before.message)  # until it is looked at again
     if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
         return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
     return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
+
+
+def _lost_cni(scope: Scope, lost: Sequence[str]) -> tuple[str, str]:
+    """A reason and a sentence: somebody has to act only where nothing is brought back by itself."""
+    message = f"no node gets ready any more: {', '.join(lost)} is missing"
+    if not scope.is_settled:
+        return CNI_INSTALLATION, f"{message}; it is being installed again"
+    if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return CNI_INSTALLATION, f"{message}; it is brought back, as annotation {names.DRIFT_ANNOTATION} asks for"
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it installed again"
+    return CNI_MISSING, f"{message}; {how}, or change the cluster: any change brings it back"
 
 
 def worker_counts(scope: Scope) -> Counts:
@@ -171,7 +248,8 @@ def worker_counts(scope: Scope) -> Counts:
     replicas = sum(status.replicas or 0 for status in statuses)
     outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
     ready = sum(status.ready_replicas or 0 for status in statuses)
-    return Counts(expected, replicas, replicas - outdated, ready)
+    told = sum(map(contract.desired_replicas, deployments.values()))
+    return Counts(expected, told, replicas, replicas - outdated, ready)
 
 
 def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
@@ -205,28 +283,36 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", NOT_INITIALIZED, "workers join once the control plane is available")
     deployments = scope.machinery.typed_deployments
     upgrades = [in_place.story(deployment, scope.machinery.upgrades) for deployment in deployments.values()]
-    stories = sorted(story for story in upgrades if story is not None)  # a refusal tells more than progress
+    # What does not go on tells more than progress.
+    stories = sorted((story for story in upgrades if story is not None), key=_tells_more)
     if stories:
         return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
-        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
     counts = worker_counts(scope)
     if counts.outdated and counts.outdated == _in_place_later(scope):
         message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"
         return _condition(type_, "False", in_place.UPGRADING, message)
-    trouble = _trouble(counts, "worker")
+    trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
         return _condition(type_, "False", *trouble)
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
 
 
-def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:
+def _tells_more(story: in_place.Story) -> tuple[bool, str, str]:
+    return (story.reason != in_place.UPGRADING, *story)
+
+
+def _trouble(scope: Scope, counts: Counts, what: str) -> tuple[str, str] | None:
     """What is first in the way of all machines being there, up to date and ready: a reason and a sentence."""
     if counts.outdated:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
         # A machine that never comes up counts among these.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
         return ROLLING, f"{message}, {counts.outdated} not{coming}"
+    if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
+        reason, why = resting
+        return reason, f"{counts.replicas} {what} machines are there, {counts.expected} are asked for; {why}"
     if counts.replicas < counts.expected:
         return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"
     if counts.replicas > counts.expected:
@@ -234,6 +320,16 @@ def _trouble(counts: Counts, what: str) -> tuple[str, str] | None:
     if counts.ready < counts.expected:
         return NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready"
     return None
+
+
+def _not_scaling(scope: Scope) -> tuple[str, str] | None:
+    """Why nothing is added or removed where Cluster API was told another number; None when it is about to be told."""
+    if scope.is_paused:
+        return PAUSED, "nothing is scaled while the cluster is paused"
+    if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return None
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it brought back"
+    return REPLICAS_CHANGED, f"the number was changed in an object of Cluster API: {how}, or change the cluster"
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

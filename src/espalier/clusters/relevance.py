@@ -16,7 +16,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, remediation
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.predicates import Predicate
 
@@ -89,7 +89,9 @@ def _desired(object_: Object) -> object:
 
 
 def _cluster(object_: Object) -> object:
-    return object_.decode(capi.Cluster).status.initialization
+    status = object_.decode(capi.Cluster).status
+    deleting = contract.condition(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
+    return (status.initialization, deleting.message if deleting else "")
 
 
 def _control_plane(object_: Object) -> object:
@@ -97,7 +99,7 @@ def _control_plane(object_: Object) -> object:
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
     available = contract.condition(status.conditions, "Available")
     state = (available.status, available.message) if available else None
-    return (status.observed_generation, counts, status.version, state)
+    return (status.observed_generation, counts, status.version, state, remediation.last(status.last_remediation))
 
 
 def _deployment(object_: Object) -> object:

@@ -144,6 +144,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches that the cluster could have and does not consent to."""
+    lost_cni: tuple[str, ...] | None = None
+    """What the workload cluster was seen to have lost of its CNI; None as long as it was not looked at."""
 
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""
@@ -223,10 +225,27 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gate(self) -> Gate:
         """Whether anything was asked for since the last reconcile that went to its end."""
-        if any(one.field != git_ops.FIELD for one in self.missing):
+        if self.is_made_again or any(one.field != git_ops.FIELD for one in self.missing):
             return Gate.OPEN
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
         return gate.stand(found, self.mark, generations_match=self._generations_match)
+
+    @property
+    def identity(self) -> str:
+        """What tells this Cluster from one of its name and content, before it or elsewhere; empty while not known."""
+        return f"{self.management.metadata.uid}/{self.cluster.metadata.uid}" if self.management is not None else ""
+
+    @property
+    def is_made_again(self) -> bool:
+        """Whether the Cluster was deleted here and made again from an export: its annotations tell of the one before.
+
+        One that comes from another management cluster is not: its machines may be running, and its objects be restored
+        after it. Here nothing is left of the one before, or the finalizer would have held it.
+        """
+        said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
+        if self.machinery.cluster_object is not None or not said or not self.identity:
+            return False
+        return said.partition("/")[0] == self.identity.partition("/")[0] and said != self.identity
 
     @property
     def _generations_match(self) -> bool:

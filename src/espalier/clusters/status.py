@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import Problem, missing_objects, problem, standing_problem
+from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
@@ -41,7 +44,7 @@ def status_of(
     """
     parts = readiness.conditions(scope)
     ready = _ready(scope, parts, outcome)
-    failed = isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES
+    failure = _failure(scope, ready, outcome)
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     old = scope.status
     trouble = _trouble(scope)
@@ -52,18 +55,43 @@ def status_of(
         conditions=_with_times(
             scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope), copied]), *invalid], now
         ),
-        phase=_phase(scope, failed, is_settled=is_done or scope.is_settled),
+        phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) else trouble is None,
         ready=ready.status == "True",
         control_plane_ready=any(part.type == names.CONTROL_PLANE_READY and part.status == "True" for part in parts),
-        failure_reason=outcome.reason if isinstance(outcome, Wait | Fault) and failed else None,
-        failure_message=outcome.message if isinstance(outcome, Wait | Fault) and failed else None,
+        failure_reason=failure.reason if failure else None,
+        failure_message=failure.message if failure else None,
         observed_generation=generation,
         children_observed_generation=children_generation,
         reconciled_generation=old.reconciled_generation,
         children_reconciled_generation=old.children_reconciled_generation,
         eksd_release_ref=_distro(scope) or old.eksd_release_ref,
         cluster_certificate_info=old.cluster_certificate_info,
+    )
+
+
+def reported(found: Object) -> ClusterStatus:
+    """What was last reported of a Cluster whose spec can't be read."""
+    try:
+        return msgspec.convert(found.tree.get("status") or {}, ClusterStatus)
+    except msgspec.ValidationError:
+        return ClusterStatus()
+
+
+def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
+    """The status of a Cluster whose spec can't be read. What was known of its machines is not said any longer."""
+    old = reported(found)
+    ready = _condition(names.READY, "False", fault.reason, fault.message)
+    ready.observed_generation = found.metadata.generation
+    before = [one for one in old.conditions if one.type == names.READY]
+    return msgspec.structs.replace(
+        old,
+        conditions=condition_list.set(before, ready, now),
+        phase="Deleting" if found.metadata.deletion_timestamp else "Failed",
+        spec_valid=False,
+        ready=False,
+        failure_reason=fault.reason,
+        failure_message=fault.message,
     )
 
 
@@ -92,6 +120,15 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
     return _condition(names.READY, "True", "ClusterReady", _usable(scope))
 
 
+def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Problem | None:
+    """Why nothing goes on until somebody acts: what the pass waits for, else what keeps it from being ready."""
+    if isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES:
+        return Problem(outcome.reason, outcome.message)
+    if ready.status != "True" and ready.reason in names.FAILURES and not scope.is_paused and not scope.is_deleted:
+        return Problem(ready.reason, ready.message)
+    return None
+
+
 def _is_telling(outcome: Wait | Fault) -> bool:
     """Whether an outcome says more than the conditions. Of faults, those do that are not over at the next attempt."""
     if isinstance(outcome, Wait):
@@ -105,7 +142,13 @@ def _usable(scope: Scope) -> str:
         return readiness.SERVES_THIS_API
     workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.machinery.typed_deployments.values())
     nodes = (control_plane.status.ready_replicas or 0) + workers
-    return f"{nodes} nodes are ready, Kubernetes {control_plane.spec.version}"
+    version = control_plane.spec.version
+    behind = {one.spec.template.spec.version or "" for one in scope.machinery.typed_deployments.values()} - {
+        version,
+        "",
+    }
+    workers_too = f", workers {' and '.join(sorted(behind))}" if behind else ""
+    return f"{nodes} nodes are ready, Kubernetes {version}{workers_too}"
 
 
 def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterable
 
 import msgspec
 
 from espalier.api import core
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.machine import MachineHealthCheck
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_FINALIZER, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
-from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import cni, copying, generated, in_place, names, plan, readiness, workload
+from espalier.clusterapi import contract, remediation
+from espalier.clusters import copying, generated, in_place, names, plan, readiness
+from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.design import Design
 from espalier.clusters.linked import GateKey
 from espalier.clusters.oversight import oversee
@@ -23,10 +27,9 @@ from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import read
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import missing_objects, name_taken, problem
-from espalier.kube.errors import AlreadyExists, Unreachable
+from espalier.kube.errors import AlreadyExists
 from espalier.runtime import owners
-from espalier.runtime.errands import Failed
-from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
 
@@ -130,10 +133,47 @@ async def carry_credentials(p: Pass) -> Outcome:
     return Continue()
 
 
+async def limit_remediation(p: Pass) -> Outcome:
+    """Machines of a control plane are not replaced for ever where none of those that come becomes healthy.
+
+    Cluster API counts, and stops by itself only where its control plane says so, which those of EKS Anywhere do not.
+    The check is paused, in settled clusters as well: that changes none, it ends a change that nobody asked for.
+    """
+    machinery = p.scope.machinery
+    check = machinery.of(MachineHealthCheck.resource).get(names.control_plane_health_check(p.scope.key.name))
+    control_plane = machinery.control_plane
+    if check is None or control_plane is None or check.metadata.deletion_timestamp is not None:
+        return Continue()
+    said = check.metadata.annotations
+    status, wanted = control_plane.status, contract.desired_replicas(control_plane)
+    are_all_ready = contract.is_observed(control_plane) and status.ready_replicas == status.replicas == wanted
+    last = remediation.last(status.last_remediation)
+    if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
+        gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
+        await p.tools.writer.merge(MachineHealthCheck.resource, check, {"metadata": {"annotations": gone}})
+        p.event("Normal", "RemediationResumed", f"MachineHealthCheck {check.key} is no longer paused")
+        p.look_again()
+    elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
+        which = f"{last.machine}@{last.at}"
+        if said.get(names.REMEDIATION_STOPPED_ANNOTATION) != which and contract.PAUSED_ANNOTATION not in said:
+            paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
+            await p.tools.writer.annotate_all(MachineHealthCheck.resource, check, paused)
+            message = (
+                f"MachineHealthCheck {check.key} was paused: no machine in place of an unhealthy one became healthy"
+            )
+            p.event("Warning", readiness.REMEDIATION_STOPPED, message)
+            p.look_again()
+    return Continue()
+
+
+RETRIES = 2
+"""How many machines may take the place of an unhealthy one, and of each other, until it is for somebody to look."""
+
+
 async def leave_settled(p: Pass) -> Outcome:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
     if p.scope.is_bereft:
-        return Wait(readiness.MACHINERY_MISSING, readiness.BEREFT)
+        return Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.BEREFT)
     if not p.scope.is_settled:
         return Continue()
     await copying.keep(p)
@@ -183,7 +223,7 @@ async def make_control_plane(p: Pass) -> Outcome:
     obstacle = plan.obstacle(wanted, _design(p), p.scope.machinery)
     if obstacle is not None:
         return Wait(*obstacle)
-    await p.apply(wanted, "ControlPlaneApplied")
+    await p.apply(_timely(p, wanted), "ControlPlaneApplied")
     return Continue()
 
 
@@ -202,7 +242,8 @@ async def begin_workers(p: Pass) -> Outcome:
     if not contract.is_up_to_date(control_plane):
         return Continue()
     wanted = plan.worker_groups(design, machinery)
-    await p.apply([one for one in wanted if one.metadata.name not in machinery.of(one.resource)], "WorkersApplied")
+    new = [one for one in wanted if one.metadata.name not in machinery.of(one.resource)]
+    await p.apply(_timely(p, new), "WorkersApplied")
     return Continue()
 
 
@@ -216,48 +257,15 @@ async def await_control_plane(p: Pass) -> Outcome:
     if machinery.is_available:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
-        return Wait(readiness.OUTDATED, "waiting for the control plane to be looked at")
+        return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
     available = contract.condition(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
-        return Wait(readiness.CONTROL_PLANE_NOT_READY, f"waiting for the control plane to be available{detail}")
+        message = f"waiting for the control plane to be available{detail}"
+        return Wait(readiness.CONTROL_PLANE_NOT_READY, message, after=_again(p))
     at = control_plane.status.version or "no version"
     message = f"waiting for all of the control plane to have {control_plane.spec.version}; it is at {at}"
-    return Wait(readiness.ROLLING, message)
-
-
-async def install_cni(p: Pass) -> Outcome:
-    """The workload cluster has the CNI. Asked of it only when that is another than it was given last.
-
-    A change is noted before it begins: who takes it back half-way has neither the one nor the other.
-    """
-    scope = p.scope
-    installed = scope.machinery.installed_cni
-    cluster = scope.machinery.cluster_object
-    if installed == scope.wanted_cni or (installed and scope.leaves_cni_alone) or cluster is None:
-        return Continue()
-    content = scope.machinery.kubeconfig
-    if content is None:
-        secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
-        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
-    await p.open_gate()
-    name = scope.wanted_cni.rpartition("-")[0]
-    if installed and installed != f"{name}-{names.UNFINISHED}":
-        await p.tools.writer.annotate(
-            capi.Cluster.resource, cluster, names.CNI_ANNOTATION, f"{name}-{names.UNFINISHED}"
-        )
-        p.look_again()
-    match await p.tools.errands.send(scope.key, workload.install(cni.objects(_design(p)), content)):
-        case Failed(error):
-            unreachable = isinstance(error, Unreachable)
-            reason = names.WORKLOAD_CLUSTER_UNREACHABLE if unreachable else readiness.CNI_INSTALLATION
-            return Fault(reason, f"the CNI could not be installed in the workload cluster: {error}")
-        case None:
-            return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
-    await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
-    p.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
-    p.look_again()
-    return Continue()
+    return Wait(readiness.ROLLING, message, after=_again(p))
 
 
 async def make_workers(p: Pass) -> Outcome:
@@ -267,7 +275,7 @@ async def make_workers(p: Pass) -> Outcome:
     obstacle = plan.obstacle(wanted, design, p.scope.machinery)
     if obstacle is not None:
         return Wait(*obstacle)
-    await p.apply(wanted, "WorkersApplied")
+    await p.apply(_timely(p, wanted), "WorkersApplied")
     await p.remove(plan.superfluous_workers(design, p.scope.machinery), "WorkersRemoved")
     return Continue()
 
@@ -276,7 +284,7 @@ async def await_readiness(p: Pass) -> Outcome:
     """Every part of the cluster is as it was asked for, and ready."""
     obstacle = first_obstacle(readiness.conditions(p.scope))
     if obstacle is not None:
-        return Wait(obstacle.reason, obstacle.message)
+        return Wait(obstacle.reason, obstacle.message, after=_again(p))
     going = plan.going_workers(_design(p), p.scope.machinery)
     if going:
         return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be gone")
@@ -286,6 +294,14 @@ async def await_readiness(p: Pass) -> Outcome:
 async def remove_unused_templates(p: Pass) -> Outcome:
     """Templates go once nothing refers to them."""
     await p.remove(plan.unused_templates(p.scope.machinery), "TemplatesRemoved")
+    return Continue()
+
+
+async def make_health_checks(p: Pass) -> Outcome:
+    """All health checks are there. Most are made before, as soon as a node was ready."""
+    design, machinery = _design(p), p.scope.machinery
+    wanted = [*plan.control_plane(design, machinery), *plan.worker_groups(design, machinery)]
+    await p.apply([one for one in wanted if one.resource == MachineHealthCheck.resource], "HealthChecksApplied")
     return Continue()
 
 
@@ -303,10 +319,12 @@ LIFE = (
     own_children,
     make_gate_key,
     carry_credentials,
+    limit_remediation,
     leave_settled,
     check,
     copy_kubeconfig,
     find_left_over_secrets,
+    restore_cni,
     make_control_plane,
     begin_workers,
     await_control_plane,
@@ -314,6 +332,8 @@ LIFE = (
     make_workers,
     await_readiness,
     remove_unused_templates,
+    make_health_checks,
+    compare_cni,
     settle,
 )
 """From a Cluster to a cluster."""
@@ -326,7 +346,7 @@ async def delete_cluster(p: Pass) -> Outcome:
         return Continue()
     if cluster.metadata.deletion_timestamp is None:
         await p.remove([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
-    return Wait("Deleting", _what_is_left(p))
+    return Wait("Deleting", "; ".join(filter(None, [_what_is_left(p), readiness.paused_objects(p.scope), _held_up(p)])))
 
 
 async def delete_leftovers(p: Pass) -> Outcome:
@@ -359,6 +379,25 @@ def _design(p: Pass) -> Design:
     return p.scope.design
 
 
+def _timely(p: Pass, wanted: Iterable[KubeObject]) -> list[KubeObject]:
+    """Without the health checks that are not due yet: as long as no node can be ready, they would replace them all.
+
+    One that is there stays, and is kept as it should be.
+    """
+    machinery = p.scope.machinery
+    live = machinery.of(MachineHealthCheck.resource)
+    has_cni = machinery.installed_cni == p.scope.wanted_cni or bool(machinery.installed_cni)
+    ready = machinery.control_plane.status.ready_replicas if machinery.control_plane else 0
+    if has_cni and ready:
+        return list(wanted)
+    return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
+
+
+def _again(p: Pass) -> float | None:
+    """When nodes that are waited for should be asked about once more: no watch tells what becomes of their CNI."""
+    return AGAIN if p.scope.machinery.installed_cni and not p.scope.leaves_cni_alone else None
+
+
 def _what_is_left(p: Pass) -> str:
     machinery = p.scope.machinery
     workers = sum(deployment.status.replicas or 0 for deployment in machinery.typed_deployments.values())
@@ -369,6 +408,13 @@ def _what_is_left(p: Pass) -> str:
     if machines:
         return f"waiting for {machines} control plane {_machines(machines)} to be gone"
     return "waiting for the infrastructure to be gone"
+
+
+def _held_up(p: Pass) -> str:
+    """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
+    cluster = p.scope.machinery.cluster
+    said = contract.condition(cluster.status.conditions, "Deleting") if cluster else None
+    return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 
 def _machines(number: int) -> str:

@@ -19,7 +19,10 @@ DRIFTED = "Drifted"
 BEING_CHANGED = "BeingChanged"
 PAUSED = "Paused"
 NOT_COMPARABLE = "NotComparable"
-NOT_LOOKED_YET = "NotLookedYet"
+NOT_YET_COMPARED = "NotYetCompared"
+
+_COMPARED = (AS_RENDERED, DRIFTED, names.WORKLOAD_CLUSTER_UNREACHABLE)
+"""What is said of a comparison, and stays until the next one."""
 
 LONGEST = 8000
 """Characters of a list of objects and fields; a condition's message has room for four times as many."""
@@ -37,9 +40,9 @@ def unseen(scope: Scope) -> Condition | None:
     if why := incomparable(scope):
         return _unknown(NOT_COMPARABLE, why)
     before = conditions.get(scope.status.conditions, names.SYNCED)
-    if before is not None and before.reason not in (PAUSED, BEING_CHANGED, NOT_COMPARABLE):
+    if before is not None and before.reason in _COMPARED:
         return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
-    return _unknown(NOT_LOOKED_YET, "waiting for a look into the workload cluster")
+    return _unknown(NOT_YET_COMPARED, "waiting for the CNI in the workload cluster to be compared")
 
 
 def incomparable(scope: Scope) -> str:

@@ -66,7 +66,11 @@ def _self_managed(scope: Scope) -> Problem | None:
 
 def _content(scope: Scope) -> Problem | None:
     rules = content.violations(scope.cluster, scope.datacenters)
-    found = [*rules, *changes.too_early(scope.cluster, running(scope.machinery))]
+    name, _, digest = scope.machinery.installed_cni.rpartition("-")
+    # A manager that let the plugin be changed may have left the change half-way: either is taken then.
+    installed = name if digest != names.UNFINISHED else ""
+    other = changes.other_plugin(scope.spec, installed)
+    found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.machinery))]
     return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from espalier.clusters import cni, drift, names
 from espalier.clusters.drift import Drift
@@ -22,17 +22,17 @@ class NotCorrected(KubeError):
         """What, and why not."""
 
 
-def look(manifests: Sequence[Manifest], wish: str, kubeconfig: bytes) -> Errand[list[Drift]]:
+def look(manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes) -> Errand[list[Drift]]:
     """See where a workload cluster differs from what was installed. No watch stands there; it is asked for.
 
-    `wish` is what is to be done about drift: who changes that wants to know at once.
+    `asked` is what is to be done about drift, and what the cluster is to be: who changes either wants to know at once.
     """
 
     async def run(client: Client) -> list[Drift]:
         live = [await _read(client, manifest) for manifest in manifests]
         return drift.of_manifests(manifests, live)
 
-    return Errand("look at", (cni.mark(manifests), wish), kubeconfig, run)
+    return Errand("look at", (cni.mark(manifests), asked), kubeconfig, run)
 
 
 def install(manifests: Sequence[Manifest], kubeconfig: bytes) -> Errand[bool]:

@@ -494,3 +494,29 @@ def test_a_workload_cluster_manages_no_other() -> None:
     assert ask(edited({field: "hub"}), None, coming).allowed, "its record may come yet"
     stored = edited({field: "orchard"})
     assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"
+
+
+CILIUM: Tree = {"cilium": {"policyEnforcementMode": "always"}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "allowed"),
+    [
+        ({"kindnetd": {}}, CILIUM, False),
+        (CILIUM, {"kindnetd": {}}, False),
+        (CILIUM, {"cilium": {}}, True),
+        ({"cilium": {}}, {"cilium": {"skipUpgrade": True}}, True),
+    ],
+)
+def test_the_plugin_of_the_network_stays_and_its_settings_may_change(old: Tree, new: Tree, allowed: bool) -> None:
+    before = edited({NETWORK + "cniConfig": old})
+    answer = ask(edited({NETWORK + "cniConfig": new}), before)
+    assert answer.allowed == allowed
+    if not allowed:
+        assert [cause.field for cause in answer.causes] == [NETWORK + "cniConfig"]
+        assert next(iter(old)) in answer.message
+
+
+def test_the_plugin_may_be_written_in_the_other_way() -> None:
+    before = edited({NETWORK + "cniConfig": None, NETWORK + "cni": "kindnetd"})
+    assert ask(edited({NETWORK + "cniConfig": {"kindnetd": {}}}), before).allowed

@@ -10,7 +10,7 @@ from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEn
 from espalier.api.meta import Tree
 from espalier.clusters import drift, in_place, plan, readiness
 from espalier.clusters.by_hooks import chosen
-from espalier.clusters.in_place import NOT_ASKED, STOPPED, TOO_FEW, UPGRADING
+from espalier.clusters.in_place import FAILED, NOT_ASKED, STOPPED, TOO_FEW
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects
 from tests.unit.clusters.seen import as_object
@@ -128,7 +128,7 @@ def test_numbers_and_the_node_that_is_upgraded_are_told_and_one_that_failed_firs
         )
     ]
     assert told(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
-        UPGRADING,
+        FAILED,
         "machines of KubeadmControlPlane garden are upgraded in place: 1 of 3 are; "
         "Machine b: UpgradingKubeadmFailed; Machine a: DrainingNode",
     )

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa import reasons
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
+from espalier.clusters import names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
+from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from tests.unit.clusters.made import made, objects, settled
 from tests.unit.clusters.seen import example, laptop, scope
@@ -114,6 +118,76 @@ def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int,
     assert message in found.message
 
 
+def told(number: int, there: int) -> list[Tree]:
+    """The example, with a MachineDeployment that somebody told another number."""
+    found = objects(workers={"replicas": there, "upToDateReplicas": there, "readyReplicas": there})
+    next(tree for tree in found if tree["kind"] == "MachineDeployment")["spec"]["replicas"] = number
+    return found
+
+
+@pytest.mark.parametrize(
+    ("number", "there", "annotations", "reason", "message"),
+    [
+        (3, 3, {}, "ReplicasChanged", "3 worker machines are there, 2 are asked for; the number was changed in an obj"),
+        (1, 1, {}, "ReplicasChanged", f"set annotation {names.DRIFT_ANNOTATION}=correct to have it brought back"),
+        (3, 3, {names.DRIFT_ANNOTATION: "correct"}, "ScalingDown", "scaling down worker machines"),
+        (1, 2, {}, "True", ""),  # on its way, by hand
+        (3, 3, {PAUSED_ANNOTATION: "true"}, "Paused", "nothing is scaled while the cluster is paused"),
+    ],
+)
+def test_nothing_is_said_to_scale_that_stays_as_it_is(
+    number: int, there: int, annotations: Tree, reason: str, message: str
+) -> None:
+    status = report(made(objects=told(number, there), status=settled(), annotations=annotations), Done())
+    found = condition(status, "WorkersReady")
+    assert reason in (found.status, found.reason)
+    assert message in found.message
+    assert (status.failure_reason == "ReplicasChanged") == (reason == "ReplicasChanged")
+
+
+def paused_by_somebody(kind: str, tree: Tree) -> list[Tree]:
+    found = objects(workers={"readyReplicas": 1}, control_plane={"readyReplicas": 0})
+    for one in found:
+        if one["kind"] == kind:
+            one["metadata"].setdefault("annotations", {}).update(tree.get("annotations", {}))
+            one["spec"] |= tree.get("spec", {})
+    return found
+
+
+PAUSE: Tree = {"annotations": {"cluster.x-k8s.io/paused": ""}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "remedy"),
+    [
+        ("Cluster", PAUSE, "Cluster eksa-system/garden is paused: remove annotation cluster.x-k8s.io/paused"),
+        ("Cluster", {"spec": {"paused": True}}, "eksa-system/garden is paused: set spec.paused to false"),
+        ("KubeadmControlPlane", PAUSE, "KubeadmControlPlane eksa-system/garden is paused"),
+        ("MachineDeployment", PAUSE, "MachineDeployment eksa-system/garden-md-0 is paused"),
+    ],
+)
+def test_what_somebody_paused_in_cluster_api_is_named_with_what_helps(kind: str, how: Tree, remedy: str) -> None:
+    status = report(made(objects=paused_by_somebody(kind, how)))
+    assert (condition(status, "Ready").reason, status.failure_reason) == ("ClusterAPIPaused", "ClusterAPIPaused")
+    assert remedy in condition(status, "WorkersReady").message
+
+
+def test_what_is_held_for_an_upgrade_in_place_was_paused_by_nobody_else() -> None:
+    how = {"annotations": {"cluster.x-k8s.io/paused": "", IN_PLACE_CONTROL_PLANE: "true"}}
+    status = report(made(objects=paused_by_somebody("KubeadmControlPlane", how)))
+    assert status.failure_reason is None
+
+
+def test_a_paused_cluster_says_which_workers_have_an_earlier_version() -> None:
+    half = objects(version="1.36")
+    earlier = next(tree for tree in half if tree["kind"] == "MachineDeployment")
+    earlier["spec"]["template"]["spec"]["version"] = "v1.35.4-eks-1-35-1"
+    pause = {PAUSED_ANNOTATION: "true"}
+    status = report(made(objects=half, kubernetesVersion="1.36", status=settled(), annotations=pause), Done())
+    said_of_it = condition(status, "Ready").message
+    assert said_of_it == "3 nodes are ready, Kubernetes v1.36.3-eks-1-36-1, workers v1.35.4-eks-1-35-1"
+
+
 def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() -> None:
     """Its counters come from its sets, which speak of the template before until they are reconciled."""
     made_objects = objects()
@@ -170,10 +244,24 @@ def test_a_change_of_a_cluster_that_was_made_before_is_an_upgrade() -> None:
 
 
 def test_ready_says_what_else_is_waited_for() -> None:
-    status = report(made(objects=objects()), Wait("KubeconfigSecretTaken", "the Secret is taken"))
+    status = report(made(objects=objects()), Wait("WaitingForKubeconfig", "Secret x is not there"))
     ready = condition(status, "Ready")
-    assert (ready.status, ready.reason, ready.message) == ("False", "KubeconfigSecretTaken", "the Secret is taken")
+    assert (ready.status, ready.reason, ready.message) == ("False", "WaitingForKubeconfig", "Secret x is not there")
     assert status.failure_reason is None
+
+
+@pytest.mark.parametrize("reason", sorted(reasons.waiting_for_people(reasons.CLUSTER)))
+def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
+    status = report(made(objects=objects()), Wait(reason, "do this"))
+    assert (status.failure_reason, status.failure_message) == (reason, "do this")
+    assert status.phase == "Failed" or condition(status, "Ready").status == "True"
+
+
+def test_what_was_made_and_is_gone_is_a_failure_and_no_cluster_that_is_pending() -> None:
+    scope_ = made(objects=[], status=settled())
+    scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.mark})
+    status = report(scope_, Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.BEREFT))
+    assert (status.phase, status.failure_reason) == ("Failed", "ClusterAPIObjectsMissing")
 
 
 def test_what_holds_everything_up_is_said_before_what_is_waited_for_anyway() -> None:
@@ -282,3 +370,15 @@ def _tree(one: Condition) -> dict[str, Any]:
         "lastTransitionTime": one.last_transition_time,
         "observedGeneration": one.observed_generation,
     }
+
+
+def test_another_plugin_than_was_installed_is_refused_whoever_let_it_through() -> None:
+    network = {**example()[0]["spec"]["clusterNetwork"], "cniConfig": {"cilium": {}}}
+    found = problem(made(objects=objects(), clusterNetwork=network))
+    assert found is not None
+    assert (found.reason, "write kindnetd again" in found.message) == ("ClusterInvalid", True)
+    half = objects()
+    tree = next(one for one in half if one["kind"] == "Cluster")
+    tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
+    assert problem(made(objects=half)) is None
+    assert problem(made(objects=half, clusterNetwork=network)) is None

@@ -72,7 +72,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
         missing = ", ".join(one.what for one in scope.awaited)
         return replace(here, stops=f"{names.MISSING_DEPENDENT_OBJECTS}: there is no {missing}")
     if scope.is_bereft:
-        return replace(here, stops=f"{readiness.MACHINERY_MISSING}: {readiness.BEREFT}")
+        return replace(here, stops=f"{names.CLUSTER_API_OBJECTS_MISSING}: {readiness.BEREFT}")
     if scope.is_settled:
         return _settled(scope, here)
     found = problem(scope)

@@ -8,9 +8,10 @@ import msgspec
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
+from espalier.api.eksa.network import KindnetdConfig
 from espalier.api.violations import Violation
 from espalier.clusters import names
-from espalier.clusters.design import group_name
+from espalier.clusters.design import cni_of, group_name
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, after, before, minor
 from espalier.clusters.running import Machines, Running
@@ -30,6 +31,30 @@ def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
             continue  # a cluster can be put under GitOps later
         if after_[field] != value:
             yield Violation(field, _text(after_[field]), _text(value), _DELETE)
+    was, wanted = cni_plugin(old), cni_plugin(new)
+    if was and wanted and was != wanted:  # what is none, or two, is another rule's
+        yield Violation(CNI_FIELD, wanted, was, _DELETE)
+
+
+CNI_FIELD = "spec.clusterNetwork.cniConfig"
+
+
+def cni_plugin(spec: eksa.ClusterSpec) -> str:
+    """The plugin that is asked for, in whichever way; empty when none is. Its settings may change, it may not."""
+    config = cni_of(spec)
+    if config is None:
+        return ""
+    return "kindnetd" if isinstance(config, KindnetdConfig) else "cilium"
+
+
+def other_plugin(spec: eksa.ClusterSpec, installed: str) -> Iterator[Violation]:
+    """Another plugin than the workload cluster was given (the name of its DaemonSet), whoever wrote it and how."""
+    was, wanted = _PLUGINS.get(installed, ""), cni_plugin(spec)
+    if was and wanted and was != wanted:
+        yield Violation(CNI_FIELD, wanted, was, f"{_DELETE}, or write {was} again")
+
+
+_PLUGINS = {"kindnet": "kindnetd", "cilium": "cilium"}
 
 
 def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+
+import msgspec
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import (
+    ControlPlaneRemediation,
     KubeadmConfig,
     KubeadmControlPlane,
 )
@@ -15,6 +19,7 @@ from espalier.api.resource import Key
 from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.contract import holds
 from espalier.clusterapi.machine_change import MachineParts
+from espalier.clusterapi.remediation import FOR, Remediation, last, noted
 from espalier.kube.objects import Object
 from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.runtime.outcome import Wait
@@ -111,9 +116,11 @@ class Move:
     """The one change that is due: a machine more (None), or this machine less."""
 
     remove: OwnedMachine | None
+    remediates: Remediation | None = None
+    """What is remembered of it, when the machine goes because it is unhealthy."""
 
 
-def next_move(observed: Observed) -> Move | Wait | None:
+def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
     """What the number and the age of the machines ask for; one change at a time, on a healthy control plane only."""
     machines = observed.machines
     staying = [owned for owned in machines if not owned.going]
@@ -121,7 +128,11 @@ def next_move(observed: Observed) -> Move | Wait | None:
     sick = [owned for owned in staying if awaits_remediation(owned.machine)]
     if sick and len(staying) > 1:
         # The only machine of a control plane is never replaced: nobody would be left to join to.
-        move = Move(_chosen(sick))
+        doomed = _chosen(sick)
+        remembered = _remediation(observed, doomed, now)
+        if isinstance(remembered, Wait):
+            return remembered
+        move = Move(doomed, remembered)
     elif outdated:
         grow = len(machines) < observed.replicas + observed.max_surge
         move = Move(None) if grow else Move(_chosen(outdated))
@@ -142,6 +153,39 @@ def next_move(observed: Observed) -> Move | Wait | None:
     if waiting:
         return Wait("MachineNotReady", f"waiting for machine {waiting[0]} to become ready")
     return move
+
+
+def unclaimed(observed: Observed) -> Remediation | None:
+    """The replacement of an unhealthy machine of which the next new machine is the second half."""
+    known = last(observed.control_plane.status.last_remediation)
+    if known is None or any(owned.object.name == known.machine for owned in observed.machines):
+        return None
+    claimed = [noted(owned.machine.metadata.annotations.get(FOR)) for owned in observed.machines]
+    return None if any(one is not None and one.machine == known.machine for one in claimed) else known
+
+
+def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Remediation | Wait:
+    """What to remember of a machine that is replaced; or why it is not: too many before it failed as well."""
+    limits = observed.control_plane.spec.remediation or ControlPlaneRemediation()
+    known = last(observed.control_plane.status.last_remediation)
+    if known is not None and known.machine == doomed.object.name:
+        return known  # its deletion is under way
+    found = Remediation(machine=doomed.object.name, time=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    before = noted(doomed.machine.metadata.annotations.get(FOR))
+    if before is None or not before.at:
+        return found
+    passed = (now - datetime.fromisoformat(before.at)).total_seconds()
+    if passed > (_HEALTHY_FOR if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds):
+        return found
+    if passed < (left := limits.retry_period_seconds or 0):
+        return Wait("RemediationDeferred", f"machine {doomed.object.name} is replaced later", after=left - passed)
+    if limits.max_retry is not None and before.retry_count >= limits.max_retry:
+        return Wait("RemediationFailed", f"machine {doomed.object.name} is not replaced: {limits.max_retry} failed")
+    return msgspec.structs.replace(found, retry_count=before.retry_count + 1)
+
+
+_HEALTHY_FOR = 3600
+"""Seconds for which the machine in place of another must have been healthy not to count as failed with it."""
 
 
 def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:

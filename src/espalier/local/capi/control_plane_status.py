@@ -10,12 +10,12 @@ from espalier.api.capi.kubeadm import (
     KubeadmControlPlaneStatus,
 )
 from espalier.api.capi.machine import Machine
-from espalier.api.meta import Condition
+from espalier.api.meta import Condition, Tree
 from espalier.local.capi import names
 from espalier.local.capi.certificates import (
     secret_name,
 )
-from espalier.local.capi.control_plane import Observed
+from espalier.local.capi.control_plane import Move, Observed, next_move
 from espalier.local.capi.rollup import Rollup, deleting, enough
 from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import oldest
@@ -40,9 +40,18 @@ def status(observed: Observed, now: datetime, deleting_waits_for: str | None = N
         up_to_date_replicas=rollup.up_to_date,
         version=oldest(count.version for count in rollup.versions),
         versions=list(rollup.versions),
-        last_remediation=observed.control_plane.status.last_remediation,
+        last_remediation=_last_remediation(observed, now),
         observed_generation=generation,
     )
+
+
+def _last_remediation(observed: Observed, now: datetime) -> Tree | None:
+    """That of the machine that goes now, else what is known already."""
+    move = next_move(observed, now)
+    if not isinstance(move, Move) or move.remediates is None:
+        return observed.control_plane.status.last_remediation
+    found = move.remediates
+    return {"machine": found.machine, "time": found.time, "retryCount": found.retry_count}
 
 
 def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iterator[Condition]:

@@ -15,6 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
+from espalier.clusterapi.remediation import FOR
 from espalier.kube.objects import Object
 from espalier.local import addons
 from espalier.local.bootstrap_data import Kubeadm
@@ -26,7 +27,7 @@ from espalier.local.capi.certificates import (
     needs_renewal,
     secret_name,
 )
-from espalier.local.capi.control_plane import Observed, OwnedMachine, next_move
+from espalier.local.capi.control_plane import Observed, OwnedMachine, next_move, unclaimed
 from espalier.local.capi.control_plane_status import component_conditions, status
 from espalier.local.capi.inventory import in_cluster, owned_by
 from espalier.local.capi.machine_parts import complete, machine_body
@@ -211,7 +212,7 @@ class KubeadmControlPlanes:
         }
 
     async def _move(self, observed: Observed) -> Outcome:
-        move = next_move(observed)
+        move = next_move(observed, self._scheme.clock.now())
         if move is None:
             return Continue()
         if isinstance(move, Wait):
@@ -233,7 +234,9 @@ class KubeadmControlPlanes:
             readiness_gates=template.spec.readiness_gates,
             taints=template.spec.taints,
         )
-        annotations = template.metadata.annotations if template.metadata else {}
+        annotations = dict(template.metadata.annotations) if template.metadata else {}
+        if (remediation := unclaimed(observed)) is not None:
+            annotations[FOR] = msgspec.json.encode(remediation).decode()
         owner = owner_reference(RESOURCE, observed.object)
         body = machine_body(Key(observed.key.namespace, name), owner, spec, self._labels(observed), annotations)
         created = await self._scheme.writer.create(Machine.resource, body)

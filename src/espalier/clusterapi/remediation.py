@@ -1,0 +1,48 @@
+"""What a control plane remembers of machines that it replaced because they were unhealthy, as Cluster API writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from espalier.api.meta import Observed
+
+IN_PROGRESS = "controlplane.cluster.x-k8s.io/remediation-in-progress"
+"""On a KubeadmControlPlane: an unhealthy machine was deleted, and the one in its place is not made yet."""
+
+FOR = "controlplane.cluster.x-k8s.io/remediation-for"
+"""On a Machine: which one it takes the place of."""
+
+
+class Remediation(Observed, frozen=True):
+    """A machine was replaced because it was unhealthy."""
+
+    machine: str = ""
+    time: str = ""
+    timestamp: str = ""
+    """The same, in annotations."""
+    retry_count: int = 0
+    """How many machines before it took the place of an unhealthy one and did not become healthy either."""
+
+    @property
+    def at(self) -> str:
+        """When."""
+        return self.time or self.timestamp
+
+
+def last(status: Mapping[str, Any] | None) -> Remediation | None:
+    """`status.lastRemediation` of a KubeadmControlPlane; None when there is none that can be read."""
+    try:
+        return msgspec.convert(status, Remediation) if status else None
+    except msgspec.ValidationError:
+        return None
+
+
+def noted(annotation: str | None) -> Remediation | None:
+    """The same out of an annotation."""
+    try:
+        return msgspec.json.decode(annotation, type=Remediation) if annotation else None
+    except (msgspec.ValidationError, msgspec.DecodeError):
+        return None

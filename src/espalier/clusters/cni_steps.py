@@ -1,0 +1,128 @@
+"""The steps of a pass that concern the CNI: a lost one is restored, another one installed, and at last it is compared.
+
+Nodes get ready with a CNI alone. So one that the workload cluster has lost is restored before nodes are waited for; one
+that is there and is to be another waits its turn behind the control plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.clusterapi import kubeconfig
+from espalier.clusters import cni, names, readiness, workload
+from espalier.clusters.drift import Drift, lost_cni
+from espalier.clusters.oversight import seen_in_workload
+from espalier.clusters.passing import Pass
+from espalier.clusters.rendered import Manifest
+from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
+from espalier.runtime.errands import FRESH, Failed
+from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+
+AGAIN = 60.0
+"""Seconds after which a cluster whose nodes are waited for is compared once more: its CNI may be lost meanwhile."""
+
+
+async def restore_cni(p: Pass) -> Outcome:
+    """What was changed by hand of the CNI is restored, and one that was lost before anything waits for nodes.
+
+    A workload cluster that gives no answer holds nothing up: the change may be what brings it back.
+    """
+    scope = p.scope
+    installed = scope.machinery.installed_cni
+    is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it, and wrote no mark
+    if is_new or scope.leaves_cni_alone or scope.design is None:
+        return Continue()
+    answer = await seen_in_workload(p, cni.objects(scope.design))
+    if answer is None or answer.failure or not answer.drifts:
+        return Continue()
+    lost = lost_cni(answer.drifts)
+    if installed != scope.wanted_cni:
+        return await install_cni(p) if lost else Continue()
+    await p.open_gate()
+    failure = await _restored(p, answer.drifts)
+    return Fault(_reason(failure), f"{_lost(lost)}: {failure}") if failure and lost else Continue()
+
+
+async def install_cni(p: Pass) -> Outcome:
+    """The workload cluster has the CNI that is asked for, if that is another than it was given last.
+
+    A change is noted before it begins: who takes it back half-way has neither the one nor the other.
+    """
+    scope = p.scope
+    installed = scope.machinery.installed_cni
+    cluster = scope.machinery.cluster_object
+    if installed == scope.wanted_cni or (installed and scope.leaves_cni_alone) or cluster is None:
+        return Continue()
+    content = scope.machinery.kubeconfig
+    if content is None:
+        secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
+        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
+    await p.open_gate()
+    name = scope.wanted_cni.rpartition("-")[0]
+    if installed and installed != f"{name}-{names.UNFINISHED}":
+        await p.tools.writer.annotate(
+            capi.Cluster.resource, cluster, names.CNI_ANNOTATION, f"{name}-{names.UNFINISHED}"
+        )
+        p.look_again()
+    match await p.tools.errands.send(scope.key, workload.install(_manifests(p), content)):
+        case Failed(error):
+            return Fault(_reason(error), f"the CNI could not be installed in the workload cluster: {error}")
+        case None:
+            return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
+    await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
+    p.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
+    p.look_again()
+    p.saw_cni(())
+    return Continue()
+
+
+async def compare_cni(p: Pass) -> Outcome:
+    """The CNI is as it is rendered, as far as the workload cluster gives an answer; what it does not, Synced says."""
+    if not p.scope.machinery.installed_cni or p.scope.leaves_cni_alone:
+        return Continue()
+    answer = await seen_in_workload(p, _manifests(p))
+    if answer is None:
+        return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be compared")
+    if answer.failure or not answer.drifts:
+        return Continue()
+    what = ", ".join(map(str, answer.drifts))
+    failure = await _restored(p, answer.drifts)
+    if failure:
+        return Fault(_reason(failure), f"{what}: {failure}")
+    return Wait(readiness.CNI_INSTALLATION, f"waiting for the CNI to be as it was: {what}", after=FRESH)
+
+
+async def _restored(p: Pass, drifts: Sequence[Drift]) -> Exception | None:
+    """Bring back what differs. None when it is done, or under way: then the pass comes again; else why it failed."""
+    manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
+    content = p.scope.machinery.kubeconfig
+    if not manifests or content is None:
+        return None
+    match await p.tools.errands.send(p.scope.key, workload.correct(manifests, content)):
+        case Failed(error):
+            return error
+        case None:
+            return None
+    p.event("Normal", "CNIRestored", "; ".join(map(str, drifts)))
+    p.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
+    return None
+
+
+def _manifests(p: Pass) -> list[Manifest]:
+    return cni.objects(p.scope.design) if p.scope.design is not None else []
+
+
+def _lost(lost: Sequence[str]) -> str:
+    return f"the workload cluster has lost its CNI ({', '.join(lost)}), and it could not be installed again"
+
+
+def _reason(failure: Exception | None) -> str:
+    """Of a failure; an answer that says no will not be another by being asked for again."""
+    if isinstance(failure, workload.NotCorrected):
+        failure = next(iter(failure.refusals.values()))
+    if isinstance(failure, Unreachable):
+        return names.WORKLOAD_CLUSTER_UNREACHABLE
+    refused = isinstance(failure, Invalid | Forbidden | BadRequest)
+    return readiness.CNI_REFUSED if refused else readiness.CNI_INSTALLATION

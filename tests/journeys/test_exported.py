@@ -1,0 +1,155 @@
+"""Clusters that are exported, deleted and applied again, with whatever stood in their objects."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import (
+    CUSTOM_RESOURCE_DEFINITION,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.clusters import names
+from espalier.kube.client import PatchType
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+KINDS = (DockerDatacenterConfig.resource, Cluster.resource)
+OF_THE_SERVER = ("resourceVersion", "uid", "creationTimestamp", "managedFields")
+"""What a server takes from nobody; the rest, people leave in the files that they export."""
+OF_THE_DEAD = "ownerReferences"
+"""Kubernetes' garbage collector removes whatever has an owner that is no more: a page says so."""
+
+
+async def exported(world: ManagedLaptop) -> list[Tree]:
+    """The objects of the garden that a user makes, as `kubectl get -o yaml` shows them."""
+    found = []
+    for resource in KINDS:
+        tree = copy.deepcopy((await world.client.get(resource, GARDEN.name, GARDEN.namespace)).tree)
+        for field in (*OF_THE_SERVER, OF_THE_DEAD):
+            tree["metadata"].pop(field, None)
+        found.append(tree)
+    return found
+
+
+async def delete(world: ManagedLaptop) -> None:
+    for resource in reversed(KINDS):
+        await world.client.delete(resource, GARDEN.name, GARDEN.namespace)
+    await world.until_gone()
+    assert not (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+
+
+@pytest.mark.parametrize("when", ["settled", "upgrading", "creating"])
+def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply(kubernetesVersion="1.35")
+            if when == "creating":
+                await world.until(lambda one: one.status.phase == "Creating")
+            else:
+                await world.until_ready()
+            if when == "upgrading":
+                await world.change(kubernetesVersion="1.36")
+                await world.until(lambda one: one.status.phase == "Upgrading")
+            trees = await exported(world)
+            await delete(world)
+            for resource, tree in zip(KINDS, trees, strict=True):
+                await world.client.create(resource, tree)
+            await world.until_ready()
+            assert len(await world.nodes()) == 3
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_what_comes_from_another_management_cluster_is_not_made_a_second_time() -> None:
+    """Its machines may be running there."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            trees = await exported(world)
+        async with managed_laptop(simulation.clock, seed=2) as world:
+            for resource, tree in zip(KINDS, trees, strict=True):
+                await world.client.create(resource, tree)
+            cluster = await world.until(lambda one: bool(one.status.failure_reason))
+            assert (cluster.status.failure_reason, cluster.status.phase) == ("ClusterAPIObjectsMissing", "Failed")
+            assert names.GATE_ANNOTATION in (cluster.status.failure_message or "")
+            away = {"metadata": {"annotations": {names.GATE_ANNOTATION: None}}}
+            await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=away, type=PatchType.MERGE)
+            await world.until_ready()  # as it was told
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> None:
+    """Somebody took the finalizer away: all that was made is there, and the exported Cluster fits it."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            trees = await exported(world)
+            before = await world.machine_names(GARDEN.name)
+            paused = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}, "finalizers": []}}
+            await world.client.patch(
+                Cluster.resource, GARDEN.name, GARDEN.namespace, patch=paused, type=PatchType.MERGE
+            )
+            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await world.until_gone()
+            await asyncio.sleep(60)  # the datacenter goes with it
+            for resource, tree in zip(KINDS, trees, strict=True):
+                await world.client.create(resource, tree)
+            await world.until_ready()
+            assert await world.machine_names(GARDEN.name) == before
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cluster_that_is_none_says_so_and_goes_on_once_it_is_one() -> None:
+    """Another schema than ours let it pass: that of an earlier or later manager, or of somebody's hand."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            name = Cluster.resource.group_resource
+            defined = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
+            served = defined["spec"]["versions"][0]
+            anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            served["schema"] = {"openAPIV3Schema": anything}
+            loose = {"spec": {"versions": [served]}}
+            await world.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=loose, type=PatchType.MERGE)
+            for webhooks in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION):
+                for found in (await world.client.list(webhooks)).items:
+                    await world.client.delete(webhooks, found.name)
+
+            async def status_after(version: object) -> Tree:
+                patch = {"spec": {"kubernetesVersion": version}}
+                await world.client.patch(
+                    Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE
+                )
+                await asyncio.sleep(60)
+                status: Tree = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree["status"]
+                return status
+
+            status = await status_after(1.35)
+            assert (status["failureReason"], status["phase"], status["ready"]) == ("ClusterInvalid", "Failed", False)
+            assert "kubernetesVersion" in status["failureMessage"]
+            assert [one["reason"] for one in status["conditions"] if one["type"] == "Ready"] == ["ClusterInvalid"]
+            status = await status_after("1.35")
+            assert (status.get("failureReason"), status["phase"], status["ready"]) == (None, "Running", True)
+
+    run(main, epoch=EPOCH, seed=1)

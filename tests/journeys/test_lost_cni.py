@@ -1,0 +1,268 @@
+"""The CNI goes missing in a workload cluster, or can't be installed there: it is said, and there is a way on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.machine import Machine, MachineHealthCheck
+from espalier.api.core import CLUSTER_ROLE, DAEMON_SET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Condition
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusters import Isolation, names, readiness, resting
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.connecting import LaptopTransport
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+RESYNC = 300.0
+SOON = 240.0
+"""Simulated seconds in which a change of the example is done when nothing is in its way."""
+
+
+def story(tell: Callable[[ManagedLaptop], Awaitable[None]], *, isolation: Isolation = Isolation.LAYERS) -> None:
+    """Tell it of a steady garden."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, isolation=isolation, resync=RESYNC) as world:
+            await world.apply(kubernetesVersion="1.35")
+            await world.until_ready()
+            await tell(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def of_cni(cluster: Cluster) -> Condition:
+    return next(one for one in cluster.status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED)
+
+
+async def lose_cni(world: ManagedLaptop) -> None:
+    workload = await world.workload()
+    await workload.delete(DAEMON_SET, "kindnet", "kube-system")
+    await workload.delete(CLUSTER_ROLE, "kindnet")
+
+
+async def has_cni(world: ManagedLaptop) -> bool:
+    workload = await world.workload()
+    try:
+        await workload.get(CLUSTER_ROLE, "kindnet")
+        return bool(await workload.get(DAEMON_SET, "kindnet", "kube-system"))
+    except NotFound:
+        return False
+
+
+async def ready_again(world: ManagedLaptop, seconds: float = SOON) -> Cluster:
+    present = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    generation = present.metadata.generation
+    return await world.until(
+        lambda one: bool(one.status.ready) and one.status.observed_generation >= generation, seconds=seconds
+    )
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"workerNodeGroupConfigurations": [{"name": "md-0", "count": 3}]},
+        {"kubernetesVersion": "1.36"},
+        {"machineHealthCheck": {"unhealthyMachineTimeout": "6m0s"}},
+        {"eksaVersion": None},
+    ],
+    ids=["scaled", "upgraded", "changed-otherwise", "mid-change"],
+)
+def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
+    change: dict[str, Any], isolation: Isolation
+) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        if change != {"eksaVersion": None}:
+            await lose_cni(world)
+            await world.change(**change)
+        else:  # lost when the change is under way, and new nodes wait for it
+            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await world.until(lambda one: one.status.phase == "Upgrading")
+            await lose_cni(world)
+        await ready_again(world)
+        assert await has_cni(world)
+        assert len(await world.nodes()) >= 3
+
+    story(tell, isolation=isolation)
+
+
+def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None:
+    """It wrote no mark of what it installed."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        unmarked = {"metadata": {"annotations": {names.CNI_ANNOTATION: None}}}
+        theirs = (capi.Cluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
+        await world.client.patch(*theirs, patch=unmarked, type=PatchType.MERGE)
+        await lose_cni(world)
+        await world.change(kubernetesVersion="1.36")
+        await ready_again(world)
+        assert await has_cni(world)
+
+    story(tell)
+
+
+def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_helps() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await lose_cni(world)
+        cluster = await world.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
+        assert of_cni(cluster).reason == readiness.CNI_MISSING
+        assert "DaemonSet kube-system/kindnet" in of_cni(cluster).message
+        assert f"{names.DRIFT_ANNOTATION}=correct" in of_cni(cluster).message
+        assert (cluster.status.ready, cluster.status.failure_reason) == (False, readiness.CNI_MISSING)
+        await asyncio.sleep(2 * RESYNC)
+        assert not await has_cni(world), "nobody asked for anything"
+        wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
+        cluster = await world.until(lambda one: bool(one.status.ready), seconds=resting.SECONDS)
+        assert await has_cni(world)
+        assert (of_cni(cluster).status, cluster.status.failure_reason) == ("True", None)
+
+    story(tell)
+
+
+class Refusing:
+    """Workload clusters whose API servers refuse to have DaemonSets written."""
+
+    def __init__(self) -> None:
+        self.refuses = True
+
+    def wrap(self, transport: Transport) -> Transport:
+        return _RefusingTransport(transport, self) if isinstance(transport, LaptopTransport) else transport
+
+
+class _RefusingTransport:
+    def __init__(self, transport: Transport, refusing: Refusing) -> None:
+        self._transport = transport
+        self._refusing = refusing
+
+    async def request(self, request: Request) -> Response:
+        if self._refusing.refuses and request.method == "PATCH" and "/daemonsets/" in request.path:
+            status = (
+                b'{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","code":403,'
+                b'"message":"admission webhook \\"policy.example\\" denied the request"}'
+            )
+            return Response(403, status, {"content-type": "application/json"})
+        return await self._transport.request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None:
+    """Without one no node is ever ready: health checks would replace machines for ever."""
+
+    async def main(simulation: Simulation) -> None:
+        refusing = Refusing()
+        async with managed_laptop(simulation.clock, wrap=refusing.wrap) as world:
+            await world.apply(controlPlaneConfiguration={"count": 3})
+            await asyncio.sleep(120)
+            before = await world.machine_names(GARDEN.name)
+            await asyncio.sleep(3600)
+            assert await world.machine_names(GARDEN.name) == before
+            cluster = await world.until(lambda one: True)
+            ready = next(one for one in cluster.status.conditions if one.type == "Ready")
+            assert "policy.example" in ready.message
+            refusing.refuses = False
+            await world.until_ready()
+            checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
+            assert len(checks.items) == 2
+            assert (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def made_since(world: ManagedLaptop) -> set[str]:
+    """Names of all Machines that are made from now on, as they come."""
+    seen: set[str] = set()
+
+    def note(old: Object | None, new: Object | None, _first: bool) -> None:
+        if old is None and new is not None:
+            seen.add(new.name)
+
+    cache = world.machinery.of(Machine.resource)
+    cache.subscribe(note)
+    seen.clear()
+    return seen
+
+
+def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever() -> None:
+    """A machine is lost while there is no CNI: whatever takes its place is unhealthy, too."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, resync=RESYNC) as world:
+            await world.apply(controlPlaneConfiguration={"count": 3})
+            await world.until_ready()
+            await lose_cni(world)
+            lost = sorted((await world.machine_names(GARDEN.name))[""])[0]
+            made = made_since(world)
+            await world.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
+            cluster = await world.until(
+                lambda one: one.status.failure_reason == readiness.REMEDIATION_STOPPED, seconds=7200
+            )
+            message = cluster.status.failure_message or ""
+            assert "MachineHealthCheck eksa-system/garden-kcp-unhealthy is paused" in message
+            await asyncio.sleep(600)  # in which the last one comes that was decided upon
+            so_far = set(made)
+            assert 3 <= len(so_far) <= 5
+            await asyncio.sleep(4 * 3600)
+            assert made == so_far, "it has stopped"
+
+            # Who thinks that it is mended lets it try again; it was not, so it stops once more.
+            check = (MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
+            again = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+            await world.client.patch(*check, patch=again, type=PatchType.MERGE)
+            await asyncio.sleep(4 * 3600)
+            assert 1 <= len(made - so_far) <= 4
+            cluster = await world.until(lambda one: True)
+            assert cluster.status.failure_reason == readiness.REMEDIATION_STOPPED
+
+            # Mended: nobody has to think of the health check.
+            wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
+            cluster = await world.until(lambda one: bool(one.status.ready))
+            assert cluster.status.failure_reason is None
+            await asyncio.sleep(RESYNC)
+            assert PAUSED_ANNOTATION not in (await world.client.get(*check)).metadata.annotations
+            synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+            assert synced.status == "True"
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_when_a_lost_cni_can_not_be_installed_again_the_cluster_says_why_and_goes_on_once_it_can() -> None:
+    async def main(simulation: Simulation) -> None:
+        refusing = Refusing()
+        refusing.refuses = False
+        async with managed_laptop(simulation.clock, wrap=refusing.wrap) as world:
+            await world.apply(kubernetesVersion="1.35")
+            await world.until_ready()
+            refusing.refuses = True
+            await lose_cni(world)
+            await world.change(kubernetesVersion="1.36")
+            cluster = await world.until(
+                lambda one: any("policy.example" in said.message for said in one.status.conditions), seconds=60
+            )
+            assert of_cni(cluster).status == "False"
+            refusing.refuses = False
+            await world.until_ready()
+            assert await has_cni(world)
+
+    run(main, epoch=EPOCH, seed=1)

@@ -1,0 +1,69 @@
+"""Commands that wait: they stop early where only somebody helps, and only there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from espalier.api.eksa import reasons
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli import follow
+from espalier.cli.failures import Failure, Overdue
+from espalier.cli.progress import Progress
+from espalier.clusters.scope import Scope
+from espalier.clusters.status import status_of
+from espalier.kube.client import Client
+from espalier.kube.objects import Object, to_bytes
+from espalier.runtime.outcome import Wait
+from espalier.runtime.virtual import Simulation, run
+from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import GARDEN
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Still:
+    """An API server on which nothing happens any more."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._found = Object(to_bytes(tree))
+
+    async def list(self, *_: Any, **__: Any) -> SimpleNamespace:
+        return SimpleNamespace(items=[self._found], resource_version="1")
+
+    async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        await asyncio.get_running_loop().create_future()
+        yield None
+
+
+def reported(scope: Scope, reason: str) -> Tree:
+    tree = dict(scope.object.tree)
+    status = status_of(scope, Wait(reason, "do this"), NOW)
+    tree["status"] = msgspec.to_builtins(status)
+    return tree
+
+
+@pytest.mark.parametrize("reason", [one for one in reasons.REASONS if reasons.CLUSTER in one.kinds], ids=lambda x: x[0])
+def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: reasons.Reason) -> None:
+    """Whatever the table says: it is the same table from which the status is made."""
+    client = cast(Client, Still(reported(made(objects=objects(workers={"readyReplicas": 0})), reason.name)))
+
+    async def main(_: Simulation) -> None:
+        began = asyncio.get_running_loop().time()
+        with Progress() as progress, pytest.raises((Failure, Overdue)) as raised:
+            await follow.until_ready(client, Key(*GARDEN), generation=1, timeout=3600, progress=progress)
+        took = asyncio.get_running_loop().time() - began
+        if reason.helps is reasons.Helps.PERSON:
+            assert (raised.type, took) == (Failure, follow.PATIENCE)
+            assert f"failed: {reason.name}: do this" in str(raised.value)
+        else:
+            assert (raised.type, took) == (Overdue, 3600)
+
+    run(main, epoch=NOW, seed=1)
