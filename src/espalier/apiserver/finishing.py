@@ -104,7 +104,7 @@ class Finisher:
     def _tidy(self, draft: Draft) -> None:
         kind, new, tidy = draft.kind, draft.new, draft.settled
         managed = new["metadata"].pop("managedFields", None)
-        tidying = Tidying(typed=True)
+        tidying = Tidying(kind.node, typed=True)
         if kind.custom:
             node = kind.node.properties["metadata"]
             tidying.object(new["metadata"], node, ("metadata", ()), tidy.get("metadata", {}))
@@ -154,7 +154,7 @@ class Finisher:
 
     def _validate(self, draft: Draft) -> None:
         kind, new = draft.kind, draft.new
-        causes = list(metadata.problems(kind.resource, new["metadata"]))
+        causes = list(metadata.problems(kind.resource, new["metadata"], built_in=not kind.custom))
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
         if kind.custom:

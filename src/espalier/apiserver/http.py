@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-from espalier.apiserver import content
+from espalier.apiserver import content, options
 from espalier.kube.errors import ApiError, Forbidden, ServerFailure, Status, Unauthorized
 from espalier.kube.pki import KeyPair
 from espalier.kube.wire import Endpoint, Request, Response, Stream, User
@@ -124,7 +124,7 @@ class HttpShell:
         try:
             user = self._user_of(incoming)
             request = await _request_of(incoming)
-            if request.method == "GET" and request.query.get("watch") in ("true", "1"):
+            if request.method == "GET" and options.flag(request.query, "watch"):
                 answer = await self._endpoint.watch(request, user)
                 if not isinstance(answer, Response):
                     return await self._stream(incoming, answer)

@@ -15,8 +15,7 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.apiserver import builtin
-from espalier.apiserver.content import JSON
-from espalier.apiserver.discovery import NOT_FOUND
+from espalier.apiserver.content import JSON, NOT_FOUND
 from espalier.apiserver.openapi_meta import DELETE_OPTIONS, META_SCHEMAS, OBJECT_META, STATUS
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.kube.objects import encode_json
