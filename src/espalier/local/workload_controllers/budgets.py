@@ -83,7 +83,7 @@ def _counts(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, 
     if isinstance(least, str):
         expected = _expected(world, pods)
         return expected, share(least, expected, default=0, round_up=True)
-    return len(pods), least or 0
+    return (len(pods), least) if least is not None else (0, 0)
 
 
 def _expected(world: Snapshot, pods: Sequence[Pod]) -> int:
