@@ -40,6 +40,9 @@ MAX_BODY = 3 * 1024 * 1024
 BACKLOG = 1024
 """Connections that may wait to be accepted: hundreds of clients start at once when a world starts."""
 
+SWAGGER_PATH = "/openapi/v2"
+"""Answered in a form of its own."""
+
 MAX_HEADER = 64 * 1024
 STOP_GRACE = 5.0
 """Seconds that requests under way have to end when the shell stops."""
@@ -262,7 +265,8 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
     path, _, query = incoming.raw_path.partition("?")
     headers = {name.lower(): value for name, value in incoming.headers.items()}
     body = await incoming.read() if incoming.body_exists else b""
-    content.acceptable(headers.get("accept", ""))
+    if path != SWAGGER_PATH:
+        content.acceptable(headers.get("accept", ""))
     return Request(
         method=incoming.method,
         path=unquote(path),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 
@@ -26,7 +26,7 @@ from espalier.apiserver.requests import APPLY, Ask, attributes_of
 from espalier.apiserver.scaling import scale_of, set_replicas
 from espalier.apiserver.tidying import Tidying
 from espalier.kube.errors import StatusDetails
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 
 SCALE = ("Scale", "autoscaling/v1")
 ATTEMPTS = 10
@@ -85,9 +85,10 @@ class Writer:
         for _ in range(ATTEMPTS):
             old = self._stored(ask)
             before, owned = self._opened(old, ask.kind)
-            new = change(before)
-            reset = (new.get("metadata") or {}).pop("managedFields", None) in ([], [{}])
-            draft = Draft(ask, old, before, self._merged(ask, before, new), {} if reset else owned)
+            new = change(_with_managers(before, owned) if b"managedFields" in ask.request.body else before)
+            given = (new.get("metadata") or {}).pop("managedFields", None)
+            draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
+            draft.given = _given(ask, given, owned)
             self._check_preconditions(ask, old, new)
             answer = yield from self._finisher.finish(draft)
             if answer is not None:
@@ -316,6 +317,25 @@ class Writer:
             which = f"{namespace}/{ask.name}; {shown}, Kind={resource.kind}"
             raise failures.unexplained(f"failed to create typed patch object ({which}): {problem}")
         return config
+
+
+def _with_managers(tree: Tree, owned: Managers) -> Tree:
+    """A tree with its managed fields, for whoever speaks of them."""
+    return {**tree, "metadata": {**tree["metadata"], "managedFields": _encoded(owned)}}
+
+
+def _encoded(owned: Managers) -> list[Tree]:
+    entries: list[Tree] = msgspec.json.decode(encode_json(managers.encode(owned)))
+    return entries
+
+
+def _given(ask: Ask, entries: Any, owned: Managers) -> Managers | None:
+    """The managers that a write says there are; None when it leaves that to the server."""
+    if entries in ([], [{}]):
+        return {}
+    if ask.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
+        return None
+    return managers.decode(entries)
 
 
 def _check_patched(kind: ServedKind, patched: Tree) -> None:
