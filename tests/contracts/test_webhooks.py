@@ -264,3 +264,36 @@ async def test_configurations_that_are_refused(world: World, fields: Tree, field
         await world.install(VALIDATING_WEBHOOK_CONFIGURATION, **fields)
     assert refusal.value.status.details is not None
     assert field in {cause.field for cause in refusal.value.status.details.causes}
+
+
+def owned_by(item: Object) -> dict[tuple[str, str], Tree]:
+    return {
+        (entry["manager"], entry["operation"]): entry["fieldsV1"].get("f:data", {})
+        for entry in item.tree["metadata"].get("managedFields", ())
+    }
+
+
+async def test_what_a_webhook_fills_in_is_never_in_the_way_of_who_applies(world: World) -> None:
+    """Nobody asked for a default: whoever applies the field later takes it over without force."""
+
+    def default(request: Tree) -> Tree:
+        data = request["object"].get("data", {}) if request["object"] else {}
+        fill = patch({"op": "add", "path": "/data/filled", "value": "by the webhook"})
+        return {} if "filled" in data or not data else fill(request)
+
+    await world.install(MUTATING_WEBHOOK_CONFIGURATION)
+    world.hook.behaviour = default
+    client, namespace = world.client, world.namespace
+
+    def config(**data: str) -> Tree:
+        return {"metadata": {"name": "defaulted", "namespace": namespace}, "data": data}
+
+    await client.apply(CONFIG_MAP, config(a="1"), field_manager="me", force=False)
+    same = await client.apply(CONFIG_MAP, config(a="2"), field_manager="me", force=False)
+    assert same.tree["data"] == {"a": "2", "filled": "by the webhook"}
+    assert owned_by(same) == {("me", "Apply"): {"f:a": {}}}
+    mine = await client.apply(CONFIG_MAP, config(a="2", filled="by me"), field_manager="me", force=False)
+    assert owned_by(mine) == {("me", "Apply"): {"f:a": {}, "f:filled": {}}}
+    made = await world.create("made", a="1")
+    assert made.tree["data"] == {"a": "1", "filled": "by the webhook"}
+    assert list(owned_by(made).values()) == [{".": {}, "f:a": {}}]

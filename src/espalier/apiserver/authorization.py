@@ -21,6 +21,7 @@ REVIEWS = frozenset(
         ("authentication.k8s.io", "tokenreviews"),
     }
 )
+_GROUP = "authorization.k8s.io"
 _OPEN = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 
 
@@ -43,6 +44,9 @@ def reviewed(core: Core, ask: Ask) -> Answer:
         case "selfsubjectaccessreviews":
             status = _access(core, spec, ask.user)
         case _:
+            if not spec.get("user") and not spec.get("groups"):
+                cause = failures.invalid("spec.user", "", "at least one of user or group must be specified")
+                raise failures.invalid_object("", _GROUP, "", [cause])
             user = User(str(spec.get("user", "")), tuple(spec.get("groups") or ()))
             status = _access(core, spec, user)
     return Answer(encode_json({**tree, "status": status}), core.store.durable, 201)
@@ -52,9 +56,11 @@ def _access(core: Core, spec: Tree, user: User) -> Tree:
     asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (asked is None) == (path is None):
         cause = failures.invalid(
-            "spec.resourceAttributes", asked, "exactly one of nonResourceAttributes or resourceAttributes must be given"
+            "spec.resourceAttributes",
+            asked,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )
-        raise failures.invalid_object("SubjectAccessReview", "authorization.k8s.io", "", [cause])
+        raise failures.invalid_object("", _GROUP, "", [cause])
     if asked is None:
         # Discovery and health are open to everybody who is known.
         return {"allowed": True}

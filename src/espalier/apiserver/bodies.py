@@ -7,50 +7,142 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.apiserver import failures
+from espalier.apiserver import builtin, content, failures, go_json, options
 from espalier.apiserver.requests import Ask
+from espalier.apiserver.tidying import Tidying
+from espalier.kube.errors import ApiError
+
+EVICTION, EVICTION_VERSION = "Eviction", "policy/v1"
 
 
-def object_of(ask: Ask) -> Tree:
-    """The object in the body of a request. Raises `BadRequest` and `Invalid` as kube-apiserver does."""
-    kind = ask.kind
-    tree = decoded(ask.request.body, f"the object provided is unrecognized (must be of type {kind.resource.kind})")
-    if not isinstance(tree, dict):
-        raise failures.bad_request(f"the object provided is unrecognized (must be of type {kind.resource.kind})")
-    tree.setdefault("apiVersion", kind.resource.api_version)
-    tree.setdefault("kind", kind.resource.kind)
-    hold_to_url(ask, tree)
+SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
+"""Where kube-apiserver says it looked for a kind."""
+
+_TYPED = {
+    kind: f"io.k8s.api.{group}.v1.{kind}"
+    for group, kinds in {
+        "autoscaling": ("Scale",),
+        "core": ("Binding",),
+        "policy": ("Eviction",),
+        "authorization": (
+            "LocalSubjectAccessReview",
+            "SelfSubjectAccessReview",
+            "SelfSubjectRulesReview",
+            "SubjectAccessReview",
+        ),
+        "authentication": ("SelfSubjectReview", "TokenReview"),
+    }.items()
+    for kind in kinds
+}
+
+_NO_VERSION = "couldn't get version/kind; json parse error: "
+
+
+def object_of(ask: Ask, kind: str = "", api_version: str = "") -> Tree:
+    """The object in the body of a request; of another kind than the path's, where subresources speak one.
+
+    Raises `BadRequest` and `Invalid` as kube-apiserver does.
+    """
+    if ask.verb in ("create", "update"):
+        content.check_object_type(ask.request.headers.get("content-type", ""))
+    resource = ask.kind.resource
+    custom = ask.kind.custom and not kind
+    kind, api_version = kind or resource.kind, api_version or resource.api_version
+    tree = decoded(ask.request.body, kind)
+    if problem := go_json.head_problem(tree) if tree is not None else "":
+        raise _unrecognized(kind, f"{_NO_VERSION}{problem}", ask.request.body)
+    tree = tree or {}
+    if custom:
+        _require_head(ask, tree)
+    if tree.get("apiVersion", "").count("/") > 1:
+        raise _unrecognized(kind, f"unexpected GroupVersion string: {tree['apiVersion']}", ask.request.body)
+    tree["apiVersion"] = tree.get("apiVersion") or api_version
+    tree["kind"] = tree.get("kind") or kind
+    if not custom and (tree["apiVersion"], tree["kind"]) != (api_version, kind):
+        _refuse_kind(tree, kind, api_version)
+    if isinstance(tree.get("metadata", {}), list | str | int | float):
+        wanted = f"struct field {kind}.metadata of type v1.ObjectMeta"
+        raise unhandled(tree["kind"], api_version, kind, go_json.mistyped(tree["metadata"], wanted))
+    if kind in _TYPED:
+        _check_types(kind, api_version, tree)
+    if ask.query.get("fieldValidation") == "Strict" and (twice := go_json.doubles(ask.request.body)):
+        sentences = ", ".join(f'duplicate field "{name}"' for name in twice)
+        raise unhandled(kind, api_version, kind, f"strict decoding error: {sentences}")
+    hold_to_url(ask, tree, kind, api_version)
     return tree
 
 
-def decoded(body: bytes, what: str) -> Any:
-    """JSON of a body; `what` begins the message when it is none."""
+def _check_types(kind: str, api_version: str, tree: Tree) -> None:
+    """Kinds that are never stored are held to their schemas here."""
+    node = builtin.node(_TYPED[kind])
+    tidying = Tidying(node, typed=True)
+    tidying.object(tree, node)
+    if tidying.mistyped:
+        raise unhandled(kind, api_version, kind, tidying.mistyped)
+
+
+def decoded(body: bytes, kind: str) -> Any:
+    """JSON of a body that is an object of a kind."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise failures.bad_request(f"{what}: couldn't get version/kind; json parse error: {error}") from error
+        return go_json.decoded(body)
+    except go_json.Malformed as error:
+        raise _unrecognized(kind, f"{_NO_VERSION}{error}", body) from error
 
 
-def hold_to_url(ask: Ask, tree: Tree) -> None:
+def unhandled(kind: str, api_version: str, wanted: str, problem: str) -> ApiError:
+    """An object whose kind is known, but that can't be taken for what is wanted."""
+    version = api_version.rpartition("/")[2]
+    return failures.bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted}: {problem}')
+
+
+def _unrecognized(kind: str, problem: str, body: bytes) -> ApiError:
+    return failures.bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): {problem} ({go_json.summary(body)})"
+    )
+
+
+def _require_head(ask: Ask, tree: Tree) -> None:
+    """Objects of definitions say what they are: nothing is taken for granted."""
+    text = ask.request.body.decode("utf-8", "replace")
+    for field, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not tree.get(field):
+            problem = f"Object '{shown}' is missing in '{text}'"
+            raise _unrecognized(ask.kind.resource.kind, problem, ask.request.body)
+
+
+def _refuse_kind(tree: Tree, wanted: str, expected: str) -> None:
+    api_version, kind = tree["apiVersion"], tree["kind"]
+    if builtin.is_known(api_version, kind):
+        package = expected.rpartition("/")[0].partition(".")[0] or "core"
+        version = api_version.rpartition("/")[2]
+        problem = f"converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"
+    else:
+        problem = f'no kind "{kind}" is registered for version "{api_version}" {SCHEME}'
+    raise unhandled(kind, api_version, wanted, problem)
+
+
+def hold_to_url(ask: Ask, tree: Tree, kind: str = "", api_version: str = "") -> None:
     """Refuse an object that is not of the kind, name and namespace that the URL says; fill in what it leaves out."""
     resource = ask.kind.resource
-    if tree.get("apiVersion") != resource.api_version:
+    kind, api_version = kind or resource.kind, api_version or resource.api_version
+    if tree.get("apiVersion") != api_version:
         raise failures.bad_request(
             f"the API version in the data ({tree.get('apiVersion')}) does not match the expected API version "
-            f"({resource.api_version})"
+            f"({api_version})"
         )
     metadata = tree.setdefault("metadata", {})
-    if metadata is None:
-        metadata = tree["metadata"] = {}
     if not isinstance(metadata, dict):
-        raise failures.bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: json: cannot '
-            "unmarshal into Go struct field .metadata of type v1.ObjectMeta"
-        )
-    if tree.get("kind") != resource.kind:
-        cause = failures.invalid("kind", tree.get("kind"), f"must be {resource.kind}")
+        metadata = tree["metadata"] = {}
+    if tree.get("kind") != kind:
+        cause = failures.invalid("kind", tree.get("kind"), f"must be {kind}")
         raise failures.invalid_object(str(tree.get("kind")), resource.group, str(metadata.get("name", "")), [cause])
-    if ask.name and metadata.setdefault("name", ask.name) != ask.name:
+    if ask.name and not metadata.get("name"):
+        raise failures.bad_request(
+            f"the name of the object ({ask.name} based on URL) was undeterminable: name must be provided"
+        )
+    if ask.name and metadata["name"] != ask.name:
+        if kind == EVICTION:
+            raise failures.bad_request("name in URL does not match name in Eviction object")
         raise failures.bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.name})"
         )
@@ -74,35 +166,46 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     orphan_dependents: bool | None = None
 
 
-class _Eviction(msgspec.Struct, rename="camel"):
-    delete_options: DeleteOptions = msgspec.field(default_factory=DeleteOptions)
-
-
-_PROPAGATION = ("Foreground", "Background", "Orphan")
-
-
 def delete_options(ask: Ask) -> DeleteOptions:
     """The options of a deletion. Raises `BadRequest`, `Invalid`."""
     body = ask.request.body or b"{}"
-    try:
-        if ask.subresource == "eviction":
-            options = msgspec.json.decode(body, type=_Eviction).delete_options
-        else:
-            options = msgspec.json.decode(body, type=DeleteOptions)
-    except msgspec.MsgspecError as error:
-        raise failures.bad_request(f"the body of a deletion is DeleteOptions: {error}") from error
-    options.propagation_policy = options.propagation_policy or ask.query.get("propagationPolicy") or None
-    if options.orphan_dependents and not options.propagation_policy:
-        options.propagation_policy = "Orphan"
-    if options.grace_period_seconds is None and "gracePeriodSeconds" in ask.query:
+    if ask.subresource == "eviction":
+        tree = object_of(ask, EVICTION, EVICTION_VERSION).get("deleteOptions") or {}
+    else:
         try:
-            options.grace_period_seconds = int(ask.query["gracePeriodSeconds"])
-        except ValueError as error:
-            raise failures.bad_request("gracePeriodSeconds is a number of seconds") from error
+            tree = go_json.decoded(body)
+        except go_json.Malformed as error:
+            raise failures.bad_request(f"{_NO_VERSION}{error}") from error
+        if problem := go_json.head_problem(tree) if tree is not None else "":
+            raise failures.bad_request(f"{_NO_VERSION}{problem}")
+        tree = tree or {}
+        kind = tree.get("kind") or "DeleteOptions"
+        if kind != "DeleteOptions":
+            version = tree.get("apiVersion", "")
+            raise failures.bad_request(f'no kind "{kind}" is registered for version "{version}" {SCHEME}')
+    options_ = _options_of(tree)
+    policy = options_.propagation_policy
+    causes = [*options.propagation(policy, options_.orphan_dependents), *options.dry_run(options_.dry_run)]
+    if causes:
+        raise failures.invalid_object("DeleteOptions", "meta.k8s.io", "", causes)
+    options_.propagation_policy = policy or ask.query.get("propagationPolicy") or None
+    if options_.orphan_dependents is None and not ask.request.body and "orphanDependents" in ask.query:
+        options_.orphan_dependents = options.flag(ask.query, "orphanDependents")
+    if options_.orphan_dependents and not policy:
+        options_.propagation_policy = "Orphan"
+    if options_.grace_period_seconds is None:
+        options_.grace_period_seconds = options.number(ask.query, "gracePeriodSeconds")
     if ask.dry_run:
-        options.dry_run = ["All"]
-    policy = options.propagation_policy
-    if policy is not None and policy not in _PROPAGATION:
-        cause = failures.unsupported("propagationPolicy", policy, (*_PROPAGATION, ""))
-        raise failures.invalid_object("DeleteOptions", "meta.k8s.io", "", [cause])
-    return options
+        options_.dry_run = ["All"]
+    return options_
+
+
+def _options_of(tree: Tree) -> DeleteOptions:
+    grace = tree.get("gracePeriodSeconds")
+    if grace is not None and type(grace) is not int:
+        wanted = "struct field DeleteOptions.gracePeriodSeconds of type int64"
+        raise failures.bad_request(go_json.mistyped(grace, wanted))
+    try:
+        return msgspec.convert(tree, type=DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise failures.bad_request(f"json: cannot unmarshal into Go value of type v1.DeleteOptions: {error}") from error

@@ -53,9 +53,21 @@ def _resolver() -> Resolve:
             # Known before it is filled, for definitions may contain themselves.
             made = nodes[name] = Node()
             fill(made, definitions()[name], resolve, open_objects=True)
+            made.struct = name.rpartition(".")[2]
         return made
 
     return resolve
+
+
+@cache
+def _known() -> frozenset[tuple[str, str]]:
+    """(apiVersion, kind) of everything that Kubernetes itself has, as far as it is known here."""
+    return frozenset((kind.resource.api_version, kind.resource.kind) for kind in KINDS)
+
+
+def is_known(api_version: str, kind: str) -> bool:
+    """Whether there is such a built-in kind."""
+    return (api_version, kind) in _known()
 
 
 @cache

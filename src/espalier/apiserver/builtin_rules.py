@@ -6,20 +6,30 @@ Which defaults and rules there are is the Kubernetes API reference's to say; fie
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver import failures
+from espalier.apiserver import failures, go_json, names, pod_rules, rbac_rules, workload_rules
 from espalier.apiserver.registry import Check, Complete
 from espalier.apiserver.webhook_rules import problems_of
 from espalier.kube.errors import StatusCause
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER = "kubernetes"
+MAX_DATA = 1024 * 1024
+"""Bytes of all values of a ConfigMap or Secret together."""
+
+_SECRET_PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "kubernetes.io/tls": ("tls.crt", "tls.key"),
+        "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+        "kubernetes.io/dockercfg": (".dockercfg",),
+        "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    }
+)
 
 _POD: Tree = {
     "restartPolicy": "Always",
@@ -144,14 +154,45 @@ def _webhooks(mutating: bool) -> Complete:
 
 
 def _check_secret(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    for name, text in (new.get("data") or {}).items():
-        try:
-            base64.b64decode(text, validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            # The value is not shown: it is a secret, however badly written.
-            yield failures.cause("FieldValueInvalid", f"data[{name}]", "Invalid value: must be base64 encoded")
+    data = new.get("data") or {}
+    for name in data:
+        yield from names.key(f"data[{name}]", name)
+    if sum(map(len, data.values())) * 3 // 4 > MAX_DATA:
+        yield failures.too_long("data", MAX_DATA)
+    for name in _SECRET_PARTS.get(new.get("type", ""), ()):
+        if name not in data:
+            yield failures.required(f"data[{name}]")
+    if new.get("type") == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        yield from (failures.required(f"data[{name}]") for name in ("username", "password"))
+    if new.get("type") == "kubernetes.io/service-account-token":
+        account = "kubernetes.io/service-account.name"
+        if not (new["metadata"].get("annotations") or {}).get(account):
+            yield failures.required(f"metadata.annotations[{account}]")
+    yield from _check_registry(data)
     if old is not None and old.get("type") != new.get("type"):
         yield failures.immutable("type", new.get("type"))
+    yield from _check_immutable(new, old)
+
+
+def _check_registry(data: Tree) -> Iterator[StatusCause]:
+    """Logins at registries are JSON. The value is not shown: it is a secret, however badly written."""
+    text = data.get(".dockerconfigjson")
+    if text is not None:
+        try:
+            go_json.decoded(base64.b64decode(text))
+        except go_json.Malformed as error:
+            yield failures.invalid("data[.dockerconfigjson]", "<secret contents redacted>", str(error))
+
+
+def _check_config_map(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    data, binary = new.get("data") or {}, new.get("binaryData") or {}
+    for field, part, other in (("data", data, "binaryData"), ("binaryData", binary, "data")):
+        for name in part:
+            yield from names.key(f"{field}[{name}]", name)
+            if field == "data" and name in binary:
+                yield failures.invalid(f"{field}[{name}]", name, f"duplicate of key present in {other}")
+    if sum(len(text.encode()) for text in data.values()) + sum(map(len, binary.values())) * 3 // 4 > MAX_DATA:
+        yield failures.too_long("[]", MAX_DATA)
     yield from _check_immutable(new, old)
 
 
@@ -166,23 +207,12 @@ def _check_immutable(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
             yield failures.forbidden_field(field, "field is immutable when `immutable` is set")
 
 
-def _check_selector(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    """The selector of a workload matches its pods, and stays what it is."""
-    spec = new.get("spec") or {}
-    selector = spec.get("selector") or {}
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    wanted = selector.get("matchLabels") or {}
-    if not wanted and not selector.get("matchExpressions"):
-        yield failures.invalid("spec.selector", selector, "empty selector is invalid for deployment")
-    elif any(labels.get(name) != value for name, value in wanted.items()):
-        yield failures.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    if old is not None and (old.get("spec") or {}).get("selector") != selector:
-        yield failures.immutable("spec.selector", selector)
-
-
-def _check_role_binding(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    if old is not None and old.get("roleRef") != new.get("roleRef"):
-        yield failures.invalid("roleRef", new.get("roleRef"), "cannot change roleRef")
+def _check_lease(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    for name in ("leaseDurationSeconds", "leaseTransitions"):
+        value, least = (new.get("spec") or {}).get(name), 1 if name == "leaseDurationSeconds" else 0
+        if value is not None and value < least:
+            detail = "must be greater than 0" if least else "must be greater than or equal to 0"
+            yield failures.invalid(f"spec.{name}", value, detail)
 
 
 def _check_webhooks(new: Tree, old: Tree | None) -> Iterable[StatusCause]:
@@ -204,13 +234,19 @@ COMPLETE: Mapping[Resource, Complete] = MappingProxyType(
 CHECKS: Mapping[Resource, Check] = MappingProxyType(
     {
         core.SECRET: _check_secret,
-        core.CONFIG_MAP: _check_immutable,
-        core.DEPLOYMENT: _check_selector,
-        core.DAEMON_SET: _check_selector,
-        core.REPLICA_SET: _check_selector,
-        core.STATEFUL_SET: _check_selector,
-        core.ROLE_BINDING: _check_role_binding,
-        core.CLUSTER_ROLE_BINDING: _check_role_binding,
+        core.CONFIG_MAP: _check_config_map,
+        core.POD: pod_rules.check,
+        core.DEPLOYMENT: workload_rules.check,
+        core.DAEMON_SET: workload_rules.check,
+        core.REPLICA_SET: workload_rules.check,
+        core.STATEFUL_SET: workload_rules.check,
+        core.SERVICE: workload_rules.check_service,
+        core.POD_DISRUPTION_BUDGET: workload_rules.check_budget,
+        core.ROLE: rbac_rules.check_role,
+        core.CLUSTER_ROLE: rbac_rules.check_cluster_role,
+        core.LEASE: _check_lease,
+        core.ROLE_BINDING: rbac_rules.check_binding,
+        core.CLUSTER_ROLE_BINDING: rbac_rules.check_binding,
         core.MUTATING_WEBHOOK_CONFIGURATION: _check_webhooks,
         core.VALIDATING_WEBHOOK_CONFIGURATION: _check_webhooks,
     }

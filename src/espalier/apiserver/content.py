@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import Builder, decoded, nodes
 from espalier.apiserver import protobuf
-from espalier.kube.errors import ApiError, BadRequest
+from espalier.apiserver.failures import NoSuchPath
+from espalier.kube.errors import ApiError, BadRequest, Status
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Response
 
@@ -56,12 +58,33 @@ def acceptable(accept: str) -> None:
         raise NotAcceptable.of(f"only the following media types are accepted: {JSON}")
 
 
+READ = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
+"""Forms of objects, as kube-apiserver lists them."""
+
+
+def check_object_type(content_type: str) -> None:
+    """Raise `UnsupportedMediaType` for a body that is in no form of objects, but of patches, or of nothing known."""
+    if content_type and media_of(content_type) not in (*READ, FORM):
+        raise _unknown_format()
+
+
+def media_of(content_type: str) -> str:
+    """The media type of a Content-Type header, without parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _unknown_format() -> ApiError:
+    return UnsupportedMediaType.of(
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(READ)}"
+    )
+
+
 def json_of(body: bytes, content_type: str) -> bytes:
     """The body as JSON. Raises `UnsupportedMediaType`, or `BadRequest` when it can't be read.
 
     Apply patches say YAML, but nearly all are JSON, which is YAML as well: they pass untouched.
     """
-    media = content_type.partition(";")[0].strip().lower()
+    media = media_of(content_type)
     if media in YAML_TYPES:
         return _json_of_yaml(body)
     if media == protobuf.MEDIA_TYPE:
@@ -69,11 +92,8 @@ def json_of(body: bytes, content_type: str) -> bytes:
             return protobuf.json_of(body)
         except protobuf.Malformed as error:
             raise BadRequest.of(f"error decoding protobuf: {error}") from error
-    if media and media not in JSON_TYPES:
-        known = ", ".join(sorted((JSON_TYPES | YAML_TYPES | {protobuf.MEDIA_TYPE}) - {FORM}))
-        raise UnsupportedMediaType.of(
-            f"the body of the request was in an unknown format - accepted media types include: {known}"
-        )
+    if content_type and media not in JSON_TYPES:
+        raise _unknown_format()
     return body
 
 
@@ -98,15 +118,26 @@ def _json_of_yaml(body: bytes) -> bytes:
     return encode_json(documents[0])
 
 
+NOT_FOUND = Response(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
+
+
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON document as response."""
     return Response(status, encode_json(value), {"content-type": JSON, **(headers or {})})
 
 
 def failure(error: ApiError) -> Response:
-    """The response that says what went wrong: a Status."""
+    """The response that says what went wrong: a Status, or a line of text when nothing is served at all."""
     status = error.status
+    if isinstance(error, NoSuchPath):
+        return NOT_FOUND
     headers = {}
     if status.details is not None and status.details.retry_after_seconds:
         headers["retry-after"] = str(status.details.retry_after_seconds)
-    return json_response(status, status.code or 500, headers)
+    return json_response(said(status), status.code or 500, headers)
+
+
+def said(status: Status) -> Tree:
+    """A Status as it is answered: without what it does not say."""
+    tree: Tree = msgspec.to_builtins(status)
+    return {name: part for name, part in tree.items() if part or name == "metadata" or part == {}}

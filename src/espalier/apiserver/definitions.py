@@ -11,7 +11,7 @@ from espalier.api import core
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver import builtin, failures, rule_problems
+from espalier.apiserver import builtin, default_problems, failures, rule_problems
 from espalier.apiserver.json_path import compiled
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
@@ -232,6 +232,8 @@ def _schema_causes(field: str, encoded: bytes) -> list[StatusCause]:
         except ValueError as error:
             causes.append(failures.invalid(root, "", f"can't be compiled: {error}"))
         causes += rule_problems.problems(schema, root)
+        if not causes:
+            causes += default_problems.problems(schema, root)
     if schema.get("type") != "object":
         causes.insert(0, failures.invalid(f"{root}.type", schema.get("type", ""), "must be object at the root"))
     return causes

@@ -40,7 +40,11 @@ class Deleter:
 
     def delete(self, ask: Ask) -> Steps:
         """DELETE of one object."""
-        return (yield from self._delete(ask, bodies.delete_options(ask)))
+        return (yield from self.delete_with(ask, bodies.delete_options(ask)))
+
+    def delete_with(self, ask: Ask, options: DeleteOptions) -> Steps:
+        """The same, with options that came otherwise."""
+        return (yield from self._delete(ask, options))
 
     def delete_collection(self, ask: Ask) -> Steps:
         """DELETE of all objects of a kind in a namespace that selectors select."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from espalier.api.meta import Tree
-from espalier.apiserver.content import JSON
+from espalier.apiserver.content import JSON, NOT_FOUND
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Request, Response
@@ -127,12 +127,12 @@ class Discovery:
             return NOT_FOUND
         return self._document(path, lambda: {"kind": "APIGroup", "apiVersion": "v1", **_api_group(name, kinds)})
 
-    def _resources(self, path: str, group: str, version: str) -> Response:
+    def _resources(self, path: str, group: str, version: str) -> Response | None:
         kinds = [
             kind for kind in self._registry.kinds() if (kind.resource.group, kind.resource.version) == (group, version)
         ]
         if not kinds:
-            return NOT_FOUND
+            return NOT_FOUND if group else None
         return self._document(path, lambda: resource_list(kinds))
 
     def _by_group(self) -> dict[str, list[ServedKind]]:
@@ -140,9 +140,6 @@ class Discovery:
         for kind in self._registry.kinds():
             groups.setdefault(kind.resource.group, []).append(kind)
         return groups
-
-
-NOT_FOUND = Response(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
 
 
 def aggregated_version(accept: str) -> str | None:

@@ -50,8 +50,17 @@ def not_found(resource: Resource, name: str) -> ApiError:
     return NotFound.of(f'{resource.group_resource} "{name}" not found', _details(resource, name))
 
 
+class NoSuchPath(NotFound):
+    """404, and what is said is plain text: nothing is served at this path at all."""
+
+
+def no_such_path() -> ApiError:
+    """Nothing is served under this path, as far as anybody who serves kinds knows."""
+    return NoSuchPath(Status(message="404 page not found", reason="NotFound", code=404))
+
+
 def not_served() -> ApiError:
-    """Nothing is served under this path."""
+    """Nothing is served under this path of a group that there is."""
     return NotFound(
         Status(
             message="the server could not find the requested resource",
@@ -62,11 +71,9 @@ def not_served() -> ApiError:
     )
 
 
-def method_not_allowed(resource: Resource, verb: str) -> ApiError:
-    """The resource is served, but not with this verb."""
-    return MethodNotAllowed.of(
-        "the server does not allow this method on the requested resource", _details(resource, "")
-    )
+def method_not_allowed() -> ApiError:
+    """Something is served at this path, but not with this method."""
+    return MethodNotAllowed.of("the server does not allow this method on the requested resource", StatusDetails())
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
@@ -74,11 +81,16 @@ def already_exists(resource: Resource, name: str) -> ApiError:
     return AlreadyExists.of(f'{resource.group_resource} "{name}" already exists', _details(resource, name))
 
 
-def conflict(resource: Resource, name: str, sentence: str) -> ApiError:
+def conflict(resource: Resource, name: str, sentence: str, subresource: str = "") -> ApiError:
     """A precondition of a write does not hold."""
-    return Conflict.of(
-        f'Operation cannot be fulfilled on {resource.group_resource} "{name}": {sentence}', _details(resource, name)
-    )
+    details = _details(resource, name)
+    what = resource.group_resource
+    if subresource:
+        details.kind, what = (
+            f"{resource.plural}/{subresource}",
+            what.replace(resource.plural, f"{resource.plural}/{subresource}", 1),
+        )
+    return Conflict.of(f'Operation cannot be fulfilled on {what} "{name}": {sentence}', details)
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -113,6 +125,16 @@ def too_large(revision: int, current: int) -> ApiError:
         f"Timeout: Too large resource version: {revision}, current: {current}",
         StatusDetails(causes=[cause], retry_after_seconds=1),
     )
+
+
+def rejected() -> ApiError:
+    """A patch that does not fit the object. Which of its steps is not told, as upstream."""
+    return Invalid.of("the server rejected our request due to an error in our request", StatusDetails())
+
+
+def unexplained(message: str) -> ApiError:
+    """What kube-apiserver has no reason for: 500 with a sentence."""
+    return ServerFailure(Status(message=message, code=500))
 
 
 def bad_request(message: str) -> ApiError:
@@ -160,6 +182,16 @@ def unsupported(field: str, value: object, allowed: Iterable[object]) -> StatusC
 def duplicate(field: str, value: object) -> StatusCause:
     """A list that may not hold a value twice does."""
     return cause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+
+
+def too_long(field: str, limit: int) -> StatusCause:
+    """The value is longer than it may be."""
+    return cause("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
+
+
+def not_there(field: str, value: object) -> StatusCause:
+    """The value names what is not there."""
+    return cause("FieldValueNotFound", field, f"Not found: {shown(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> StatusCause:

@@ -14,16 +14,16 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.apiserver import definitions, failures, managers, metadata, ratcheting, rules
+from espalier.apiserver import bodies, definitions, failures, managers, metadata, ratcheting, rules
 from espalier.apiserver.admitting import Admitting
-from espalier.apiserver.core import Answer, Core, encoded, is_sound, put, shown
+from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
 from espalier.apiserver.managers import Manager, Managers
 from espalier.apiserver.registry import ServedKind
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import APPLY, Ask
 from espalier.apiserver.scaling import scale_of
 from espalier.apiserver.tidying import Tidying
 from espalier.apiserver.webhooks import Result, WebhookCall
-from espalier.kube.errors import StatusCause
+from espalier.kube.errors import ApiError, StatusCause
 from espalier.kube.objects import Object, encode_json
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -41,6 +41,8 @@ class Draft:
     new: Tree
     owned: Managers
     """Managers before the write."""
+    given: Managers | None = None
+    """Managers before the write as the client says they are."""
     managers: Managers = field(default_factory=dict)
     """Managers after it."""
     warnings: list[str] = field(default_factory=list)
@@ -78,15 +80,16 @@ class Finisher:
         ask, kind = draft.ask, draft.kind
         self._tidy(draft)
         if not applied:
-            draft.managers = self._updated(draft, draft.before, draft.new, draft.owned)
+            draft.managers = self._updated(draft)
         draft.new["metadata"].pop("managedFields", None)
         mutated = yield from self._admitting.mutate(
             ask, draft.operation, draft.new, draft.before or None, draft.warnings
         )
         if mutated is not None and mutated is not draft.new:
-            unmutated, draft.new = draft.new, mutated
+            # What webhooks fill in is nobody's, as upstream: who applies it later is in nobody's way.
+            draft.new = mutated
             self._tidy(draft)
-            draft.managers = self._updated(draft, unmutated, draft.new, draft.managers)
+            draft.new["metadata"].pop("managedFields", None)
         self._count_generation(draft)
         self._validate(draft)
         yield from self._admitting.validate(ask, draft.operation, draft.new, draft.before or None, draft.warnings)
@@ -104,7 +107,7 @@ class Finisher:
     def _tidy(self, draft: Draft) -> None:
         kind, new, tidy = draft.kind, draft.new, draft.settled
         managed = new["metadata"].pop("managedFields", None)
-        tidying = Tidying(typed=True)
+        tidying = Tidying(kind.node, typed=True)
         if kind.custom:
             node = kind.node.properties["metadata"]
             tidying.object(new["metadata"], node, ("metadata", ()), tidy.get("metadata", {}))
@@ -112,10 +115,7 @@ class Finisher:
         tidying.object(new, kind.node, tidy=tidy)
         resource = kind.resource
         if tidying.mistyped:
-            raise failures.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"{tidying.mistyped}"
-            )
+            raise _unhandled(draft, tidying.mistyped)
         self._tell_unknown(draft, tidying.unknown)
         if tidying.causes:
             raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, tidying.causes)
@@ -132,17 +132,14 @@ class Finisher:
         level = draft.ask.query.get("fieldValidation") or "Warn"
         sentences = [f'unknown field "{name}"' for name in sorted(unknown)]
         if level == "Strict":
-            resource = draft.kind.resource
-            raise failures.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"strict decoding error: {', '.join(sentences)}"
-            )
+            raise _unhandled(draft, f"strict decoding error: {', '.join(sentences)}")
         if level == "Warn":
             draft.warnings += sentences
 
-    def _updated(self, draft: Draft, before: Tree, new: Tree, owned: Managers) -> Managers:
+    def _updated(self, draft: Draft) -> Managers:
         me = manager_of(draft.ask, "Update")
-        return managers.updated(before, new, owned, me, draft.kind.node, metadata.timestamp(self._core.now()))
+        owned, now = draft.owned if draft.given is None else draft.given, metadata.timestamp(self._core.now())
+        return managers.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
 
     def _count_generation(self, draft: Draft) -> None:
         if draft.old is None or not draft.kind.generation or draft.ask.subresource == "status":
@@ -154,7 +151,7 @@ class Finisher:
 
     def _validate(self, draft: Draft) -> None:
         kind, new = draft.kind, draft.new
-        causes = list(metadata.problems(kind.resource, new["metadata"]))
+        causes = list(metadata.problems(kind.resource, new["metadata"], built_in=not kind.custom))
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
         if kind.custom:
@@ -223,6 +220,15 @@ class Finisher:
             raw = encode_json(scale_of(ask.kind, stored.tree))
         revision = self._core.store.revision if ask.dry_run else int(stored.head.metadata.resource_version)
         return Answer(raw, revision, 201 if ask.verb == "create" else 200, draft.warnings)
+
+
+def _unhandled(draft: Draft, problem: str) -> ApiError:
+    """An object that can't be read as what it is to be; of a patch, what it would leave is shown."""
+    resource, ask = draft.kind.resource, draft.ask
+    if ask.verb == "patch" and ask.content_type != APPLY:
+        cause = failures.invalid("patch", failures.shown(outward(draft.new, draft.kind)), problem)
+        return failures.invalid_object("", "", "", [cause])
+    return bodies.unhandled(resource.kind, resource.api_version, resource.kind, problem)
 
 
 def manager_of(ask: Ask, operation: str) -> Manager:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from espalier.api.meta import Tree
-from espalier.apiserver import authorization, bodies, failures
+from espalier.apiserver import authorization, bodies, failures, options
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.deleting import Deleter
+from espalier.apiserver.evicting import Evictor
 from espalier.apiserver.reading import Reader
-from espalier.apiserver.requests import Ask, attributes_of
+from espalier.apiserver.requests import APPLY, Ask, attributes_of
 from espalier.apiserver.tables import form_of
 from espalier.apiserver.writing import Writer
 from espalier.kube.objects import encode_json
@@ -23,6 +24,7 @@ class Handler:
         self._reader = Reader(core)
         self._writer = Writer(core, admitting)
         self._deleter = Deleter(core, admitting)
+        self._evictor = Evictor(core, self._deleter)
 
     def authorize(self, ask: Ask) -> None:
         """Raise `Forbidden` unless the user may do what is asked."""
@@ -31,6 +33,7 @@ class Handler:
 
     def steps(self, ask: Ask) -> Steps:
         """The course of a request that is authorized."""
+        options.check(ask.verb, ask.query, apply=ask.content_type == APPLY)
         resource = ask.kind.resource
         if (resource.group, resource.plural) in authorization.REVIEWS:
             return authorization.reviewed(self._core, ask)
@@ -51,7 +54,7 @@ class Handler:
             case "create", "binding":
                 return (yield from self._bind(ask))
             case "create", "eviction":
-                yield from self._deleter.delete(ask)
+                yield from self._evictor.evict(ask)
                 return self._created()
             case "create", _:
                 return (yield from self._writer.create(ask))
@@ -64,14 +67,17 @@ class Handler:
 
     def _bind(self, ask: Ask) -> Steps:
         """A scheduler says on which node a pod runs."""
-        binding = bodies.decoded(ask.request.body, "the object provided is unrecognized (must be of type Binding)")
+        binding = bodies.object_of(ask, "Binding", "v1")
         node = (binding.get("target") or {}).get("name", "")
+        if not node:
+            cause = failures.required("target.name")
+            raise failures.unexplained(f"{cause.field}: {cause.message}")
 
         def bound(pod: Tree) -> Tree:
             spec = pod.get("spec") or {}
             if spec.get("nodeName"):
                 sentence = f'pod {ask.name} is already assigned to node "{spec["nodeName"]}"'
-                raise failures.conflict(ask.kind.resource, ask.name, sentence)
+                raise failures.conflict(ask.kind.resource, ask.name, sentence, ask.subresource)
             return {**pod, "spec": {**spec, "nodeName": node}}
 
         yield from self._writer.modify(ask, bound)

@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-from espalier.apiserver import content
+from espalier.apiserver import content, options
 from espalier.kube.errors import ApiError, Forbidden, ServerFailure, Status, Unauthorized
 from espalier.kube.pki import KeyPair
 from espalier.kube.wire import Endpoint, Request, Response, Stream, User
@@ -39,6 +39,9 @@ MAX_BODY = 3 * 1024 * 1024
 
 BACKLOG = 1024
 """Connections that may wait to be accepted: hundreds of clients start at once when a world starts."""
+
+SWAGGER_PATH = "/openapi/v2"
+"""Answered in a form of its own."""
 
 MAX_HEADER = 64 * 1024
 STOP_GRACE = 5.0
@@ -124,7 +127,7 @@ class HttpShell:
         try:
             user = self._user_of(incoming)
             request = await _request_of(incoming)
-            if request.method == "GET" and request.query.get("watch") in ("true", "1"):
+            if request.method == "GET" and options.flag(request.query, "watch"):
                 answer = await self._endpoint.watch(request, user)
                 if not isinstance(answer, Response):
                     return await self._stream(incoming, answer)
@@ -262,7 +265,8 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
     path, _, query = incoming.raw_path.partition("?")
     headers = {name.lower(): value for name, value in incoming.headers.items()}
     body = await incoming.read() if incoming.body_exists else b""
-    content.acceptable(headers.get("accept", ""))
+    if path != SWAGGER_PATH:
+        content.acceptable(headers.get("accept", ""))
     return Request(
         method=incoming.method,
         path=unquote(path),

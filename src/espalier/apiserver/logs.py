@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.apiserver import failures
+from espalier.apiserver import failures, options
 from espalier.apiserver.requests import Ask
 from espalier.kube.wire import Response
 
@@ -60,6 +60,8 @@ def _number(ask: Ask, option: str) -> int | None:
     text = ask.query.get(option)
     if text is None:
         return None
-    if not text.isdecimal():
-        raise failures.bad_request(f"{option} is a number that is not negative, not {text!r}")
-    return int(text)
+    number = options.number(ask.query, option)
+    if number is not None and number < 0:
+        cause = failures.invalid(option, number, "must be greater than or equal to 0")
+        raise failures.invalid_object("PodLogOptions", "", "", [cause])
+    return number

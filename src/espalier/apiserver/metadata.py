@@ -29,6 +29,7 @@ SYSTEM = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodS
 """Fields that clients can't change."""
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 
 _subdomain, _label = re.compile(SUBDOMAIN), re.compile(LABEL)
 _name_part, _label_value = re.compile(NAME_PART), re.compile(LABEL_VALUE)
@@ -37,11 +38,11 @@ _name_part, _label_value = re.compile(NAME_PART), re.compile(LABEL_VALUE)
 _PATH_SEGMENT_NAMES = frozenset({"rbac.authorization.k8s.io"})
 _LABEL_NAMES = frozenset({("", "namespaces"), ("", "services")})
 
-_BAD_SUBDOMAIN = (
+BAD_SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{SUBDOMAIN}')"
 )
-_BAD_LABEL = (
+BAD_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
 )
@@ -71,13 +72,18 @@ def generated_name(base: str, entropy: random.Random) -> str:
     return base[:MAX_GENERATED_BASE] + "".join(entropy.choices(_SUFFIX_LETTERS, k=GENERATED_SUFFIX))
 
 
-def problems(resource: Resource, metadata: Tree) -> Iterator[StatusCause]:
-    """What is wrong with the metadata of an object."""
+def problems(resource: Resource, metadata: Tree, *, built_in: bool = False) -> Iterator[StatusCause]:
+    """What is wrong with the metadata of an object; those of built-in kinds say whose finalizers they have."""
     name = metadata.get("name", "")
     if not name:
         yield failures.required("metadata.name", "name or generateName is required")
     else:
         yield from (failures.invalid("metadata.name", name, problem) for problem in name_problems(resource, name))
+    if base := metadata.get("generateName"):
+        # A dash at its end is what is followed by letters.
+        tried = f"{base[:-1]}a" if base.endswith("-") else base
+        found = name_problems(resource, tried)
+        yield from (failures.invalid("metadata.generateName", base, problem) for problem in found)
     yield from label_problems("metadata.labels", metadata.get("labels") or {})
     annotations = metadata.get("annotations") or {}
     for key in annotations:
@@ -85,26 +91,36 @@ def problems(resource: Resource, metadata: Tree) -> Iterator[StatusCause]:
     if sum(len(key) + len(value) for key, value in annotations.items()) > MAX_ANNOTATIONS:
         message = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
         yield failures.cause("FieldValueTooLong", "metadata.annotations", message)
-    for finalizer in metadata.get("finalizers") or ():
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         yield from _key_problems("metadata.finalizers", finalizer)
+        if built_in and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield failures.invalid(f"metadata.finalizers[{index}]", finalizer, detail)
     yield from _owner_problems(metadata.get("ownerReferences") or ())
 
 
 def name_problems(resource: Resource, name: str) -> Iterator[str]:
     """Why objects of a resource can't have a name."""
     if resource.group in _PATH_SEGMENT_NAMES:
-        if name in (".", "..") or "/" in name or "%" in name:
-            yield f"may not be '{name}'" if "." in name[:2] else "may not contain '/' or '%'"
+        if name in (".", ".."):
+            yield f"may not be '{name}'"
+        yield from (f"may not contain '{sign}'" for sign in "/%" if sign in name)
     elif (resource.group, resource.plural) in _LABEL_NAMES:
         if len(name) > 63:
-            yield "must be no more than 63 bytes"
+            yield "must be no more than 63 characters"
         if not _label.fullmatch(name):
-            yield _BAD_LABEL
+            yield label_problem(name)
     else:
         if len(name) > 253:
-            yield "must be no more than 253 bytes"
+            yield "must be no more than 253 characters"
         if not _subdomain.fullmatch(name):
-            yield _BAD_SUBDOMAIN
+            yield BAD_SUBDOMAIN
+
+
+def label_problem(name: str) -> str:
+    """Why a text is no DNS label. As upstream: dots alone get their own sentence."""
+    dotted = "." in name and _subdomain.fullmatch(name)
+    return "must not contain dots" if dotted else BAD_LABEL
 
 
 def label_problems(field: str, labels: Tree) -> Iterator[StatusCause]:
@@ -117,11 +133,20 @@ def label_problems(field: str, labels: Tree) -> Iterator[StatusCause]:
             yield failures.invalid(field, value, _BAD_VALUE)
 
 
+def name_part_problems(field: str, key: str) -> Iterator[StatusCause]:
+    """What is wrong with the key of a label."""
+    yield from _key_problems(field, key)
+
+
 def _key_problems(field: str, key: str) -> Iterator[StatusCause]:
     prefix, slash, name = key.rpartition("/")
-    if slash and (not _subdomain.fullmatch(prefix) or len(prefix) > 253):
-        detail = f"prefix part {_BAD_SUBDOMAIN}" if prefix else "prefix part must be non-empty"
-        yield failures.invalid(field, key, detail)
+    if slash and not prefix:
+        yield failures.invalid(field, key, "prefix part must be non-empty")
+    elif slash:
+        if len(prefix) > 253:
+            yield failures.invalid(field, key, "prefix part must be no more than 253 bytes")
+        if not _subdomain.fullmatch(prefix):
+            yield failures.invalid(field, key, f"prefix part {BAD_SUBDOMAIN}")
     if not name:
         yield failures.invalid(field, key, "name part must be non-empty")
     elif len(name) > 63:
@@ -140,7 +165,7 @@ def _owner_problems(owners: list[Tree] | tuple[()]) -> Iterator[StatusCause]:
                 yield failures.invalid(f"{field}.{name}", "", "must not be empty")
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
-        named = " and ".join(owner.get("name", "") for owner in controllers[:2])
+        named = " and ".join(f"{owner.get('kind', '')}/{owner.get('name', '')}" for owner in controllers[:2])
         detail = f'Only one reference can have Controller set to true. Found "true" in references for {named}'
         yield failures.invalid(field, owners, detail)
 

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.apiserver import builtin
-from espalier.apiserver.content import JSON
-from espalier.apiserver.discovery import NOT_FOUND
+from espalier.apiserver import builtin, swagger_protobuf
+from espalier.apiserver.content import JSON, NOT_FOUND
 from espalier.apiserver.openapi_meta import DELETE_OPTIONS, META_SCHEMAS, OBJECT_META, STATUS
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.kube.objects import encode_json
@@ -52,7 +51,10 @@ class OpenApi:
         """The answer; None when the path is not below `/openapi`."""
         path = request.path.strip("/")
         if path == "openapi/v2":
-            return self._answer(encode_json(swagger_document(self._registry.kinds(), self._version)), request)
+            swagger = swagger_document(self._registry.kinds(), self._version)
+            if swagger_protobuf.ACCEPTED in request.headers.get("accept", ""):
+                return self._answer(swagger_protobuf.encoded(swagger), request, swagger_protobuf.MEDIA_TYPE)
+            return self._answer(encode_json(swagger), request)
         if path == "openapi/v3":
             return self._answer(encode_json(self._index()), request)
         if path.startswith("openapi/v3/"):
@@ -60,9 +62,9 @@ class OpenApi:
             return NOT_FOUND if body is None else self._answer(body, request)
         return NOT_FOUND if path == "openapi" or path.startswith("openapi/") else None
 
-    def _answer(self, body: bytes, request: Request) -> Response:
+    def _answer(self, body: bytes, request: Request, media_type: str = JSON) -> Response:
         etag = f'"{_hash(body)}"'
-        headers = {"content-type": JSON, "etag": etag, "vary": "Accept"}
+        headers = {"content-type": media_type, "etag": etag, "vary": "Accept"}
         if "hash" in request.query and request.query["hash"] == _hash(body):
             headers["cache-control"] = "public, immutable"
         if request.headers.get("if-none-match") == etag:

@@ -8,9 +8,9 @@ import jsonpatch
 import jsonpointer
 
 from espalier.api.meta import Tree
-from espalier.apiserver.failures import bad_request
+from espalier.apiserver import go_json
+from espalier.apiserver.failures import bad_request, invalid, invalid_object, rejected, shown, unexplained
 from espalier.apiserver.structure import Node
-from espalier.kube.errors import Invalid
 
 DIRECTIVE = "$patch"
 DELETE_FROM_LIST = "$deleteFromPrimitiveList/"
@@ -41,17 +41,22 @@ def json_patch(target: Tree, operations: Any) -> Tree:
     there).
     """
     if not isinstance(operations, list):
-        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+        problem = go_json.mistyped(operations, "value of type []handlers.jsonPatchOp")
+        raise bad_request(f"error decoding patch: {problem}")
+    for operation in operations:
+        if not isinstance(operation, dict):
+            problem = go_json.mistyped(operation, "value of type handlers.jsonPatchOp")
+            raise bad_request(f"error decoding patch: {problem}")
     if len(operations) > MAX_OPERATIONS:
         raise bad_request(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
     try:
         result = jsonpatch.JsonPatch(operations).apply(target)
-    except jsonpatch.InvalidJsonPatch as error:
-        raise bad_request(f"error decoding patch: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
-        raise Invalid.of(f"the server rejected our request due to an error in our request: {error}") from error
+        raise rejected() from error
     if not isinstance(result, dict):
-        raise bad_request("the patch leaves no object")
+        problem = go_json.head_problem(result)
+        cause = invalid("patch", shown(result), f"couldn't get version/kind; json parse error: {problem}")
+        raise invalid_object("", "", "", [cause])
     return result
 
 
@@ -68,6 +73,8 @@ def strategic(target: Any, patch: Any, node: Node | None) -> Any:
         return {name: value for name, value in patch.items() if name != DIRECTIVE}
     if directive == "delete":
         return {}
+    if directive is not None and directive != "merge":
+        raise unexplained(f"unknown patch type: {directive} in map: {_as_go(patch)}")
     result = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(RETAIN_KEYS)
     if isinstance(retained, list):
@@ -112,7 +119,7 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
     key, result = node.merge_key, list(target)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+            raise unexplained(f"map: {_as_go(item)} does not contain declared merge key: {key}")
         same = [index for index, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]]
         if item.get(DIRECTIVE) == "delete":
             result = [each for index, each in enumerate(result) if index not in same]
@@ -121,6 +128,13 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
         else:
             result.append(strategic({}, item, node.items))
     return result
+
+
+def _as_go(value: Any) -> str:
+    """A map as Go prints it."""
+    if not isinstance(value, dict):
+        return str(value)
+    return f"map[{' '.join(f'{name}:{_as_go(part)}' for name, part in sorted(value.items()))}]"
 
 
 def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]:

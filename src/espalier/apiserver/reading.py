@@ -10,20 +10,24 @@ from collections.abc import Iterator
 import msgspec
 
 from espalier.api.resource import Key
-from espalier.apiserver import failures
+from espalier.apiserver import failures, options
 from espalier.apiserver.core import Answer, Core, shown
 from espalier.apiserver.requests import Ask
 from espalier.apiserver.scaling import scale_of
 from espalier.apiserver.selectors import selector_of
 from espalier.apiserver.store import Table
 from espalier.apiserver.tables import form_of
-from espalier.kube.errors import Expired
+from espalier.kube.errors import Expired, ServerFailure
 from espalier.kube.objects import ListMeta, Object, encode_json
 
 _INCONSISTENT = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter."
 )
+
+
+MAX_REVISION = 2**64 - 1
+MAX_DIGITS = len(str(MAX_REVISION))
 
 
 class _Continue(msgspec.Struct):
@@ -43,6 +47,8 @@ class Reader:
     def get(self, ask: Ask) -> Answer:
         """GET of one object or of its scale."""
         store = self._core.store
+        if version := ask.query.get("resourceVersion"):
+            self._seen(revision_of(version))
         item = store.table(ask.kind.table).objects.get(ask.key)
         if item is None:
             raise failures.not_found(ask.kind.resource, ask.name)
@@ -57,7 +63,7 @@ class Reader:
         table = store.table(kind.table)
         selector = selector_of(kind, ask.query)
         revision, after = self._moment(ask)
-        limit = number(ask, "limit")
+        limit = max(options.number(ask.query, "limit") or 0, 0)
         chosen: list[bytes] = []
         last: Key | None = None
         more = False
@@ -89,17 +95,25 @@ class Reader:
         current = self._core.store.revision
         if token := ask.query.get("continue"):
             place = _decoded(token)
+            if place.revision > current:
+                # The page before came from a store that this one is an earlier state of: put back, as it were.
+                raise failures.expired(_INCONSISTENT)
             return (place.revision, Key(place.namespace, place.name))
         version = ask.query.get("resourceVersion", "")
-        match = ask.query.get("resourceVersionMatch", "")
-        if match and not version:
-            raise failures.bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
         if version in ("", "0"):
             return current, None
-        wanted = revision_of(version)
+        try:
+            wanted = revision_of(version)
+        except ServerFailure as error:
+            raise failures.bad_request(f"invalid resource version: {error}") from error
+        self._seen(wanted)
+        return (wanted if ask.query.get("resourceVersionMatch") == options.EXACT else current), None
+
+    def _seen(self, wanted: int) -> None:
+        """Raise `Timeout` when the client has seen what this server has not: nobody here waits for it."""
+        current = self._core.store.revision
         if wanted > current:
             raise failures.too_large(wanted, current)
-        return (wanted if match == "Exact" else current), None
 
     def _items(
         self, table: Table, namespace: str | None, revision: int, after: Key | None, name: str | None
@@ -120,20 +134,18 @@ class Reader:
         return len(keys) - bisect_right(keys, last)
 
 
-def number(ask: Ask, name: str) -> int:
-    """An option that is a number; 0 when it is not given."""
-    text = ask.query.get(name) or "0"
-    try:
-        return max(int(text), 0)
-    except ValueError:
-        raise failures.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-
-
 def revision_of(text: str) -> int:
-    """A resource version. Raises `BadRequest`, `Invalid`."""
-    if not text.isdecimal():
-        cause = failures.invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": invalid syntax')
-        raise failures.invalid_object("ListOptions", "meta.k8s.io", "", [cause])
+    """A resource version. Raises `ServerFailure`, as upstream; where it is otherwise, others say so."""
+    problem = ""
+    if not (text.isascii() and text.isdecimal()):
+        problem = "invalid syntax"
+    elif int(text[:MAX_DIGITS]) > MAX_REVISION or len(text) > MAX_DIGITS:
+        problem = "value out of range"
+    if problem:
+        cause = failures.invalid(
+            "resourceVersion", text, f"strconv.ParseUint: parsing {failures.shown(text)}: {problem}"
+        )
+        raise failures.unexplained(f"{cause.field}: {cause.message}")
     return int(text)
 
 
@@ -145,4 +157,5 @@ def _decoded(token: str) -> _Continue:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=_Continue)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
-        raise failures.bad_request("continue key is not valid: it must be that of the page before") from error
+        sentence = "invalid continue token: continue key is not valid: it must be that of the page before"
+        raise failures.bad_request(sentence) from error

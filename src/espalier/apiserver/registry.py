@@ -93,6 +93,7 @@ class Registry:
         self._versions: dict[str, list[ServedKind]] = {}
         for kind in kinds:
             self._add(kind)
+        self._built_in = frozenset(kind.resource.group for kind in self._kinds.values())
 
     def kinds(self) -> Iterable[ServedKind]:
         """All served kinds, one for each version: built-in ones first, then in the order of their definition."""
@@ -113,6 +114,10 @@ class Registry:
     def serves_group(self, group: str, version: str) -> bool:
         """Whether anything is served in this group and version."""
         return any((each[0], each[1]) == (group, version) for each in self._kinds)
+
+    def is_built_in(self, group: str) -> bool:
+        """Whether a group has kinds that no definition adds."""
+        return group in self._built_in
 
     def define(self, name: str, kinds: Iterable[ServedKind]) -> None:
         """Serve what the CustomResourceDefinition of this name says; replaces what it said before."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from espalier.api.resource import Key
-from espalier.apiserver import failures
+from espalier.apiserver import failures, options
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.kube.wire import Request, User
 
@@ -14,7 +14,6 @@ _OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch",
 _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _CREATED_SUBRESOURCES = frozenset({"binding", "eviction", "token"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-_TRUE = frozenset({"true", "1", "True"})
 
 APPLY = "application/apply-patch+yaml"
 
@@ -63,34 +62,35 @@ class Ask:
 
     def flag(self, name: str) -> bool:
         """Whether an option is on."""
-        return self.query.get(name) in _TRUE
+        return options.flag(self.query, name)
 
 
 def parse(registry: Registry, request: Request, user: User, *, watch: bool = False) -> Ask:
     """Understand a request. Raises `NotFound` when nothing is served at its path, `MethodNotAllowed`, `BadRequest`."""
     parts = request.path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) == 2:
+        raise failures.not_served()
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) >= 4:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise failures.not_served()
+        raise failures.no_such_path()
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
         namespace, rest = rest[1], rest[2:]
+    # Where only definitions say what is served, or nobody does, nothing answers with a Status.
+    nowhere = failures.not_served if registry.is_built_in(group) else failures.no_such_path
     kind = registry.lookup(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace and not kind.resource.namespaced):
-        raise failures.not_served()
+        raise nowhere()
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if subresource and subresource not in kind.subresources:
-        raise failures.not_served()
+        raise failures.not_found(kind.resource, name) if kind.custom else failures.not_served()
     verb = _verb(kind, request, name, subresource, watch)
     if kind.resource.namespaced and not namespace and (name or verb in ("create", "deletecollection")):
-        raise failures.method_not_allowed(kind.resource, verb) if not name else failures.not_served()
-    if request.query.get("dryRun", "All") != "All":
-        shown = request.query["dryRun"]
-        raise failures.bad_request(f'dryRun: Unsupported value: "{shown}": supported values: "All"')
+        raise failures.method_not_allowed() if not name and not kind.custom else nowhere()
     return Ask(verb, kind, namespace, name, subresource, request, user)
 
 
@@ -105,7 +105,9 @@ def _verb(kind: ServedKind, request: Request, name: str, subresource: str, watch
         verb = _OBJECT_VERBS.get(request.method)
     served = kind.verbs if not subresource else ("create", "get", "patch", "update")
     if verb is None or verb not in served:
-        raise failures.method_not_allowed(kind.resource, verb or request.method.lower())
+        if kind.custom and not name and request.method in ("PUT", "PATCH"):
+            raise failures.bad_request("name must be provided")
+        raise failures.method_not_allowed()
     return verb
 
 

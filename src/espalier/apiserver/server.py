@@ -12,8 +12,8 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.apiserver import builtin as builtin_kinds
-from espalier.apiserver import definitions, failures, logs
-from espalier.apiserver.content import JSON, failure
+from espalier.apiserver import definitions, failures, logs, options
+from espalier.apiserver.content import JSON, NOT_FOUND, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
 from espalier.apiserver.handler import Handler
@@ -127,6 +127,7 @@ class Server:
         """Start a watch; a `Response` when it is refused."""
         try:
             ask = self._understood(request, user, watch=True)
+            options.check(ask.verb, ask.query)
             watch = Watch(self._store, ask, self._core.now)
         except ApiError as error:
             return await self._failed(error)
@@ -136,7 +137,7 @@ class Server:
 
     async def _log(self, ask: Ask) -> Response:
         if ask.verb != "get":
-            raise failures.method_not_allowed(ask.kind.resource, ask.verb)
+            raise failures.method_not_allowed()
         found = self._store.table(ask.kind.table).objects.get(ask.key)
         if found is None:
             raise failures.not_found(ask.kind.resource, ask.name)
@@ -144,9 +145,10 @@ class Server:
 
     def _document(self, request: Request) -> Response | None:
         """Discovery and schemas, which are open to everybody who is known."""
-        if request.method not in ("GET", "HEAD"):
-            return None
-        return self._discovery.respond(request) or self._openapi.respond(request)
+        found = self._discovery.respond(request) or self._openapi.respond(request)
+        if found is not None and found.status != NOT_FOUND.status and request.method not in ("GET", "HEAD"):
+            raise failures.method_not_allowed()
+        return found
 
     def _understood(self, request: Request, user: User, *, watch: bool = False) -> Ask:
         if not self._started:

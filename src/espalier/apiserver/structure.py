@@ -34,6 +34,8 @@ class Node(msgspec.Struct, eq=False):
 
     type: str = ""
     format: str = ""
+    struct: str = ""
+    """Name of the Go type, as messages have it; of built-in kinds only."""
     properties: dict[str, Node] = {}
     required: tuple[str, ...] = ()
     values: Node | None = None

@@ -19,6 +19,7 @@ from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import printers
 from espalier.apiserver.ages import age
+from espalier.apiserver.content import READ, NotAcceptable
 from espalier.apiserver.json_path import compiled
 from espalier.apiserver.printers import Cell, PrinterColumn
 from espalier.kube.errors import BadRequest
@@ -53,6 +54,7 @@ class Form(Protocol):
 
 def form_of(accept: str, query: Mapping[str, str]) -> Form | None:
     """The form that a client prefers; None for plain JSON. Raises `BadRequest` for a wrong `includeObject`."""
+    refused = False
     for media in accept.split(","):
         kind, *parameters = (part.strip() for part in media.split(";"))
         if kind != "application/json":
@@ -65,6 +67,9 @@ def form_of(accept: str, query: Mapping[str, str]) -> Form | None:
                 return _table_form(query)
             if wanted["as"] in ("PartialObjectMetadata", "PartialObjectMetadataList"):
                 return MetadataForm()
+        refused = True
+    if refused and "*" not in accept:
+        raise NotAcceptable.of(f"only the following media types are accepted: {', '.join(READ)}")
     return None
 
 

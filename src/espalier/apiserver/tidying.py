@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.apiserver import failures
+from espalier.apiserver import failures, go_json, go_values
 from espalier.apiserver.comparing import element_of
 from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause
@@ -30,8 +30,16 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _NONE: Tree = {}
 _ABSENT = object()
 _CONTAINERS = frozenset({dict, list})
-_FOUND = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _WANTED = {"integer": "int", "number": "float64", "boolean": "bool", "array": "slice", "object": "struct"}
+_ORDERS: dict[tuple[str, ...], tuple[str, ...]] = {
+    tuple(sorted(order)): order
+    for order in (
+        ("Always", "OnFailure", "Never"),
+        ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+        ("NoSchedule", "PreferNoSchedule", "NoExecute"),
+    )
+}
+"""Enumerations that kube-apiserver does not sort when it lists them."""
 
 
 class Tidying:
@@ -40,7 +48,8 @@ class Tidying:
     The walk passes by what is the very same as in a version that is tidy by the same schema, if there is one.
     """
 
-    def __init__(self, *, typed: bool) -> None:
+    def __init__(self, root: Node, *, typed: bool) -> None:
+        self.root = root
         self.unknown: list[str] = []
         self.causes: list[StatusCause] = []
         self.mistyped = ""
@@ -73,7 +82,7 @@ class Tidying:
 
     def _part(self, part: Any, node: Node, path: Path, tidy: Any = None) -> None:
         kind = type(part)
-        if self.typed and node.type and kind not in _TYPES[node.type]:
+        if self.typed and node.type and not is_of_type(part, node):
             self._mistyped(part, node, path)
         elif kind is dict:
             if node.properties or node.values is not None or not node.preserve:
@@ -85,7 +94,11 @@ class Tidying:
             if node.list_type != "atomic":
                 self._check_doubles(part, node, path)
         elif self.typed and node.enum and part not in node.enum and part != "":
-            self.causes.append(failures.unsupported(rendered(path), part, sorted(node.enum)))
+            self.causes.append(
+                failures.unsupported(rendered(path), part, _ORDERS.get(tuple(sorted(node.enum)), sorted(node.enum)))
+            )
+        elif self.typed and not self.mistyped and (node.format == "byte" or node.struct in go_values.CHECKED):
+            self.mistyped = go_values.problem(part, node.struct)
 
     def _check_doubles(self, items: list[Any], node: Node, path: Path) -> None:
         seen = set()
@@ -104,11 +117,45 @@ class Tidying:
             ]
 
     def _mistyped(self, part: Any, node: Node, path: Path) -> None:
-        if not self.mistyped:
-            found, wanted = _FOUND.get(type(part), "null"), _WANTED.get(node.type, node.type)
-            wanted = node.format if node.format.startswith("int") and wanted == "int" else wanted
-            wanted = "map[string]string" if wanted == "struct" and node.values is not None else wanted
-            self.mistyped = f"json: cannot unmarshal {found} into Go struct field .{rendered(path)} of type {wanted}"
+        if self.mistyped:
+            return
+        struct, steps, place = self.root.struct, [], self.root
+        for step in _steps(path):
+            struct = place.struct or struct
+            below = place.items if isinstance(step, int) else place.child(step)
+            if not isinstance(step, int) and step in place.properties:
+                steps.append(step)
+            if below is None:
+                break
+            place = below
+        field = ".".join([struct, *steps])
+        self.mistyped = go_json.mistyped(part, f"struct field {field} of type {_go_type(node)}")
+
+
+def is_of_type(value: Any, node: Node) -> bool:
+    """Whether a value is of the type that a schema says."""
+    return type(value) in _TYPES[node.type]
+
+
+def _go_type(node: Node) -> str:
+    if node.format == "byte":
+        return "[]uint8"
+    if node.struct:
+        return f"v1.{node.struct}"
+    if node.items is not None:
+        return f"[]{_go_type(node.items)}"
+    if node.values is not None:
+        return f"map[string]{_go_type(node.values)}"
+    wanted = _WANTED.get(node.type, node.type)
+    return node.format if node.format.startswith("int") and wanted == "int" else wanted
+
+
+def _steps(path: Path) -> list[Any]:
+    steps = []
+    while path:
+        step, path = path
+        steps.append(step)
+    return steps[::-1]
 
 
 def _root(path: Path) -> Any:
@@ -119,8 +166,5 @@ def _root(path: Path) -> Any:
 
 def rendered(path: Path) -> str:
     """The text of a path: `spec.parts[0].id`."""
-    steps = []
-    while path:
-        step, path = path
-        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
-    return "".join(reversed(steps)).removeprefix(".")
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in _steps(path))
+    return "".join(steps).removeprefix(".")

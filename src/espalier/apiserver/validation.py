@@ -36,7 +36,7 @@ class Validator:
             json_schema(schema), pattern_options=jsonschema_rs.RegexOptions(), validate_formats=True
         )
 
-    def causes(self, tree: Tree) -> list[StatusCause]:
+    def causes(self, tree: Any) -> list[StatusCause]:
         """What breaks the schema, in the order of the schema's rules; empty when nothing does."""
         if self._validator.is_valid(tree):
             return []

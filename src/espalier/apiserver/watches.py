@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 
-from espalier.apiserver import failures
+from espalier.apiserver import failures, options
+from espalier.apiserver.content import said
 from espalier.apiserver.core import shown
-from espalier.apiserver.reading import number, revision_of
+from espalier.apiserver.reading import revision_of
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import Ask
 from espalier.apiserver.selectors import selector_of
@@ -30,7 +31,11 @@ class Watch:
     """One running watch: a `kube.wire.Stream` of encoded events."""
 
     def __init__(self, store: Store, ask: Ask, now: Callable[[], datetime]) -> None:
-        """Start where the request says. Raises `BadRequest`, and `Timeout` for a version that is not there yet."""
+        """Start where the request says. Raises `ServerFailure` for a version that is none.
+
+        A version that is not there yet is waited for in silence, as kube-apiserver does: what comes up to it, the
+        client has seen, or believes so. Who lists first is told in the stream.
+        """
         self.kind: ServedKind = ask.kind
         self._store = store
         self._table = store.table(ask.kind.table)
@@ -46,24 +51,23 @@ class Watch:
         self._initial: Iterator[Object] = iter(())
         self._initial_end = 0
         self._place = 0
+        self._floor = 0
+        """Of changes up to this revision nothing is told."""
         self._begin(ask)
         self._table.wakers[self] = self._wake.set
         self._timer: asyncio.TimerHandle | None = None
-        if seconds := number(ask, "timeoutSeconds"):
+        if (seconds := options.number(ask.query, "timeoutSeconds") or 0) > 0:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
 
     def _begin(self, ask: Ask) -> None:
         version = ask.query.get("resourceVersion", "")
         listed = ask.flag("sendInitialEvents")
-        if listed and ask.query.get("resourceVersionMatch") != "NotOlderThan":
-            cause = failures.forbidden_field(
-                "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            )
-            raise failures.invalid_object("ListOptions", "meta.k8s.io", "", [cause])
         wanted = revision_of(version) if version else 0
-        if wanted > self._store.revision:
-            raise failures.too_large(wanted, self._store.revision)
+        if wanted > self._store.revision and listed:
+            self._fail(failures.too_large(wanted, self._store.revision))
+            return
         if wanted and not listed:
+            self._floor = wanted
             try:
                 self._place = self._table.after(wanted)
             except Expired as error:
@@ -123,7 +127,7 @@ class Watch:
             self._timer.cancel()
 
     def _fail(self, error: ApiError) -> None:
-        self._ready.append(_EVENT % (b"ERROR", encode_json(error.status)))
+        self._ready.append(_EVENT % (b"ERROR", encode_json(said(error.status))))
         self._ended, self._bookmarks = True, False
 
     def _next(self) -> bytes | None:
@@ -145,7 +149,7 @@ class Watch:
             return self._ready.popleft()
         if self._bookmark_due:
             self._bookmark_due = False
-            if self._bookmarks:
+            if self._bookmarks and self._store.durable >= self._floor:
                 return self._bookmark(self._store.durable, {})
         return None
 
@@ -163,6 +167,8 @@ class Watch:
 
     def _seen(self, change: Change) -> bytes | None:
         """A change as this watch sees it: objects enter and leave the selection."""
+        if change.revision <= self._floor:
+            return None
         if self._namespace is not None and change.key.namespace != self._namespace:
             return None
         selected = self._selector

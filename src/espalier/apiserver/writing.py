@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver import bodies, definitions, failures, managers, metadata, patches
+from espalier.apiserver import bodies, definitions, failures, go_json, managers, metadata, patches, typed_patch
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.content import UnsupportedMediaType
 from espalier.apiserver.core import Core, Steps, inward, is_sound, outward
@@ -25,9 +25,10 @@ from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, Ask, attributes_of
 from espalier.apiserver.scaling import scale_of, set_replicas
 from espalier.apiserver.tidying import Tidying
-from espalier.kube.errors import ServerFailure, Status
+from espalier.kube.errors import StatusDetails
 from espalier.kube.objects import Object, encode_json
 
+SCALE = ("Scale", "autoscaling/v1")
 ATTEMPTS = 10
 """How often a patch is tried again when the object changes while webhooks are asked."""
 
@@ -50,8 +51,7 @@ class Writer:
         """POST of an object."""
         tree = inward(bodies.object_of(ask), ask.kind)
         if tree["metadata"].get("resourceVersion"):
-            message = "resourceVersion should not be set on objects to be created"
-            raise ServerFailure(Status(message=message, code=500))
+            raise failures.unexplained("resourceVersion should not be set on objects to be created")
         base = "" if tree["metadata"].get("name") else str(tree["metadata"].get("generateName") or "")
         for _ in range(ATTEMPTS):
             draft = self._created(ask, dict(tree), base)
@@ -65,20 +65,19 @@ class Writer:
     def update(self, ask: Ask) -> Steps:
         """PUT of an object, or of a subresource."""
         if ask.subresource == "scale":
-            body = bodies.decoded(ask.request.body, "the object provided is unrecognized (must be of type Scale)")
+            body = bodies.object_of(ask, *SCALE)
             return (yield from self.modify(ask, self._scaled(ask, lambda _: body)))
         tree = inward(bodies.object_of(ask), ask.kind)
         if ask.kind.custom and not tree["metadata"].get("resourceVersion"):
             cause = failures.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise failures.invalid_object(ask.kind.resource.kind, ask.kind.resource.group, ask.name, [cause])
+            raise failures.invalid_object(ask.kind.resource.plural, ask.kind.resource.group, ask.name, [cause])
         return (yield from self.modify(ask, lambda _: tree))
 
     def patch(self, ask: Ask) -> Steps:
         """PATCH of an object, or of a subresource."""
         if ask.content_type == APPLY:
             return (yield from self._apply(ask))
-        what = "error decoding patch"
-        change = self._patching(ask, bodies.decoded(ask.request.body, what))
+        change = self._patching(ask)
         return (yield from self.modify(ask, self._scaled(ask, change) if ask.subresource == "scale" else change))
 
     def modify(self, ask: Ask, change: Change) -> Steps:
@@ -86,9 +85,10 @@ class Writer:
         for _ in range(ATTEMPTS):
             old = self._stored(ask)
             before, owned = self._opened(old, ask.kind)
-            new = change(before)
-            reset = (new.get("metadata") or {}).pop("managedFields", None) in ([], [{}])
-            draft = Draft(ask, old, before, self._merged(ask, before, new), {} if reset else owned)
+            new = change(_with_managers(before, owned) if b"managedFields" in ask.request.body else before)
+            given = (new.get("metadata") or {}).pop("managedFields", None)
+            draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
+            draft.given = _given(ask, given, owned)
             self._check_preconditions(ask, old, new)
             answer = yield from self._finisher.finish(draft)
             if answer is not None:
@@ -103,9 +103,7 @@ class Writer:
             raise failures.invalid_object("PatchOptions", "meta.k8s.io", "", [cause])
         if ask.subresource == "scale":
             raise failures.bad_request("the scale subresource takes merge and JSON patches")
-        config = bodies.object_of(ask)
-        config = _config(ask, inward(config, ask.kind))
-        self._check_config(ask, config)
+        config = self._config(ask)
         for _ in range(ATTEMPTS):
             table = self._core.store.table(ask.kind.table)
             old = table.objects.get(ask.key)
@@ -204,7 +202,7 @@ class Writer:
         tree["apiVersion"] = kind.storage_version
         tree["metadata"].pop("managedFields", None)
         if not is_sound(old, kind):
-            Tidying(typed=False).object(tree, kind.node)
+            Tidying(kind.node, typed=False).object(tree, kind.node)
         return tree, managers.decode(entries)
 
     def _merged(self, ask: Ask, before: Tree, new: Tree) -> Tree:
@@ -228,9 +226,11 @@ class Writer:
 
     def _check_preconditions(self, ask: Ask, old: Object, new: Tree) -> None:
         resource, wanted = ask.kind.resource, new.get("metadata") or {}
-        version = wanted.get("resourceVersion")
-        if version and version != old.head.metadata.resource_version:
+        version = str(wanted.get("resourceVersion") or "")
+        if version.isdecimal() and version != old.head.metadata.resource_version:
             raise failures.conflict(resource, ask.name, failures.MODIFIED)
+        if version and not (version.isascii() and version.isdecimal()):
+            raise failures.unexplained(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         uid = wanted.get("uid")
         if uid and uid != old.head.metadata.uid:
             if ask.verb == "patch":
@@ -239,31 +239,48 @@ class Writer:
             sentence = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.head.metadata.uid}"
             raise failures.conflict(resource, ask.name, sentence)
 
-    def _patching(self, ask: Ask, patch: object) -> Change:
+    def _patching(self, ask: Ask) -> Change:
         kind, media = ask.kind, ask.content_type
+        accepted = {JSON_PATCH, MERGE} if kind.custom else {JSON_PATCH, MERGE, STRATEGIC}
+        if media not in accepted:
+            self._refuse_media(ask)
+        try:
+            patch = go_json.decoded(ask.request.body)
+        except go_json.Malformed as error:
+            raise failures.bad_request(f"error decoding patch: {error}") from error
         if media == MERGE:
+            if patch is None:
+                raise failures.bad_request("Invalid JSON Patch")
             if not isinstance(patch, dict):
-                raise failures.bad_request("error decoding patch: a merge patch is an object")
+                problem = go_json.mistyped(patch, "value of type map[string]interface {}")
+                raise failures.bad_request(f"error decoding patch: {problem}")
             apply: Change = lambda tree: patches.merge(tree, patch)  # noqa: E731
         elif media == JSON_PATCH:
             apply = lambda tree: patches.json_patch(tree, patch)  # noqa: E731
-        elif media == STRATEGIC and not kind.custom:
-            apply = lambda tree: patches.strategic(tree, patch, kind.node)  # noqa: E731
         else:
-            accepted = [JSON_PATCH, MERGE, *(() if kind.custom else (STRATEGIC,)), APPLY]
-            raise UnsupportedMediaType.of(
-                "the body of the request was in an unknown format - accepted media types include: "
-                + ", ".join(accepted)
-            )
+            if not isinstance(patch, dict):
+                raise failures.bad_request(go_json.mistyped(patch, "value of type map[string]interface {}"))
+            apply = lambda tree: patches.strategic(tree, patch, kind.node)  # noqa: E731
         if ask.subresource == "scale":
             return apply
 
         def change(tree: Tree) -> Tree:
             patched = apply(outward(tree, kind))
+            if not kind.custom:
+                _check_patched(kind, patched)
             bodies.hold_to_url(ask, patched)
             return inward(patched, kind)
 
         return change
+
+    def _refuse_media(self, ask: Ask) -> NoReturn:
+        """Say which patches there are; to nobody in particular when it is none at all that came."""
+        if ask.content_type not in (JSON_PATCH, MERGE, STRATEGIC):
+            raise UnsupportedMediaType.of("415: Unsupported Media Type", StatusDetails())
+        accepted = ", ".join((JSON_PATCH, MERGE, APPLY))
+        raise UnsupportedMediaType.of(
+            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        )
 
     def _scaled(self, ask: Ask, change: Change) -> Change:
         """A change of the scale as a change of the object."""
@@ -277,23 +294,61 @@ class Writer:
 
         return on_object
 
-    def _check_config(self, ask: Ask, config: Tree) -> None:
-        """Applying what the schema does not know is refused, whatever fieldValidation says: nobody could own it."""
-        tidying = Tidying(typed=False)
-        tidying.object(_copied(config), ask.kind.node)
+    def _config(self, ask: Ask) -> Tree:
+        """What is applied, as far as this path takes it, in stored form. Raises `BadRequest`, `ServerFailure`."""
         resource = ask.kind.resource
-        if tidying.unknown:
-            found = f".{tidying.unknown[0]}: field not declared in schema"
-        elif tidying.causes:
-            found = f".{tidying.causes[0].field}: duplicate entries"
-        else:
-            return
-        which = f"{ask.namespace}/{ask.name}; {resource.api_version}, Kind={resource.kind}"
-        message = f"failed to create typed patch object ({which}): {found}"
-        raise ServerFailure(Status(message=message, code=500))
+        try:
+            tree = go_json.decoded(ask.request.body)
+        except go_json.Malformed as error:
+            raise failures.bad_request(f"error decoding YAML: {error}") from error
+        if not isinstance(tree, dict):
+            problem = go_json.mistyped(tree, "value of type map[string]interface {}")
+            raise failures.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {problem}")
+        version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
+        if (version, kind) != (resource.api_version, resource.kind):
+            shown = version if "/" in str(version) else f"/{version}"
+            raise failures.bad_request(f"invalid object type: {shown}, Kind={kind}")
+        namespace = (tree.get("metadata") or {}).get("namespace") or ""
+        bodies.hold_to_url(ask, tree)
+        config = _taken(ask, inward(tree, ask.kind))
+        # What the schema does not know is refused, whatever fieldValidation says: nobody could own it.
+        if problem := typed_patch.problem(config, ask.kind.node):
+            shown = resource.api_version if resource.group else f"/{resource.api_version}"
+            which = f"{namespace}/{ask.name}; {shown}, Kind={resource.kind}"
+            raise failures.unexplained(f"failed to create typed patch object ({which}): {problem}")
+        return config
 
 
-def _config(ask: Ask, tree: Tree) -> Tree:
+def _with_managers(tree: Tree, owned: Managers) -> Tree:
+    """A tree with its managed fields, for whoever speaks of them."""
+    return {**tree, "metadata": {**tree["metadata"], "managedFields": _encoded(owned)}}
+
+
+def _encoded(owned: Managers) -> list[Tree]:
+    entries: list[Tree] = msgspec.json.decode(encode_json(managers.encode(owned)))
+    return entries
+
+
+def _given(ask: Ask, entries: Any, owned: Managers) -> Managers | None:
+    """The managers that a write says there are; None when it leaves that to the server."""
+    if entries in ([], [{}]):
+        return {}
+    if ask.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
+        return None
+    return managers.decode(entries)
+
+
+def _check_patched(kind: ServedKind, patched: Tree) -> None:
+    """What a patch leaves must still be an object of the kind, in words that show all of it."""
+    resource = kind.resource
+    if (patched.get("apiVersion"), patched.get("kind")) != (resource.api_version, resource.kind):
+        named = f"{patched.get('kind')} in version {failures.shown(resource.version)}"
+        problem = f"{named} cannot be handled as a {resource.kind}"
+        cause = failures.invalid("patch", failures.shown(patched), problem)
+        raise failures.invalid_object("", "", "", [cause])
+
+
+def _taken(ask: Ask, tree: Tree) -> Tree:
     """The part of an applied configuration that its path takes."""
     if ask.subresource == "status":
         named = {name: part for name, part in tree["metadata"].items() if name in _IDENTITY}
@@ -305,9 +360,3 @@ def _config(ask: Ask, tree: Tree) -> Tree:
 
 
 _IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion"})
-
-
-def _copied(tree: Tree) -> Tree:
-    """A copy that may be changed wherever JSON may be."""
-    copied: Tree = msgspec.json.decode(encode_json(tree))
-    return copied

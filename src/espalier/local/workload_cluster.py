@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
@@ -30,7 +30,7 @@ from espalier.runtime.clock import Clock
 CONTAINER_RUNTIME = "2.1.5"
 """Version of containerd that simulated machines claim to run."""
 
-WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET)
+WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET, POD_DISRUPTION_BUDGET)
 
 Changed = Callable[[Key, Object], None]
 """Told of a changed object in a workload cluster, with the key of the cluster."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.apiserver import builtin, patches
-from espalier.kube.errors import BadRequest, Invalid
+from espalier.kube.errors import BadRequest, Invalid, ServerFailure
 
 POD_SPEC = builtin.node("io.k8s.api.core.v1.PodSpec")
 DEPLOYMENT_SPEC = builtin.node("io.k8s.api.apps.v1.DeploymentSpec")
@@ -77,13 +77,19 @@ def test_an_order_is_kept() -> None:
 
 
 def test_an_item_without_its_key_is_refused() -> None:
-    with pytest.raises(BadRequest, match=r"does not contain declared merge key: name"):
+    with pytest.raises(ServerFailure, match=r"map\[image:x\] does not contain declared merge key: name"):
         patches.strategic({"containers": CONTAINERS}, {"containers": [{"image": "x"}]}, POD_SPEC)
 
 
-@pytest.mark.parametrize("patch", [{"op": "add"}, [{"op": "jump", "path": "/a"}], [{"path": "/a"}], [1]])
+@pytest.mark.parametrize("patch", [{"op": "add"}, [1]])
 def test_what_is_no_json_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
+        patches.json_patch({"a": 1}, patch)
+
+
+@pytest.mark.parametrize("patch", [[{"op": "jump", "path": "/a"}], [{"path": "/a"}]])
+def test_a_step_that_is_none_is_invalid_as_upstream(patch: Any) -> None:
+    with pytest.raises(Invalid):
         patches.json_patch({"a": 1}, patch)
 
 

@@ -48,11 +48,11 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 @given(OBJECTS, OBJECTS, st.booleans())
 def test_passing_by_what_was_tidy_changes_nothing(first: dict[str, Any], patch: dict[str, Any], typed: bool) -> None:
-    Tidying(typed=typed).object(first, NODE)
+    Tidying(NODE, typed=typed).object(first, NODE)
     # What something is wrong with is not stored.
-    assume(Tidying(typed=typed).__dict__ == looked_at(first, typed=typed).__dict__)
+    assume(Tidying(NODE, typed=typed).__dict__ == looked_at(first, typed=typed).__dict__)
     shared, apart = patches.merge(first, patch), msgspec.json.decode(msgspec.json.encode(patches.merge(first, patch)))
-    short, full = Tidying(typed=typed), Tidying(typed=typed)
+    short, full = Tidying(NODE, typed=typed), Tidying(NODE, typed=typed)
     short.object(shared, NODE, tidy=first)
     full.object(apart, NODE)
     assert msgspec.json.encode(shared) == msgspec.json.encode(apart)
@@ -60,14 +60,14 @@ def test_passing_by_what_was_tidy_changes_nothing(first: dict[str, Any], patch: 
 
 
 def looked_at(tree: dict[str, Any], *, typed: bool) -> Tidying:
-    tidying = Tidying(typed=typed)
+    tidying = Tidying(NODE, typed=typed)
     tidying.object(msgspec.json.decode(msgspec.json.encode(tree)), NODE)
     return tidying
 
 
 def test_what_is_the_very_same_is_passed_by() -> None:
     tidy = {"nested": {"on": True, "unknown": 1}}
-    tidying = Tidying(typed=True)
+    tidying = Tidying(NODE, typed=True)
     tidying.object({"size": "a", **tidy}, NODE, tidy=tidy)
     assert tidying.unknown == []
     tidying.object({"size": "a", **tidy}, NODE)

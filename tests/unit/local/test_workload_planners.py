@@ -9,16 +9,18 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.local import nodes
 from espalier.local.addons import coredns, kube_proxy
 from espalier.local.bootstrap_data import CONTROL_PLANE_TAINT, Kubeadm
+from espalier.local.workload_controllers import budgets
 from espalier.local.workload_controllers.planners import PLANNERS
 from espalier.local.workload_controllers.snapshot import Snapshot
-from espalier.local.workload_controllers.views import Node, Pod, View, Workload
+from espalier.local.workload_controllers.views import Budget, Node, Pod, View, Workload
 from espalier.local.workload_controllers.writes import Change, Create, Delete, Write
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -67,6 +69,7 @@ class World:
             daemon_sets=views(DAEMON_SET, Workload),
             deployments=views(DEPLOYMENT, Workload),
             replica_sets=views(REPLICA_SET, Workload),
+            budgets=views(POD_DISRUPTION_BUDGET, Budget),
         )
 
     def one_pass(self) -> list[Write]:
@@ -247,6 +250,65 @@ def test_scaling_in_removes_pods_that_do_nothing_first() -> None:
     deployment["metadata"]["generation"] += 1
     world.settle()
     assert [pod["metadata"]["name"] for pod in pods_of(world, "coredns")] == [survivor["metadata"]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted", "allowed"),
+    [
+        ({"minAvailable": 1}, 1, 1),
+        ({"minAvailable": 2}, 2, 0),
+        ({"minAvailable": "51%"}, 2, 0),
+        ({"maxUnavailable": 1}, 1, 1),
+        ({"maxUnavailable": "50%"}, 1, 1),
+        ({"maxUnavailable": 0}, 2, 0),
+    ],
+)
+def test_a_budget_counts_how_many_pods_may_go(spec: Tree, wanted: int, allowed: int) -> None:
+    world = guarded_world(spec)
+    status = world.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")["status"]
+    assert (status["currentHealthy"], status["expectedPods"]) == (2, 2)
+    assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (wanted, allowed)
+    assert status["observedGeneration"] == 1
+    assert [each["status"] for each in status["conditions"]] == ["True" if allowed else "False"]
+
+
+def test_a_granted_eviction_counts_until_the_pod_begins_to_go_or_stays_too_long() -> None:
+    world = guarded_world({"minAvailable": 1})
+    budget = world.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")
+    first, _ = (pod["metadata"]["name"] for pod in pods_of(world, "coredns"))
+    budget["status"] |= {
+        "disruptionsAllowed": 0,
+        "disruptedPods": {first: "2026-01-02T00:00:00Z", "gone": "2026-01-02T00:00:00Z"},
+    }
+    world.settle()
+    assert budget["status"]["disruptedPods"] == {first: "2026-01-02T00:00:00Z"}
+    assert budget["status"]["disruptionsAllowed"] == 0
+    budget["status"]["disruptedPods"] = {first: "2026-01-01T23:57:00Z"}
+    world.settle()
+    assert budget["status"]["disruptedPods"] == {}
+    assert budget["status"]["disruptionsAllowed"] == 1
+
+
+def test_pods_that_are_not_ready_or_on_their_way_out_are_not_counted() -> None:
+    world = guarded_world({"maxUnavailable": 1})
+    pods_of(world, "coredns")[0]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:30Z"
+    snapshot = world.snapshot()
+    (change,) = budgets.plan(snapshot)
+    assert isinstance(change, Change)
+    assert (change.patch["status"]["currentHealthy"], change.patch["status"]["disruptionsAllowed"]) == (1, 0)
+
+
+def guarded_world(spec: Tree) -> World:
+    """Two pods of a Deployment, and a budget over them."""
+    world = running_world("a", "b")
+    world.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
+    metadata = {"name": "coredns", "namespace": "kube-system"}
+    world.add(
+        POD_DISRUPTION_BUDGET,
+        {"metadata": metadata, "spec": {"selector": {"matchLabels": {"k8s-app": "kube-dns"}}, **spec}},
+    )
+    world.settle()
+    return world
 
 
 def running_world(*names: str) -> World:

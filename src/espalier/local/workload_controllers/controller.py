@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, REPLICA_SET
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, NotFound
@@ -15,7 +15,7 @@ from espalier.local.together import together
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workload_controllers.planners import PLANNERS
 from espalier.local.workload_controllers.snapshot import Snapshot
-from espalier.local.workload_controllers.views import Node, Pod, View, Workload
+from espalier.local.workload_controllers.views import Budget, Node, Pod, View, Workload
 from espalier.local.workload_controllers.writes import Change, Create, Delete, Write
 from espalier.local.workloads import Workloads
 from espalier.runtime.clock import Clock
@@ -63,6 +63,7 @@ class WorkloadControllers:
             daemon_sets=views(DAEMON_SET, Workload),
             deployments=views(DEPLOYMENT, Workload),
             replica_sets=views(REPLICA_SET, Workload),
+            budgets=views(POD_DISRUPTION_BUDGET, Budget),
             runs=self._runs,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from espalier.local.workload_controllers import daemon_sets, deployments, kubelet, replica_sets, scheduler
+from espalier.local.workload_controllers import budgets, daemon_sets, deployments, kubelet, replica_sets, scheduler
 from espalier.local.workload_controllers.snapshot import Snapshot
 from espalier.local.workload_controllers.writes import Write
 
@@ -16,4 +16,5 @@ PLANNERS: tuple[Planner, ...] = (
     daemon_sets.plan,
     scheduler.plan,
     kubelet.plan,
+    budgets.plan,
 )

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 from espalier.api.meta import Tree
-from espalier.local.workload_controllers.views import Node, Pod, Workload
+from espalier.local.workload_controllers.views import Budget, Node, Pod, Workload
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -27,6 +27,7 @@ class Snapshot:
     daemon_sets: tuple[Workload, ...] = ()
     deployments: tuple[Workload, ...] = ()
     replica_sets: tuple[Workload, ...] = ()
+    budgets: tuple[Budget, ...] = ()
     runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)
     """Whether a pod runs as processes, so that what becomes of it is not for the planners to say."""
 

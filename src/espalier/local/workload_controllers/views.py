@@ -11,6 +11,7 @@ from msgspec import Raw, field
 
 from espalier.api.core import Taint
 from espalier.api.meta import ObjectMeta, Observed, Tree
+from espalier.apiserver.webhook_rules import LabelSelector
 
 
 class View(Observed, frozen=True):
@@ -193,3 +194,23 @@ class Workload(View, frozen=True):
         """A short name of the template's content, the same for equal content however it is written down."""
         canonical = msgspec.json.encode(self.template, order="sorted")
         return hashlib.sha256(canonical).hexdigest()[:10]
+
+
+class BudgetSpec(Observed, frozen=True):
+    """How many pods of a selection must stay healthy, or may go."""
+
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    selector: LabelSelector | None = None
+
+
+class Budget(View, frozen=True):
+    """A PodDisruptionBudget."""
+
+    spec: BudgetSpec = BudgetSpec()
+    status: Tree = {}
+
+    @property
+    def disrupted(self) -> dict[str, str]:
+        """Pods whose eviction was granted, and when."""
+        return dict(self.status.get("disruptedPods") or {})

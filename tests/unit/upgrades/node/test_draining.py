@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,31 +9,14 @@ import pytest
 
 from espalier.local.hosts.programs import Host
 from espalier.upgrades.node import draining
-from espalier.upgrades.node.api import Answer
 from espalier.upgrades.node.draining import MARK, Cordon
 from espalier.upgrades.node.failures import StepFailed
 from espalier.upgrades.node.node import Clock
 from tests.unit.upgrades.node.simulated import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
 
 PODS = "/api/v1/namespaces/default/pods"
-NEEDS = "The disruption budget web needs 1 healthy pods and has 1"
-BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
-
-
-class Guarded(KillableApi):
-    """An API server with a PodDisruptionBudget over some pods, in the words of a real one."""
-
-    guarded: frozenset[str] = frozenset()
-
-    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
-        if path.endswith("/eviction") and path.split("/")[-2] in self.guarded:
-            cause = {
-                "reason": "DisruptionBudget",
-                "message": "The disruption budget web needs 1 healthy pods and has 1",
-            }
-            said = {"code": 429, "message": BUDGET, "details": {"causes": [cause]}}
-            return Answer(429, json.dumps(said))
-        return super().ask(method, path, body, content_type=content_type)
+NEEDS = "The disruption budget web needs 1 healthy pods and has 1 currently"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
 class Scene:
@@ -44,12 +26,12 @@ class Scene:
         self.cluster = cluster
         self.time = 0.0
         self.doom = Doom()
-        self.api = Guarded(cluster, Host.__new__(Host), self.doom)
+        self.api = KillableApi(cluster, Host.__new__(Host), self.doom)
 
     def again(self, doom: Doom) -> Scene:
         scene = Scene(self.cluster)
         scene.doom = doom
-        scene.api = Guarded(self.cluster, Host.__new__(Host), doom)
+        scene.api = KillableApi(self.cluster, Host.__new__(Host), doom)
         return scene
 
     def drain(self, timeout: float = 10) -> str:
@@ -86,6 +68,22 @@ class Scene:
             metadata={"name": name, "ownerReferences": owners, **metadata},
             spec={"nodeName": NAME, "containers": [{"name": "main", "image": "web"}]},
         )
+
+    def guard(self, name: str) -> None:
+        """A budget that wants this pod, which runs, and was counted."""
+        running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        assert self.cluster.ask("PATCH", f"{PODS}/{name}", {"metadata": {"labels": {"guarded": "yes"}}})[0] == 200
+        assert self.cluster.ask("PATCH", f"{PODS}/{name}/status", {"status": running})[0] == 200
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"guarded": "yes"}}}
+        self.cluster.make(
+            BUDGETS, apiVersion="policy/v1", kind="PodDisruptionBudget", metadata={"name": "web"}, spec=spec
+        )
+        counted = {"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1, "disruptionsAllowed": 0}
+        assert self.cluster.ask("PATCH", f"{BUDGETS}/web/status", {"status": counted})[0] == 200
+
+    def give_way(self) -> None:
+        counted = {"currentHealthy": 2, "disruptionsAllowed": 1}
+        assert self.cluster.ask("PATCH", f"{BUDGETS}/web/status", {"status": counted})[0] == 200
 
     def _owner(self, kind: str) -> Any:
         """A reference to an object that is there: pods of others are garbage."""
@@ -147,20 +145,20 @@ def test_an_operators_own_cordon_stays(scene: Scene) -> None:
 def test_what_holds_a_drain_is_named_with_what_guards_it(scene: Scene) -> None:
     scene.make("web-1")
     scene.make("web-2")
-    scene.api.guarded = frozenset({"web-2"})
+    scene.guard("web-2")
 
     with pytest.raises(StepFailed) as caught:
         scene.drain()
 
     assert "after 10 s the node is not drained, 1 pods are left" in str(caught.value)
-    assert "default/web-2: The disruption budget web needs 1 healthy pods and has 1" in str(caught.value)
+    assert f"default/web-2: {NEEDS}" in str(caught.value)
     assert scene.names() == {"web-2"}
     assert scene.node()["spec"]["unschedulable"] is True
 
 
 def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
     test_what_holds_a_drain_is_named_with_what_guards_it(scene)
-    scene.api.guarded = frozenset()
+    scene.give_way()
 
     assert scene.drain() == "the node is drained; 1 pods were evicted"
     scene.uncordon()

@@ -1,0 +1,114 @@
+"""Eviction: a deletion of a pod that its PodDisruptionBudget is asked about first, as kube-apiserver does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from espalier.api import core as builtin
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver import bodies, failures, metadata
+from espalier.apiserver.bodies import DeleteOptions
+from espalier.apiserver.core import Core, Steps, put
+from espalier.apiserver.deleting import Deleter
+from espalier.apiserver.requests import Ask
+from espalier.apiserver.webhook_rules import LabelSelector
+from espalier.kube.errors import ApiError, StatusCause, StatusDetails, TooManyRequests
+from espalier.kube.objects import Object
+
+RETRY_AFTER = 10
+"""Seconds until a budget that nobody counted yet is worth another try."""
+
+MAX_DISRUPTED = 2000
+"""Evictions that the budget's controller has not confirmed yet."""
+
+_UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
+"""Phases of pods whose end disrupts nothing."""
+
+_REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+class Evictor:
+    """Carries out evictions."""
+
+    def __init__(self, core: Core, deleter: Deleter) -> None:
+        self._core = core
+        self._deleter = deleter
+
+    def evict(self, ask: Ask) -> Steps:
+        """POST of an Eviction. Raises `TooManyRequests` when the pod's budget allows no disruption now."""
+        options = bodies.delete_options(ask)
+        pod = self._core.store.table(ask.kind.table).objects.get(ask.key)
+        if pod is None:
+            raise failures.not_found(ask.kind.resource, ask.name)
+        self._ask_budget(ask, pod, options)
+        return (yield from self._deleter.delete_with(ask, options))
+
+    def _ask_budget(self, ask: Ask, pod: Object, options: DeleteOptions) -> None:
+        tree = pod.tree
+        status = tree.get("status") or {}
+        if status.get("phase") in _UNGUARDED or tree["metadata"].get("deletionTimestamp"):
+            return
+        budgets = list(self._budgets_of(tree))
+        if len(budgets) > 1:
+            raise failures.unexplained(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            )
+        if budgets:
+            # The pod that is judged is the one that goes: one that came since under its name was not asked about.
+            options.preconditions = {"uid": pod.head.metadata.uid, **(options.preconditions or {})}
+            if options.preconditions["uid"] == pod.head.metadata.uid and not _needs_no_leave(budgets[0], status):
+                self._take_leave(budgets[0], ask.name, dry_run=bool(options.dry_run))
+
+    def _budgets_of(self, pod: Tree) -> Iterator[Tree]:
+        table = self._core.store.table(builtin.POD_DISRUPTION_BUDGET.group_resource)
+        labels = pod["metadata"].get("labels") or {}
+        for key in table.within(pod["metadata"]["namespace"]):
+            budget = table.objects[key].tree
+            selector = budget["spec"].get("selector")
+            # None selects nothing, an empty one all pods of the namespace.
+            if selector is not None and msgspec.convert(selector, type=LabelSelector).selects(labels):
+                yield budget
+
+    def _take_leave(self, budget: Tree, pod: str, *, dry_run: bool) -> None:
+        """Count the disruption. The budget's controller finds out later whether it took place."""
+        name, status = budget["metadata"]["name"], budget.get("status") or {}
+        resource = builtin.POD_DISRUPTION_BUDGET
+        allowed, disrupted = status.get("disruptionsAllowed", 0), dict(status.get("disruptedPods") or {})
+        if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+            raise _refusal(f"The disruption budget {name} is still being processed by the server.", RETRY_AFTER)
+        if allowed < 0:
+            raise failures.refused(resource, name, "pdb disruptions allowed is negative")
+        if len(disrupted) > MAX_DISRUPTED:
+            sentence = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+            raise failures.refused(resource, name, sentence)
+        if allowed == 0:
+            needed, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+            raise _refusal(f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently")
+        if dry_run:
+            return
+        disrupted[pod] = metadata.timestamp(self._core.now())
+        budget["status"] = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
+        kind = self._core.registry.lookup(resource.group, resource.version, resource.plural)
+        if kind is not None:
+            put(self._core, kind, Key(budget["metadata"]["namespace"], name), budget)
+
+
+def _needs_no_leave(budget: Tree, pod_status: Tree) -> bool:
+    """A pod that is not ready may go where that costs no health, or where its budget says so."""
+    conditions = pod_status.get("conditions") or ()
+    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    wanted: int = status.get("desiredHealthy", 0)
+    healthy: int = status.get("currentHealthy", 0)
+    return wanted > 0 and healthy >= wanted
+
+
+def _refusal(sentence: str, seconds: int = 0) -> ApiError:
+    cause = StatusCause(reason="DisruptionBudget", message=sentence)
+    return TooManyRequests.of(_REFUSED, StatusDetails(causes=[cause], retry_after_seconds=seconds))

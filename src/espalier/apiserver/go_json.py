@@ -1,0 +1,98 @@
+"""JSON as Go's decoder reads it: its sentences are part of the answers that clients of kube-apiserver know."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+MAX_SHOWN = 30
+"""Bytes of a body that messages show."""
+
+_FOUND: dict[type, str] = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
+_HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+_PLACE = re.compile(r"\(byte (\d+)\)")
+
+
+class Malformed(ValueError):
+    """The bytes are no JSON."""
+
+
+def decoded(body: bytes) -> Any:
+    """JSON of some bytes. Raises `Malformed` with Go's sentence."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(_problem(body, str(error))) from error
+
+
+def _problem(body: bytes, found: str) -> str:
+    place = _PLACE.search(found)
+    if place is None or int(place[1]) >= len(body):
+        return "unexpected end of JSON input"
+    character = chr(body[int(place[1])])
+    where = "after top-level value" if "trailing" in found else "looking for beginning of value"
+    return f"invalid character {character!r} {where}"
+
+
+def found(value: object) -> str:
+    """What a value is called."""
+    return _FOUND.get(type(value), "null")
+
+
+def mistyped(value: object, wanted: str) -> str:
+    """A value that is not what a Go type takes."""
+    shown = f"number {value}" if isinstance(value, float) and "int" in wanted else found(value)
+    return f"json: cannot unmarshal {shown} into Go {wanted}"
+
+
+def head_problem(tree: object) -> str:
+    """Why version and kind of an object can't be told; empty when they can."""
+    if not isinstance(tree, dict):
+        return mistyped(tree, f"value of type {_HEAD}")
+    for name in ("apiVersion", "kind"):
+        if not isinstance(tree.get(name, ""), str) and tree[name] is not None:
+            return mistyped(tree[name], f"struct field .{name} of type string")
+    return ""
+
+
+def summary(body: bytes) -> str:
+    """The beginning of a body, as messages show it."""
+    if not body:
+        return "<empty>"
+    more = " ..." if len(body) > MAX_SHOWN else ""
+    part = body[:MAX_SHOWN]
+    return (part.decode("utf-8", "replace") if body[:1] == b"{" else part.hex()) + more
+
+
+def doubles(body: bytes) -> list[str]:
+    """Fields that stand twice in an object, by path; empty when the body is no JSON."""
+    twice: list[str] = []
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        tree: dict[str, Any] = {}
+        for name, value in found:
+            if name in tree:
+                tree.setdefault(_TWICE, []).append(name)
+            tree[name] = value
+        return tree
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            twice.extend(f"{path}{name}" for name in value.pop(_TWICE, ()))
+            for name, part in value.items():
+                walk(part, f"{path}{name}.")
+        elif isinstance(value, list):
+            for index, part in enumerate(value):
+                walk(part, f"{path.removesuffix('.')}[{index}].")
+
+    try:
+        walk(json.loads(body, object_pairs_hook=pairs), "")
+    except (ValueError, RecursionError):
+        return []
+    return twice
+
+
+_TWICE = "\0twice"

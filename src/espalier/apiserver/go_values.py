@@ -1,0 +1,58 @@
+"""Texts that Go's decoder takes for more than text: bytes, quantities, times."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+QUANTITY, TIME, MICRO_TIME = "Quantity", "Time", "MicroTime"
+CHECKED = frozenset({QUANTITY, TIME, MICRO_TIME})
+_QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_LAYOUTS = {TIME: "2006-01-02T15:04:05Z07:00", MICRO_TIME: "2006-01-02T15:04:05.000000Z07:00"}
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
+_QUANTITIES = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+_POWERS: dict[str, Decimal] = {
+    **{unit: Decimal(10) ** power for unit, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
+}
+
+
+def amount(text: str) -> Decimal:
+    """The number that a quantity stands for."""
+    for length in (2, 1):
+        if (power := _POWERS.get(text[-length:])) is not None:
+            return Decimal(text[:-length]) * power
+    return Decimal(text)
+
+
+def problem(value: Any, struct: str) -> str:
+    """What Go's decoder says of a value; empty when it takes it."""
+    text = str(value)
+    if struct == QUANTITY:
+        return "" if _QUANTITY.fullmatch(text) else _QUANTITIES
+    if struct in _LAYOUTS:
+        if not text or _TIME.fullmatch(text):
+            return ""
+        return f'parsing time "{text}" as "{_LAYOUTS[struct]}": cannot parse "{text}" as "2006"'
+    return _of_base64(text)
+
+
+def _of_base64(text: str) -> str:
+    """Where text is no base64 (RFC 4648, padded; line breaks are passed by)."""
+    bare = text.rstrip("=\r\n")
+    wrong = _NOT_BASE64.search(bare)
+    padding = text[len(bare) :].count("=")
+    length = len(bare.replace("\r", "").replace("\n", ""))
+    if wrong is not None:
+        place = wrong.start()
+    elif length % 4 == 1 or (length + padding) % 4:
+        place = length // 4 * 4 if not padding else len(text)
+    elif padding > 2:
+        place = len(bare)
+    else:
+        return ""
+    return f"illegal base64 data at input byte {place}"
