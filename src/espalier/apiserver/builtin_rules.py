@@ -14,6 +14,7 @@ from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import failures
+from espalier.apiserver.pod_rules import check_keys, check_pod
 from espalier.apiserver.registry import Check, Complete
 from espalier.apiserver.webhook_rules import problems_of
 from espalier.kube.errors import StatusCause
@@ -152,11 +153,13 @@ def _check_secret(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
             yield failures.cause("FieldValueInvalid", f"data[{name}]", "Invalid value: must be base64 encoded")
     if old is not None and old.get("type") != new.get("type"):
         yield failures.immutable("type", new.get("type"))
-    yield from _check_immutable(new, old)
+    yield from _check_data(new, old)
 
 
-def _check_immutable(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    """Secrets and ConfigMaps that say they never change."""
+def _check_data(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    """Keys are names; Secrets and ConfigMaps that say they never change don't."""
+    if old is None or any(old.get(field) != new.get(field) for field in ("data", "binaryData")):
+        yield from check_keys(new)
     if old is None or not old.get("immutable"):
         return
     if not new.get("immutable"):
@@ -166,9 +169,16 @@ def _check_immutable(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
             yield failures.forbidden_field(field, "field is immutable when `immutable` is set")
 
 
-def _check_selector(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    """The selector of a workload matches its pods, and stays what it is."""
+def _check_pod(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    if old is None or old.get("spec") != new.get("spec"):  # a pod that is there already can report its status
+        yield from check_pod(new.get("spec"), "spec")
+
+
+def _check_workload(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    """The selector of a workload matches its pods, and stays what it is; its pods could be made."""
     spec = new.get("spec") or {}
+    if old is None or old.get("spec") != spec:
+        yield from check_pod((spec.get("template") or {}).get("spec"), "spec.template.spec")
     selector = spec.get("selector") or {}
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     wanted = selector.get("matchLabels") or {}
@@ -204,11 +214,12 @@ COMPLETE: Mapping[Resource, Complete] = MappingProxyType(
 CHECKS: Mapping[Resource, Check] = MappingProxyType(
     {
         core.SECRET: _check_secret,
-        core.CONFIG_MAP: _check_immutable,
-        core.DEPLOYMENT: _check_selector,
-        core.DAEMON_SET: _check_selector,
-        core.REPLICA_SET: _check_selector,
-        core.STATEFUL_SET: _check_selector,
+        core.CONFIG_MAP: _check_data,
+        core.POD: _check_pod,
+        core.DEPLOYMENT: _check_workload,
+        core.DAEMON_SET: _check_workload,
+        core.REPLICA_SET: _check_workload,
+        core.STATEFUL_SET: _check_workload,
         core.ROLE_BINDING: _check_role_binding,
         core.CLUSTER_ROLE_BINDING: _check_role_binding,
         core.MUTATING_WEBHOOK_CONFIGURATION: _check_webhooks,

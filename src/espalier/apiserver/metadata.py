@@ -98,13 +98,18 @@ def name_problems(resource: Resource, name: str) -> Iterator[str]:
     elif (resource.group, resource.plural) in _LABEL_NAMES:
         if len(name) > 63:
             yield "must be no more than 63 bytes"
-        if not _label.fullmatch(name):
-            yield _BAD_LABEL
+        yield from label_problems_of(name)
     else:
         if len(name) > 253:
             yield "must be no more than 253 bytes"
         if not _subdomain.fullmatch(name):
             yield _BAD_SUBDOMAIN
+
+
+def label_problems_of(name: str) -> Iterator[str]:
+    """Why a name is no DNS label, its length left aside."""
+    if not _label.fullmatch(name):
+        yield _BAD_LABEL
 
 
 def label_problems(field: str, labels: Tree) -> Iterator[StatusCause]:
