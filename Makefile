@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 REAL ?= tests
 STORIES ?= tests/nodes
+COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench soak real-assets test-real look lock release
 
@@ -48,5 +49,6 @@ release: .venv/.installed ## Enter a release into the embedded manifest: make re
 	@sed -i 's/^version = .*/version = "$(VERSION:v%=%)"/' pyproject.toml
 
 lock: ## Compile the locked requirements anew (needs uv)
-	uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o requirements.txt
-	uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --extra local pyproject.toml -o requirements.txt
+	$(COMPILE) --extra local --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) -c requirements.txt pyproject.toml -o requirements-manager.txt

@@ -88,6 +88,8 @@ class SqliteStore(Store):
             await asyncio.shield(self._turn)
 
     def _open(self) -> tuple[dict[str, int], list[_Row]]:
+        self._path.touch(mode=0o600)  # SQLite gives the files beside it the mode of this one
+        self._path.chmod(0o600)
         connection = apsw.Connection(str(self._path))
         try:
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000")

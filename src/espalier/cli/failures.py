@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
+_LOCAL = ("apsw", "cel_expr_python", "jsonpath_ng", "espalier.local")
+"""Modules of the extra `local`, and the package that an image of the manager leaves out."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -71,6 +73,11 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():
             return Exit.INTERRUPTED, "interrupted; what was begun goes on in the background"
+        case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL):
+            return Exit.REFUSED, (
+                f"this is for the local environment, which is not installed here (there is no module {error.name}): "
+                "install it with `pip install 'espalier[local]'`"
+            )
         case OSError() if error.filename:
             return Exit.REFUSED, f"{error.filename}: {error.strerror}"
         case OSError() if error.errno in _FULL:

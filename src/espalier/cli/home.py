@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
+from espalier.cli.failures import Failure
 from espalier.kube.kubeconfig import Kubeconfig
+
+
+def private(path: str, flags: int) -> int:
+    """An opener of files (`open(..., opener=private)`) that only their owner may read, also where they are there."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -76,8 +85,29 @@ class Home(msgspec.Struct, frozen=True):
         return self.root / "world.log"
 
     def create(self) -> None:
-        """Make the folder, readable by its owner only."""
+        """Make the folder, or have the one that is there, for its owner only: keys and Secrets lie in it.
+
+        Raises `Failure` for a folder of another user, and for one that others may read in which other things lie.
+        """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.root.stat()
+        if found.st_uid != os.geteuid():
+            raise Failure(
+                f"{self.root} belongs to another user (number {found.st_uid}), who could read and replace "
+                "what is kept there: set ESPALIER_HOME to a folder of your own, or to one that is not there yet"
+            )
+        if not stat.S_IMODE(found.st_mode) & 0o077:
+            return
+        names = [entry.name for entry in self.root.iterdir()]
+        if names and not any(path.name in names for path in (self.lock, self.database, self.management)):
+            raise Failure(
+                f"{self.root} can be read by others, and has files that are not Espalier's "
+                f"({', '.join(sorted(names)[:3])}): set ESPALIER_HOME to a folder of its own"
+            )
+        self.root.chmod(0o700)
+        for file in (self.database, *self.root.glob(f"{self.database.name}-*"), *self.root.glob("*.log")):
+            if file.is_file():
+                file.chmod(0o600)
 
     def port_before(self) -> int:
         """The port that the world served at when it last ran, 0 before the first time."""

@@ -1,17 +1,19 @@
-"""`espalier image build upgrader`: container images that Espalier needs, made without Docker."""
+"""`espalier image build`: container images that Espalier needs, made without Docker."""
 
 from __future__ import annotations
 
 import os
 import tarfile
 import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from espalier.cli import flags
+from espalier.cli import flags, manager_image
 from espalier.cli.commands import Group
-from espalier.cli.failures import Failure
+from espalier.cli.failures import Failure, Usage
 from espalier.local.assets import base, recipes
 from espalier.local.assets.archive import Image, Layer, write_archive
 from espalier.local.assets.processes import BuildFailed
@@ -28,12 +30,14 @@ def image() -> None:
 
 
 @image.command()
-@click.argument("name", type=flags.OneOf(("upgrader",)), metavar="NAME", help="Which image: upgrader.")
+@click.argument(
+    "name", type=flags.OneOf(("manager", "upgrader")), metavar="NAME", help="Which image: manager, upgrader."
+)
 @click.option(
     "--kubernetes-version",
-    required=True,
+    default="",
     metavar="VERSION",
-    help="As clusters write it: v1.36.3, or v1.36.3-eks-1-36-1.",
+    help="Of the upgrader, as clusters write it: v1.36.3, or v1.36.3-eks-1-36-1.",
 )
 @click.option("--output", "-o", required=True, type=flags.FILE, metavar="FILE", help="The archive to write.")
 @click.option(
@@ -41,19 +45,31 @@ def image() -> None:
     default="",
     metavar="NAME",
     help="Full name of the image.",
-    show_default="espalier.local/upgrader:VERSION",
+    show_default="espalier.local/NAME:VERSION",
 )
 def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None:
-    """Build the image that upgrades nodes in place to a Kubernetes version.
+    """Build the image of the manager, or the one that upgrades nodes in place to a Kubernetes version.
 
-    It holds Python with the modules in use, nsenter, the program, and kubeadm, kubelet, kubectl, containerd and CNI
-    plugins; no shell. They come from what `espalier assets build node-base-VERSION` has built. The archive is one for
-    `ctr images import` (OCI) and for `docker load`; the same input gives the same bytes.
+    The manager's is what `espalier manifests --image` deploys: Python, the libraries of requirements-manager.txt and
+    Espalier without its local environment; it runs as a user that is not root. A bill of materials (CycloneDX) is
+    written beside it. Python comes from what `espalier assets build node-root` has built (Debian 12), libraries by pip.
+
+    The upgrader's holds Python with the modules in use, nsenter, the program, and kubeadm, kubelet, kubectl, containerd
+    and CNI plugins. They come from what `espalier assets build node-base-VERSION` has built.
+
+    There is no shell in either. The archive is one for `ctr images import` (OCI) and for `docker load`; the same input
+    gives the same bytes.
 
     \b
-    Example:
+    Examples:
+      espalier image build manager -o manager.tar --tag example.com/espalier:v0.26.0
       espalier image build upgrader --kubernetes-version v1.36.3 -o upgrader.tar
     """
+    if name == "manager":
+        _build_manager(tag or f"espalier.local/manager:v{version('espalier')}", kubernetes_version, output)
+        return
+    if not kubernetes_version:
+        raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
     tag = tag or f"espalier.local/{name}:{kubernetes_version}"
     numbers = kubernetes_version.removeprefix("v").partition("-")[0]
     try:
@@ -64,30 +80,49 @@ def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None
         digest, sizes = write(found, kubernetes_version, tag, output)
     except (BuildFailed, OSError) as error:
         raise Failure(f"the image could not be built: {error}") from None
+    _say(output, tag, digest, sizes)
+
+
+def _build_manager(tag: str, kubernetes_version: str, output: Path) -> None:
+    if kubernetes_version:
+        raise Usage(f"--kubernetes-version: found {kubernetes_version}, allowed only for the upgrader")
+    beside = output.with_name(f"{output.name}.cdx.json")
+    try:
+        digest, sizes, bill = manager_image.write(tag, output)
+        beside.write_text(bill)
+    except base.MissingAssets as missing:
+        raise Failure(str(missing)) from None
+    except (BuildFailed, OSError) as error:
+        raise Failure(f"the image could not be built: {error}") from None
+    _say(output, tag, digest, sizes)
+    print(f"{beside}: what it is made of (CycloneDX)")
+
+
+def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:
     said = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
     print(f"{output}: {tag} ({digest})\n{', '.join(said)}")
 
 
-def write(found: base.Base, version: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:
+def write(found: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:
     """Write the archive of the upgrader image for a version. Returns its digest, and the size of each layer.
 
     Raises `BuildFailed` and `OSError`.
     """
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as workshop:
-        layers = _layers(found, version, Path(workshop))
+        layers = _layers(found, kubernetes, Path(workshop))
         made = Image((tag,), tuple(layers.values()), (f"/{upgrader.PROGRAM}",))
         digests = write_archive([made], output, docker=True)
-        return digests[tag], {what: _size(layer) for what, layer in layers.items()}
+        return digests[tag], {what: layer.size for what, layer in layers.items()}
 
 
-def _layers(found: base.Base, version: str, workshop: Path) -> dict[str, Layer]:
+def _layers(found: base.Base, kubernetes: str, workshop: Path) -> dict[str, Layer]:
     """Layers by what they are; the first two are the same for all Kubernetes versions."""
     sources = Path(upgrader.__file__).parents[2]
     debian = Debian(found.root, sources)
     runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, workshop / "runtime")
     files = _components(found)
     versions = {"containerd": recipes.CONTAINERD.version, "cni-plugins": recipes.CNI_PLUGINS.version}
-    path, text = upgrader.describe(version, os.uname().machine, versions, files)
+    path, text = upgrader.describe(kubernetes, os.uname().machine, versions, files)
     return {
         "Python and nsenter": Layer(runtime),
         "the program": Layer(_program(debian, workshop / "program")),
@@ -123,10 +158,6 @@ def _written(place: Path, text: str, mode: int) -> Path:
     place.write_text(text)
     place.chmod(mode)
     return place
-
-
-def _size(layer: Layer) -> int:
-    return sum(file.stat().st_size for file in layer.files.values() if isinstance(file, Path))
 
 
 def contents(archive: Path) -> list[tuple[str, int]]:

@@ -7,12 +7,16 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from espalier.cli.failures import Failure
+from espalier.local.nspawn.processes import identify
+
+_PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,10 @@ class Holder:
 
     pid: int
     url: str = ""
+    started: int = 0
+    boot: str = ""
+    """When the process began, as the machine counts: its number is given to another one once it is gone. Not known of
+    a world of an earlier release, nor where there is no /proc."""
 
 
 class Lock:
@@ -33,7 +41,7 @@ class Lock:
     def announce(self, url: str) -> None:
         """Write down process id and address, for `status` and `down`."""
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, json.dumps(asdict(Holder(os.getpid(), url))).encode(), 0)
+        os.pwrite(self._descriptor, json.dumps(asdict(_oneself(url))).encode(), 0)
 
 
 @contextlib.contextmanager
@@ -73,6 +81,57 @@ def holder(path: Path) -> Holder | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def stop(path: Path, running: Holder) -> None:
+    """Ask the process that holds the lock to end. Raises `Failure` when the file names another one, which is let be.
+
+    Anybody may hold a lock on the file while a number stands in it that a process has which knows nothing of worlds.
+    """
+    if not (_PROC / "self/stat").exists():  # no /proc: the kernel's lock and the number are all there is
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(running.pid, signal.SIGTERM)
+        return
+    try:
+        descriptor = os.pidfd_open(running.pid)
+    except ProcessLookupError:
+        raise _strange(path, running, "there is no such process") from None
+    try:
+        # Looked at while the descriptor stands for the process: its number can't get to another one in between.
+        found = identify(running.pid)
+        if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
+            raise _strange(path, running, "that number has another process by now")
+        if not _has_open(running.pid, path):
+            raise _strange(path, running, "that process does not have the file open, or belongs to another user")
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+    finally:
+        os.close(descriptor)
+
+
+def _strange(path: Path, running: Holder, why: str) -> Failure:
+    return Failure(
+        f"{path} is locked, and names process {running.pid} as the world's, but {why}; nothing was stopped: find out "
+        f"who has the file locked (`fuser -v {path}`), end that, and run `espalier down` again"
+    )
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    file = path.stat()
+    try:
+        descriptors = list((_PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return False
+    for one in descriptors:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.path.samestat(one.stat(), file):
+                return True
+    return False
+
+
+def _oneself(url: str) -> Holder:
+    found = identify(os.getpid()) if (_PROC / "self/stat").exists() else None
+    return Holder(os.getpid(), url, *((found.started, found.boot) if found else ()))
 
 
 async def released(path: Path, timeout: float) -> bool:

@@ -40,6 +40,8 @@ ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
 SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
+USER = 65532
+"""As whom the manager runs in its image: nobody that a node knows."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
@@ -236,7 +238,7 @@ def _in(namespaces: Sequence[str]) -> Tree:
 
 
 def deployed(image: str, namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> list[Tree]:
-    """The manager in the cluster: Service of its webhooks, and Deployment. Two replicas, of which one acts."""
+    """The manager in the cluster: Service of its webhooks, who may reach it, Deployment. Of two replicas one acts."""
     labels = {"app.kubernetes.io/name": NAME}
     probe = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10}
     share = ["--namespace", ",".join(namespaces)] if namespaces else []
@@ -264,6 +266,7 @@ def deployed(image: str, namespaces: Sequence[str] = (), in_place: FrontEnd = Fr
     }
     pod = {
         "serviceAccountName": NAME,
+        "securityContext": {"runAsUser": USER, "runAsGroup": USER},
         "containers": [container],
         "volumes": [{"name": "temporary", "emptyDir": {"medium": "Memory"}}],
         "terminationGracePeriodSeconds": 40,
@@ -271,6 +274,16 @@ def deployed(image: str, namespaces: Sequence[str] = (), in_place: FrontEnd = Fr
     return [
         _object(core.SERVICE, SERVICE)
         | {"spec": {"selector": labels, "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]}},
+        # API servers call webhooks from addresses that no selector names. Kubelets reach probes in any case; metrics
+        # are served to the pod itself alone.
+        _object(core.NETWORK_POLICY, NAME)
+        | {
+            "spec": {
+                "podSelector": {"matchLabels": labels},
+                "policyTypes": ["Ingress"],
+                "ingress": [{"ports": [{"protocol": "TCP", "port": "webhooks"}]}],
+            }
+        },
         _object(core.DEPLOYMENT, NAME)
         | {
             "spec": {

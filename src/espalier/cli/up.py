@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -22,7 +22,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import connection, flags, lasting, lock, output, tables
 from espalier.cli.commands import Command
 from espalier.cli.failures import Away, Failure, Overdue, Usage
-from espalier.cli.home import Home
+from espalier.cli.home import Home, private
 from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
@@ -118,6 +118,8 @@ async def up(
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
     home.create()
+    if nodes is Nodes.SIMULATED:
+        os.umask(0o077)  # real nodes have files that programs of other users there read
     if detach:
         arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
         arguments += ["--nodes", nodes, "--node-addresses", node_addresses, "--in-place", in_place]
@@ -201,7 +203,7 @@ def _how_to_go_on(progress: Progress, home: Home) -> None:
 async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
     read, write = os.pipe()
     command = [sys.executable, "-m", "espalier.cli", "up", *arguments]
-    with home.log.open("ab") as log:
+    with open(home.log, "ab", opener=private) as log:  # noqa: ASYNC230  the log that another process writes
         process = subprocess.Popen(  # noqa: ASYNC220  it outlives this loop
             [*command, "--ready-descriptor", str(write)],
             pass_fds=[write],
@@ -247,8 +249,7 @@ async def down(*, delete_data: bool) -> None:
     with Progress() as progress:
         if running and running.pid:
             progress.wait(f"stopping the world (process {running.pid})")
-            with suppress(ProcessLookupError):
-                os.kill(running.pid, signal.SIGTERM)
+            lock.stop(home.lock, running)
             if not await lock.released(home.lock, STOP_SECONDS):
                 raise Overdue(
                     f"the world (process {running.pid}) is still stopping after {STOP_SECONDS:g} s; see {home.log}"

@@ -21,7 +21,9 @@ from espalier.upgrades.node.contents import Carried, Contents
 CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
 """What the images bring besides Kubernetes."""
 LIBRARY = "upgrader-program"
-UPGRADER = (sys.executable, "-S", "-c", "from espalier.upgrades.node.main import main; raise SystemExit(main())")
+START = "import sys; sys.path.insert(0, {!r}); from espalier.upgrades.node.main import main; raise SystemExit(main())"
+VARIABLES = ("NODE_NAME", "KUBERNETES_VERSION")
+"""What the program reads. Not HOST_ROOT, which is a path: it is what it is by default."""
 
 
 class UpgraderImages:
@@ -57,8 +59,9 @@ def program(place: Path, version: str) -> Program:
         _fill(folder, version)
     library = place / LIBRARY
     _install(library)
-    environment = {"PYTHONPATH": str(library / image.LIBRARY)}
-    return Program({"upgrader": UPGRADER}, {contents.IMAGE_FOLDER: folder}, environment)
+    # Isolated, and without what is installed beside Python: nothing but these words decides what runs.
+    upgrader = (sys.executable, "-I", "-S", "-c", START.format(str(library / image.LIBRARY)))
+    return Program({"upgrader": upgrader}, {contents.IMAGE_FOLDER: folder}, VARIABLES)
 
 
 @functools.cache

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from espalier.cli import lock
 from espalier.cli.failures import Failure
+from espalier.cli.main import run
 
 
 def test_the_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> None:
@@ -14,7 +22,9 @@ def test_the_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> Non
     assert lock.holder(path) is None
     with lock.hold(path) as held:
         held.announce("https://127.0.0.1:6443")
-        assert lock.holder(path) == lock.Holder(os.getpid(), "https://127.0.0.1:6443")
+        found = lock.holder(path)
+        assert found is not None
+        assert (found.pid, found.url) == (os.getpid(), "https://127.0.0.1:6443")
     assert lock.holder(path) is None
 
 
@@ -29,3 +39,89 @@ async def test_release_is_awaited(tmp_path: Path) -> None:
     with lock.hold(path):
         assert not await lock.released(path, 0)
     assert await lock.released(path, 5)
+
+
+@contextmanager
+def program(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that has said that it is ready; it ends with the block."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "ready\n"
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+WORLD = """
+import sys, time
+from pathlib import Path
+from espalier.cli import lock
+with lock.hold(Path(sys.argv[1])) as held:
+    held.announce("https://127.0.0.1:6443")
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+BYSTANDER = "import time; print('ready', flush=True); time.sleep(600)"
+READER = "import sys, time; file = open(sys.argv[1]); print('ready', flush=True); time.sleep(600)"
+
+
+def test_the_process_that_holds_the_lock_is_asked_to_end(tmp_path: Path) -> None:
+    path = tmp_path / "world.lock"
+    with program(WORLD, str(path)) as world:
+        found = lock.holder(path)
+        assert found is not None
+        assert found.pid == world.pid
+        lock.stop(path, found)
+        assert world.wait(60) == -15
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "why"),
+    [
+        (BYSTANDER, lock.Holder, "does not have the file open"),
+        (READER, lambda pid: replace(lock.Holder(pid), started=1, boot="before"), "has another process by now"),
+        (BYSTANDER, lambda pid: lock.Holder(2**22 - 1), "there is no such process"),
+    ],
+    ids=["a stranger", "a reused number", "nobody"],
+)
+def test_whoever_else_has_the_number_in_the_file_is_let_be(
+    tmp_path: Path, code: str, name: Callable[[int], lock.Holder], why: str
+) -> None:
+    path = tmp_path / "world.lock"
+    path.touch()
+    with path.open("r+") as locked, program(code, str(path)) as other:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        path.write_text(json.dumps(asdict(name(other.pid))))
+        found = lock.holder(path)
+        assert found is not None
+        with pytest.raises(Failure, match=f"{why}.*nothing was stopped.*fuser"):
+            lock.stop(path, found)
+        assert other.poll() is None
+
+
+def test_a_world_of_an_earlier_release_is_known_by_the_file_that_it_has_open(tmp_path: Path) -> None:
+    path = tmp_path / "world.lock"
+    with program(WORLD, str(path)) as world:
+        path.write_text(json.dumps({"pid": world.pid, "url": ""}))
+        found = lock.holder(path)
+        assert found == lock.Holder(world.pid)
+        lock.stop(path, found)
+        assert world.wait(60) == -15
+
+
+def test_down_signals_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ESPALIER_HOME", str(tmp_path))
+    path = tmp_path / "world.lock"
+    path.touch()
+    with path.open("r+") as locked, program(BYSTANDER) as other:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        path.write_text(json.dumps({"pid": other.pid, "url": ""}))
+        assert run(["down"]) == 1
+        assert f"names process {other.pid} as the world's, but" in capsys.readouterr().err
+        assert other.poll() is None

@@ -71,6 +71,7 @@ def test_the_manager_runs_in_one_container_that_may_do_nothing_to_its_node(capsy
         "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
+    assert pod["securityContext"] == {"runAsUser": 65532, "runAsGroup": 65532}
     assert not any(pod.get(field) for field in ("hostNetwork", "hostPID", "hostIPC"))
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     assert {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]} == {"temporary": "/tmp"}
@@ -151,3 +152,15 @@ def test_clusters_are_deleted_without_a_manager_and_releases_are_not() -> None:
         ("validate", "bundles"): "Fail",
         ("validate", "releases"): "Fail",
     }
+
+
+def test_nothing_but_the_webhooks_is_reached_from_other_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys)
+    pod = found["Deployment"]["spec"]["template"]
+    policy = found["NetworkPolicy"]["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": "webhooks"}]}]
+    (container,) = pod["spec"]["containers"]
+    assert "webhooks" in {port["name"] for port in container["ports"]}
+    assert understood(container["args"])["metrics_address"].startswith("127.0.0.1:")

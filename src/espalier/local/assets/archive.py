@@ -29,6 +29,11 @@ class Layer:
     folders: Mapping[str, int] = field(default_factory=dict)
     """Path -> mode, for folders that no file names, or that need another mode than 0755."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(file.stat().st_size for file in self.files.values() if isinstance(file, Path))
+
     def write(self, target: BinaryIO) -> None:
         """Write the layer as a tar: folders before what lies in them, all sorted."""
         folders = {str(parent): 0o755 for path in self.files for parent in Path(path).parents} | dict(self.folders)

@@ -29,6 +29,7 @@ from espalier.local.assets.cache import assets_folder, is_finished
 from espalier.local.assets.component import numbers
 
 NAME = "node-base"
+ROOT = "node-root"
 FACTS = "base.json"
 DEFAULT_REPOSITORY = "registry.k8s.io"
 FICLONE = 0x40049409
@@ -122,6 +123,17 @@ def find_bases(*, assets: Path | None = None) -> list[Base]:
             base = _read(home)
             bases[base.version, base.repository] = base
     return sorted(bases.values(), key=lambda base: (numbers(base.version), base.repository))
+
+
+def find_root(*, assets: Path | None = None) -> Path:
+    """The file system of Debian that was built last, whichever nodes start from it.
+
+    Raises `MissingAssets`, which says how to build it.
+    """
+    found = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
+    if not found:
+        raise MissingAssets(f"there is no file system of Debian to take Python from: run espalier assets build {ROOT}")
+    return max(found, key=lambda home: home.stat().st_mtime) / "rootfs"
 
 
 def _read(home: Path) -> Base:

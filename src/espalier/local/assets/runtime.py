@@ -36,6 +36,15 @@ for source, target, name in zip(*[iter(sys.argv[1:])] * 3):
 """
 
 
+MODULES_LEFT_OUT = (
+    *("test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "venv", "distutils", "pydoc_data", "curses"),
+    *("sqlite3", "dbm", "unittest", "__pycache__", "turtle.py", "sitecustomize.py", "antigravity.py", "this.py"),
+    *("_curses", "_curses_panel", "_sqlite3", "_dbm", "_ctypes_test", "readline", "nis", "ossaudiodev", "_crypt"),
+)
+"""Of the standard library: what belongs to terminals, development and tests."""
+TESTS_LEFT_OUT = ("_test", "_xxtest", "xxlimited")
+
+
 class Debian:
     """A Debian file system with Python in it, whose programs can be started from outside."""
 
@@ -56,15 +65,41 @@ class Debian:
         nothing in a container could keep what is compiled there. Raises `BuildFailed`.
         """
         found = [Path(line) for line in self._run(FIND, *modules).splitlines()]
-        ours = [path for path in found if path.is_relative_to(self._root)]
+        return self._layer(programs, [path for path in found if path.is_relative_to(self._root)], (), workshop)
+
+    def whole_runtime(self, extensions: Iterable[Path], workshop: Path) -> Mapping[str, Path | str]:
+        """The files of Python with its standard library, of which `MODULES_LEFT_OUT` are not there.
+
+        With the shared libraries that `extensions` load: modules which lie elsewhere. Else as `runtime`.
+        """
+        library = self._root / "usr/lib" / self.python.rpartition("/")[2]
+        names = [entry for folder in (library, library / "lib-dynload") for entry in sorted(folder.iterdir())]
+        kept = [entry for entry in names if _stays(entry)]
+        modules = [file for entry in kept for file in ([entry] if entry.is_file() else sorted(entry.rglob("*.py")))]
+        return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, workshop)
+
+    def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
+        """What a module says that is run as a program, with the variables of this process. Raises `BuildFailed`."""
+        code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
+        return self._run(code, *arguments, paths=paths, environment=os.environ)
+
+    def try_modules(self, modules: Sequence[str], *paths: Path) -> None:
+        """Import modules that are to run on this Python. Raises `BuildFailed`."""
+        self._run(FIND, *modules, paths=paths)
+
+    def _layer(
+        self, programs: Sequence[str], ours: Sequence[Path], extensions: Iterable[Path], workshop: Path
+    ) -> Mapping[str, Path | str]:
         binaries = [
             self.python,
             *programs,
             *(str(path.relative_to(self._root)) for path in ours if path.suffix == ".so"),
         ]
         files: dict[str, Path | str] = {path: self._root / path for path in binaries}
-        for library in sorted({library for binary in binaries for library in self._libraries(binary)}):
-            files[f"{LIBRARIES}/{library.name}"] = Path(os.path.realpath(library))
+        loading = [*(self._root / binary for binary in binaries), *extensions]
+        for library in sorted({library for binary in loading for library in self._libraries(binary)}):
+            if library.is_relative_to(self._root):
+                files[f"{LIBRARIES}/{library.name}"] = Path(os.path.realpath(library))
         sources = {path.relative_to(self._root).with_suffix(".pyc"): path for path in ours if path.suffix == ".py"}
         compiled = self.compile({str(target): source for target, source in sources.items()}, workshop)
         return {
@@ -98,21 +133,24 @@ class Debian:
             place.chmod(0o644)
         return made
 
-    def _run(self, code: str, *arguments: str) -> str:
+    def _run(
+        self, code: str, *arguments: str, paths: Sequence[Path] = (), environment: Mapping[str, str] | None = None
+    ) -> str:
         libraries = self._root / LIBRARIES
         interpreter: list[str | Path] = [self._root / LOADER, "--library-path", libraries, self._root / self.python]
-        environment = {
+        settings = {
+            **(environment or {}),
             "PYTHONHOME": str(self._root / "usr"),
-            "PYTHONPATH": os.pathsep.join(map(str, self._paths)),
+            "PYTHONPATH": os.pathsep.join(map(str, [*self._paths, *paths])),
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        return run([*interpreter, "-S", "-c", code, *arguments], "Python of the node's file system", environment)
+        return run([*interpreter, "-S", "-c", code, *arguments], "Python of the node's file system", settings)
 
-    def _libraries(self, binary: str) -> Iterable[Path]:
+    def _libraries(self, binary: Path) -> Iterable[Path]:
         """What the loader loads for a program or library."""
         libraries = self._root / LIBRARIES
-        said = run([self._root / LOADER, "--library-path", libraries, "--list", self._root / binary], binary)
+        said = run([self._root / LOADER, "--library-path", libraries, "--list", binary], str(binary))
         for line in said.splitlines():
             _, arrow, place = line.strip().partition(" => ")
             if arrow:
@@ -130,3 +168,9 @@ class Debian:
             place.chmod(0o644)
             made[f"{PACKAGES}/{name}"] = place
         return made
+
+
+def _stays(entry: Path) -> bool:
+    """Whether an entry of the standard library's folders is among the files of a runtime."""
+    name = entry.name.partition(".")[0] if entry.suffix == ".so" else entry.name
+    return name not in MODULES_LEFT_OUT and not (entry.suffix == ".so" and name.startswith(TESTS_LEFT_OUT))

@@ -1,6 +1,6 @@
 """Stand-ins for the programs of a simulated node; started as `nsenter`, which on a real node leads to the real ones.
 
-Standard library only, and nothing of the rest of the house: it runs as a script, many times in an upgrade.
+Standard library and `local/confined.py` only: it runs as a script, many times in an upgrade.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from espalier.local import confined
 
 STATE = "var/lib/simulated-node/state.json"
 FAULTS = "var/lib/simulated-node/faults.json"
@@ -58,7 +60,7 @@ class Host:
 
     def boot(self) -> None:
         """Start all services with the programs that lie on the disk, unless they run already."""
-        for unit in sorted((self._root / "etc/systemd/system").glob("*.service")):
+        for unit in self._names("etc/systemd/system", "*.service"):
             if unit.stem not in self._services():
                 self._start(unit.stem)
 
@@ -146,11 +148,11 @@ class Host:
 
     def _static_pods(self, version: str, etcd: str = "") -> None:
         """Write the manifests anew; the kubelet then runs the pods with these images and shows them in the API."""
-        for manifest in sorted((self._root / MANIFESTS).glob("*.yaml")):
+        for manifest in self._names(MANIFESTS, "*.yaml"):
             tag = etcd if manifest.stem == "etcd" else version
             if not tag:
                 continue
-            text = manifest.read_text()
+            text = self._text(f"{MANIFESTS}/{manifest.name}")
             image = re.search(r"(?m)^  image: (.*)$", text)
             if image is None:
                 continue
@@ -184,38 +186,46 @@ class Host:
             return 503, {"message": str(error)}
 
     def _unit(self, name: str) -> str:
-        unit = self._root / f"etc/systemd/system/{name}.service"
-        found = re.search(r"(?m)^ExecStart=(\S+)", unit.read_text()) if unit.is_file() else None
+        found = re.search(r"(?m)^ExecStart=(\S+)", self._text(f"etc/systemd/system/{name}.service"))
         return found[1] if found else ""
 
     def _version(self, path: str) -> str:
         """The version of a program of the disk; empty when it is not there, or is not whole."""
-        place = self._root / path.lstrip("/")
-        text = place.read_text(errors="replace") if place.is_file() else ""
-        found = re.match(r"#!/bin/sh\n# simulated (\S+) (\S+)\necho \1 \2\n$", text)
+        found = re.match(r"#!/bin/sh\n# simulated (\S+) (\S+)\necho \1 \2\n$", self._text(path))
         return found[2] if found else ""
 
     def _name(self) -> str:
-        return (self._root / "etc/hostname").read_text().strip()
+        return self._text("etc/hostname").strip()
 
     def _services(self) -> dict[str, Any]:
-        return dict(self._read(STATE).get("services", {}))
+        services = self._read(STATE).get("services")
+        return (
+            {name: one for name, one in services.items() if isinstance(one, dict)} if isinstance(services, dict) else {}
+        )
 
     def _faults(self) -> dict[str, Any]:
         return self._read(FAULTS)
 
     def _read(self, path: str) -> dict[str, Any]:
-        try:
-            return dict(json.loads((self._root / path).read_text()))
-        except FileNotFoundError:
-            return {}
+        text = self._text(path)
+        found = json.loads(text) if text else {}
+        return found if isinstance(found, dict) else {}
 
     def _write(self, path: str, text: str) -> None:
-        place = self._root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        staged = place.with_name(f".{place.name}.{os.getpid()}")
-        staged.write_text(text)
-        staged.replace(place)
+        confined.write(self._root, path, text, 0o644)
+
+    def _text(self, path: str) -> str:
+        """What a file of the disk says; nothing when it is not there, or no file."""
+        try:
+            return confined.text(self._root, path)
+        except OSError:
+            return ""
+
+    def _names(self, folder: str, pattern: str) -> Sequence[Path]:
+        try:
+            return sorted(confined.place(self._root, folder).glob(pattern))
+        except OSError:
+            return ()
 
 
 def _tagged(image: str, tag: str) -> str:
@@ -224,14 +234,13 @@ def _tagged(image: str, tag: str) -> str:
 
 def api_of(root: Path) -> Ask | None:
     """The API server of the node's cluster; None when the node has no way to one."""
-    place = root / ACCESS
-    if not place.is_file():
+    if not confined.is_file(root, ACCESS):
         return None
     import http.client  # noqa: PLC0415 - only some stand-ins ask anything, and all start often
     import ssl  # noqa: PLC0415
     import tempfile  # noqa: PLC0415
 
-    access = json.loads(place.read_text())
+    access = json.loads(confined.text(root, ACCESS))
 
     def ask(method: str, path: str, body: Any) -> tuple[int, Any]:
         context = ssl.create_default_context(cadata=access["authority"])

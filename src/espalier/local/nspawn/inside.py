@@ -1,4 +1,7 @@
-"""What a running node says of itself, read from its files."""
+"""What a running node says of itself, read from its files.
+
+Whoever is root in a node writes them: none is followed out of the node, waited for, or read without end.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from espalier.local import confined
 from espalier.local.nspawn.container import Running
 from espalier.local.nspawn.node_files import POD_RANGE
 from espalier.local.nspawn.plan import Bootstrap
@@ -19,6 +23,8 @@ SENTINEL = "run/cluster-api/bootstrap-success.complete"
 RESULT = "run/cloud-init/result.json"
 LOG = "var/log/cloud-init-output.log"
 LAST_LINES = 12
+LONGEST_END = 64 * 1024
+"""Bytes of the log's end in which the last lines are looked for."""
 _OWN_WORDS = re.compile(r"ci-info|Cloud-init v\.|[-0-9]{10} [:,0-9]{12} - \S+\.py\[")
 """What cloud-init says itself, between what the commands say."""
 
@@ -34,19 +40,20 @@ class _Result(msgspec.Struct):
 def bootstrap(running: Running) -> Bootstrap:
     """Whether the bootstrap data ran, and well. Bootstrap data of others than Cluster API leave no sentinel."""
     root = _root(running)
-    if (root / SENTINEL).exists():
-        return Bootstrap.SUCCEEDED if (root / RESULT).exists() else Bootstrap.RUNNING
+    begun, done = (confined.is_file(root, path) for path in (SENTINEL, RESULT))
+    if begun:
+        return Bootstrap.SUCCEEDED if done else Bootstrap.RUNNING
     try:
-        result = msgspec.json.decode((root / RESULT).read_bytes(), type=_Result)
+        result = msgspec.json.decode(confined.read(root, RESULT), type=_Result)
     except (OSError, msgspec.MsgspecError):
         return Bootstrap.RUNNING
-    return Bootstrap.FAILED if result.v1.errors or not (root / SENTINEL).exists() else Bootstrap.SUCCEEDED
+    return Bootstrap.FAILED if result.v1.errors or not confined.is_file(root, SENTINEL) else Bootstrap.SUCCEEDED
 
 
 def last_lines(folder: NodeFolder) -> str:
     """The end of what the bootstrap data said."""
     try:
-        text = (folder.root / LOG).read_text(errors="replace")
+        text = confined.read(folder.root, LOG, start=-LONGEST_END).decode(errors="replace")
     except OSError:
         return ""
     lines = [line for line in text.splitlines() if line.strip() and not _OWN_WORDS.match(line)]
@@ -56,7 +63,7 @@ def last_lines(folder: NodeFolder) -> str:
 def pod_range(folder: NodeFolder) -> str | None:
     """The addresses of the node's pods, None until the cluster has given it some."""
     try:
-        return str(IPv4Network((folder.root / POD_RANGE.lstrip("/")).read_text().strip()))
+        return str(IPv4Network(confined.text(folder.root, POD_RANGE).strip()))
     except (OSError, ValueError):
         return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,9 +15,11 @@ from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
+from espalier.local import confined
 from espalier.local.pods.disks import Disks, entrance
+from espalier.local.pods.process import log_path
 from espalier.local.pods.program import Programs
-from espalier.local.pods.running import PodRun, log_file, retried
+from espalier.local.pods.running import PodRun, retried
 from espalier.local.pods.volumes import NotYet, Source
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workload_controllers.views import Pod
@@ -27,6 +28,8 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
 
 ENDED = ("Succeeded", "Failed")
+LONGEST_LOG = confined.LONGEST_READ
+"""Of a longer log, its end."""
 
 _log = structlog.get_logger("espalier.local.pods")
 
@@ -76,8 +79,11 @@ class Pods:
 
     async def read_log(self, pod: Tree, container: str) -> bytes:
         """What a container has said in its last run; nothing for one that is only simulated."""
-        file = log_file(self._folder(pod["metadata"]["uid"]), container)
-        return await asyncio.to_thread(file.read_bytes) if file.is_file() else b""
+        folder = self._folder(pod["metadata"]["uid"])
+        try:
+            return await asyncio.to_thread(confined.read, folder, log_path(container), start=-LONGEST_LOG)
+        except (OSError, ValueError):
+            return b""
 
     def _begin(self, workload: WorkloadCluster, pod: Object, node: Object) -> asyncio.Task[None]:
         tree = pod.tree
@@ -132,7 +138,7 @@ class Pods:
             _log.debug("the pod is gone already", pod=pod.name)
 
     def _folder(self, uid: str) -> Path:
-        return self._home / "pods" / uid
+        return confined.child(self._home / "pods", uid)
 
     def _sweep(self, pods: Mapping[str, Object]) -> None:
         """Remove the folders of pods that are gone from every cluster."""
@@ -146,7 +152,7 @@ class Pods:
         place = self._home / "pods"
         for folder in place.iterdir() if place.is_dir() else ():
             if folder.name not in pods and folder.name not in known and folder.name not in running:
-                shutil.rmtree(folder, ignore_errors=True)
+                confined.remove(place, folder.name)
 
 
 async def _account(workload: WorkloadCluster, pod: Tree, token: str) -> dict[str, str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
 
+import structlog
+
 from espalier.api.core import POD
 from espalier.kube.objects import Object
+from espalier.local import confined
 from espalier.local.hosts import folder, programs
 from espalier.local.hosts.programs import Host
 from espalier.local.workload_cluster import WorkloadCluster
@@ -17,6 +20,9 @@ from espalier.runtime.clock import Clock
 
 TOOLS = "var/lib/simulated-node/bin"
 MIRROR = "kubernetes.io/config.mirror"
+SOURCES = Path(confined.__file__).parents[2]
+_log = structlog.get_logger("espalier.local.pods")
+_VERSION = re.compile(r"[\w.+-]{1,64}", re.ASCII)
 
 
 class Disks:
@@ -28,15 +34,27 @@ class Disks:
         self._booted: set[Path] = set()
 
     def of(self, workload: WorkloadCluster, node: Object) -> Path:
-        """The disk of a node, booted; made as the Node says it was installed, if it is not there."""
-        root = self._folder(workload) / _name(node)
+        """The disk of a node, booted; made as the Node says it was installed, if it is not there.
+
+        Pods write to it as they like. One that can't be booted any more is made anew.
+        """
+        root = confined.child(self._folder(workload), _name(node))
+        if root in self._booted:
+            return root
+        try:
+            self._boot(workload, node, root)
+        except (OSError, ValueError) as error:
+            _log.warning("the disk of a simulated node is broken, and made anew", node=node.name, error=str(error))
+            confined.remove(root.parent, root.name)
+            self._boot(workload, node, root)
+        self._booted.add(root)
+        return root
+
+    def _boot(self, workload: WorkloadCluster, node: Object, root: Path) -> None:
         if not root.is_dir():
             folder.make(root, _machine(workload, node))
-        if root not in self._booted:
-            self._connect(workload, root)
-            Host(root).boot()
-            self._booted.add(root)
-        return root
+        self._connect(workload, root, node.name)
+        Host(root).boot()
 
     def keep(self, workload: WorkloadCluster, nodes: Collection[Object]) -> None:
         """Remove the disks of all other nodes of the cluster."""
@@ -44,15 +62,14 @@ class Disks:
         wanted = {_name(node) for node in nodes}
         for root in place.iterdir() if place.is_dir() else ():
             if root.name not in wanted:
-                shutil.rmtree(root)
+                confined.remove(place, root.name)
                 self._booted.discard(root)
 
     def _folder(self, workload: WorkloadCluster) -> Path:
-        return self._place / f"{workload.key.namespace}-{workload.key.name}"
+        return confined.child(self._place, f"{workload.key.namespace}-{workload.key.name}")
 
-    def _connect(self, workload: WorkloadCluster, root: Path) -> None:
+    def _connect(self, workload: WorkloadCluster, root: Path, name: str) -> None:
         """Give the stand-ins their way to the API server (they act for kubelet and kubeadm), and a name to start by."""
-        name = (root / "etc/hostname").read_text().strip()
         now = self._clock.now()
         pair = workload.authority.issue_client(f"system:node:{name}", groups=["system:masters"], now=now)
         access = {
@@ -61,16 +78,12 @@ class Disks:
             "certificate": pair.certificate.decode(),
             "key": pair.key.decode(),
         }
-        place = root / programs.ACCESS
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch(mode=0o600)
-        place.write_text(json.dumps(access))
-        script = root / TOOLS / "nsenter"
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(
-            f"#!{sys.executable} -IS\nimport runpy\nrunpy.run_path({programs.__file__!r}, run_name='__main__')\n"
+        confined.write(root, programs.ACCESS, json.dumps(access))
+        script = (
+            f"#!{sys.executable} -IS\nimport runpy\nimport sys\nsys.path.insert(0, {str(SOURCES)!r})\n"
+            f"runpy.run_path({programs.__file__!r}, run_name='__main__')\n"
         )
-        script.chmod(0o755)
+        confined.write(root, f"{TOOLS}/nsenter", script, 0o755)
 
 
 def entrance(root: Path) -> dict[str, str]:
@@ -90,4 +103,6 @@ def _machine(workload: WorkloadCluster, node: Object) -> folder.Machine:
         tree = pod.tree
         if MIRROR in pod.metadata.annotations and tree["spec"].get("nodeName") == node.name:
             images[pod.name.removesuffix(f"-{node.name}")] = tree["spec"]["containers"][0]["image"]
-    return folder.Machine(node.name, info.get("kubeletVersion", ""), runtime or "2.1.5", static_pods=images)
+    kubelet = str(info.get("kubeletVersion", ""))
+    versions = [text if _VERSION.fullmatch(text) else "" for text in (kubelet, runtime)]
+    return folder.Machine(node.name, versions[0], versions[1] or "2.1.5", static_pods=images)

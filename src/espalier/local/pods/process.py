@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espalier.api.meta import Tree
+from espalier.local import confined
 from espalier.local.pods.program import ROOT, Program
 
+ROOTS, LOGS = "roots", "logs"
+"""In the folder of a pod."""
 MESSAGE = "dev/termination-log"
 LONGEST_MESSAGE = 4096
 LAST_LINES = 80
@@ -28,29 +30,42 @@ class Run:
 
     program: Program
     container: Tree
-    root: Path
+    folder: Path
+    """Of the pod; `folder_of` and `LOGS` are below it."""
     mounts: Mapping[str, Path]
     environment: Mapping[str, str]
-    log: Path
+
+    @property
+    def name(self) -> str:
+        """Of the container."""
+        return str(self.container["name"])
+
+    @property
+    def root(self) -> Path:
+        """The folder that stands for its `/`."""
+        return confined.child(self.folder / ROOTS, self.name)
 
     async def to_the_end(self, grace: float) -> int:
         """Run it; returns its exit code. One that is cancelled is asked to end, and killed after `grace` seconds."""
-        self._furnish()
         words = self._words()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        confined.write(self.folder, log_path(self.name), "")
         if not words:
-            self.log.write_text(f"exec: {self._command()[:1]}: the image's program does not have it\n")
+            said = f"exec: {self._command()[:1]}: the image's program does not have it\n"
+            confined.write(self.folder, log_path(self.name), said)
             return NO_SUCH_PROGRAM
-        with self.log.open("wb") as log:
+        log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
+        try:
             process = await asyncio.create_subprocess_exec(
                 *words,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=asyncio.subprocess.STDOUT,
-                env={**self.program.environment, **self.environment, ROOT: str(self.root)},
+                env={**self.environment, ROOT: str(self.root)},
                 cwd=self.root,
                 start_new_session=True,
             )
+        finally:
+            os.close(log)
         try:
             code = await process.wait()
         except asyncio.CancelledError:
@@ -60,20 +75,30 @@ class Run:
 
     def message(self, code: int) -> str:
         """The termination message: what the program left, or the end of its log where the pod asks for that."""
-        file = self.root / MESSAGE
-        said = file.read_bytes()[:LONGEST_MESSAGE].decode(errors="replace") if file.is_file() else ""
+        said = _read(self.root, MESSAGE, limit=LONGEST_MESSAGE)
         if said or not code or self.container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
             return said
-        lines = self.log.read_bytes()[-LONGEST_FALLBACK:].decode(errors="replace").splitlines()
+        lines = _read(self.folder, log_path(self.name), start=-LONGEST_FALLBACK).splitlines()
         return "\n".join(lines[-LAST_LINES:])
 
-    def _furnish(self) -> None:
-        """Make the folder that stands for `/`, with nothing in it of an earlier run."""
-        shutil.rmtree(self.root, ignore_errors=True)
-        (self.root / MESSAGE).parent.mkdir(parents=True)
-        (self.root / MESSAGE).touch()
+    def furnish(self) -> None:
+        """Make the folder that stands for `/`, with nothing in it of an earlier run.
+
+        Raises `OSError`, and `ValueError` for a mount that would lie in another one, or in what the image has.
+        """
+        root = self.root
+        confined.remove(self.folder / ROOTS, self.name)
+        confined.write(root, MESSAGE, "")
         for path, target in [*self.program.content.items(), *self.mounts.items()]:
-            place = self.root / path.lstrip("/")
+            parts = confined.relative(path)
+            above = [root.joinpath(*parts[:count]) for count in range(1, len(parts))]
+            place = root.joinpath(*parts)
+            # A link in the way is a mount: what is put below it would be written where that leads.
+            if not parts or os.path.lexists(place) or any(one.is_symlink() or one.is_file() for one in above):
+                raise ValueError(
+                    f"volumeMounts of {self.name}: mountPath {path!r} lies in or around another mount, or what the "
+                    "image has: that is not simulated; choose another path"
+                )
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(target)
 
@@ -84,6 +109,18 @@ class Run:
         command = self._command()
         start = self.program.commands.get(command[0]) if command else None
         return [*start, *command[1:]] if start else ()
+
+
+def log_path(container: str) -> str:
+    """Where the log of a container's last run lies, in the folder of its pod. Raises `ValueError`."""
+    return str(confined.child(Path(LOGS), container)) + ".log"
+
+
+def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGEST_READ) -> str:
+    try:
+        return confined.read(root, path, start=start, limit=limit).decode(errors="replace")
+    except OSError:  # the container took it away, or put something else there
+        return ""
 
 
 async def _end(process: asyncio.subprocess.Process, grace: float) -> None:

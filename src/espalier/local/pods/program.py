@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -19,8 +19,9 @@ class Program:
     """First word of a container's command -> the words that start it on this machine."""
     content: Mapping[str, Path] = field(default_factory=dict)
     """Path in the container, without leading slash -> what lies there."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that its container has besides those of the pod."""
+    variables: Collection[str] = ()
+    """Which variables of the pod it reads; it gets no others. Whoever makes a pod chooses them, so none of those that
+    tell an interpreter, a loader or a library what to run (PYTHONPATH, LD_PRELOAD, OPENSSL_CONF) may be among them."""
 
 
 Programs: TypeAlias = Callable[[str], Program | None]

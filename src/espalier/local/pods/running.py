@@ -117,20 +117,16 @@ class PodRun:
                     raise ValueError(f"the image {container.spec.get('image')} has no program on simulated nodes")
                 mounts = await self._source.mounts(container.spec)
                 variables = await self._source.environment(container.spec)
-            except (NotYet, ValueError, KeyError) as missing:
+                asked = {name: value for name, value in variables.items() if name in program.variables}
+                run = Run(program, container.spec, self._folder, mounts, {**asked, **self._environment()})
+                run.furnish()
+            except (NotYet, ValueError, KeyError, OSError) as missing:
                 if container.code is None:
                     container.wait("CreateContainerConfigError", str(missing))
                     await self._report()
                 await asyncio.sleep(LOOK_AGAIN)
                 continue
-            return Run(
-                program,
-                container.spec,
-                self._folder / "roots" / container.name,
-                mounts,
-                {**self._environment(), **variables},
-                log_file(self._folder, container.name),
-            )
+            return run
 
     async def _report(self) -> None:
         """Write the status. Raises `NotFound`, `Conflict` when the pod is gone."""
@@ -164,8 +160,3 @@ async def retried(write: Callable[[], Awaitable[object]]) -> None:
             pause = min(pause * 2, 10)
         else:
             return
-
-
-def log_file(folder: Path, container: str) -> Path:
-    """Where the log of a container's last run lies, in the folder of its pod."""
-    return folder / "logs" / f"{container}.log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
+from espalier.local import confined
 
+KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
+"""As Kubernetes has it for keys of ConfigMaps and Secrets."""
 SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -75,9 +79,9 @@ class Source:
         if host := volume.get("hostPath"):
             return self._of_host(host)
         if reference := volume.get("configMap"):
-            return self._written(name, await self._data(CONFIG_MAP, reference["name"]))
+            return self._written(name, _picked(await self._data(CONFIG_MAP, reference["name"]), reference))
         if reference := volume.get("secret"):
-            return self._written(name, await self._data(SECRET, reference["secretName"]))
+            return self._written(name, _picked(await self._data(SECRET, reference["secretName"]), reference))
         if projected := volume.get("projected"):
             return self._written(name, await self._projected(projected))
         if "emptyDir" in volume:
@@ -88,10 +92,12 @@ class Source:
         )
 
     def _of_host(self, host: Tree) -> Path:
-        place = self.node_root / str(host["path"]).lstrip("/")
+        path = str(host["path"])
+        confined.relative(path)
         kind = host.get("type") or ""
         if kind == "DirectoryOrCreate":
-            place.mkdir(parents=True, exist_ok=True)
+            confined.make_folder(self.node_root, path)
+        place = confined.place(self.node_root, path)
         if kind.startswith("Directory") and not place.is_dir():
             raise NotYet(f"hostPath type check failed: {host['path']} is not a directory")
         if kind == "File" and not place.is_file():
@@ -129,13 +135,12 @@ class Source:
         return data
 
     def _written(self, name: str, files: Mapping[str, str]) -> Path:
-        folder = self.folder / name
+        folder = confined.child(self.folder, name)
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
-            file = folder / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch(mode=0o600)
-            file.write_text(text)
+            if path.startswith("/") or not confined.relative(path):
+                raise ValueError(f"volume {name}: found the path {path!r}, allowed are relative ones without '..'")
+            confined.write(folder, path, text)
         return folder
 
 
@@ -157,5 +162,9 @@ def field_of(pod: Tree, path: str) -> str:
 
 
 def _picked(data: Mapping[str, str], reference: Tree) -> dict[str, str]:
+    """What a volume shows of the keys: all, or those that it names. Raises `ValueError` for what is no key."""
+    for key in data:
+        if not KEY.fullmatch(key) or key in (".", ".."):
+            raise ValueError(f"found the key {key!r}, allowed are letters, digits, '-', '_' and '.', and not '..'")
     items = reference.get("items")
     return {item["path"]: data[item["key"]] for item in items} if items else dict(data)

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,31 @@ def test_the_last_words_are_those_of_the_commands(tmp_path: Path) -> None:
     ]
     node = written(tmp_path, inside.LOG, "\n".join(said))
     assert inside.last_lines(node).splitlines() == [f"line {number}" for number in range(8, 20)]
+
+
+@pytest.mark.parametrize("path", [POD_RANGE, f"/{inside.LOG}"])
+@pytest.mark.parametrize("kind", ["absolute", "relative", "above", "fifo", "device", "endless", "chain"])
+def test_what_root_in_a_node_leaves_there_is_not_followed_to_the_host_nor_waited_for(
+    tmp_path: Path, path: str, kind: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("10.9.8.0/24\n")
+    node = NodeFolder(tmp_path / "esp-0")
+    file = node.root / path.lstrip("/")
+    file.parent.mkdir(parents=True)
+    up = "../" * 30
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "endless":
+        with file.open("wb") as opened:
+            opened.truncate(2**40)
+    elif kind == "above":
+        file.parent.rmdir()
+        file.parent.symlink_to(tmp_path)
+        (tmp_path / file.name).write_text("10.9.8.0/24\n")
+    else:
+        links = {"absolute": str(secret), "relative": f"{up}{secret}", "device": "/dev/zero", "chain": file.name}
+        file.symlink_to(links[kind])
+
+    assert inside.pod_range(node) is None
+    assert "10.9.8" not in inside.last_lines(node)

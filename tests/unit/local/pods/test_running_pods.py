@@ -54,7 +54,7 @@ elif verb == "once":
 def teller(home: Path) -> Programs:
     file = home / "teller.py"
     file.write_text(TELLER)
-    program = Program({"teller": (sys.executable, "-IS", str(file))})
+    program = Program({"teller": (sys.executable, "-IS", str(file))}, variables=("NODE_NAME", "GREETING"))
     return lambda image: program if image == IMAGE else None
 
 

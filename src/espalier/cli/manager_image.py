@@ -1,0 +1,121 @@
+"""The image of the manager that `espalier manifests` deploys: Python, its locked libraries, Espalier, nothing else."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import espalier
+from espalier.cli.failures import Failure
+from espalier.cli.manifests import USER
+from espalier.local.assets.archive import Image, Layer, write_archive
+from espalier.local.assets.base import find_root
+from espalier.local.assets.debian import SUITE
+from espalier.local.assets.runtime import PACKAGES, Debian
+from espalier.local.assets.sbom import bill
+from espalier.local.assets.wheels import download, unpack
+
+PROGRAM = "usr/local/bin/espalier"
+LIBRARY = "usr/lib/espalier"
+"""Where Espalier and its libraries lie in the image."""
+BILL = "usr/share/sbom/espalier.cdx.json"
+REQUIREMENTS = "requirements-manager.txt"
+LEFT_OUT = "local"
+"""The package that only the local environment needs."""
+TRIED = ("espalier.cli.main", "espalier.cli.manager", "espalier.cli.manifests", "espalier.cli.plan", "jsonpatch")
+"""Imported by the Python of the image before there is one: what can't be loaded is said now."""
+
+
+def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
+    """Write the archive of the manager's image. Returns its digest, the size of each layer, and its bill of materials.
+
+    Raises `Failure`, `MissingAssets`, `BuildFailed` and `OSError`.
+    """
+    requirements = _requirements()
+    debian = Debian(find_root())
+    with tempfile.TemporaryDirectory(prefix="espalier-image-") as made:
+        workshop = Path(made)
+        staged = workshop / "image"
+        libraries = [unpack(wheel, staged / LIBRARY) for wheel in download(debian, requirements, workshop / "wheels")]
+        theirs = sorted(path for path in (staged / LIBRARY).rglob("*") if path.is_file())
+        ours = _program(debian, staged)
+        debian.try_modules(TRIED, staged / LIBRARY)
+        runtime = debian.whole_runtime([path for path in theirs if ".so" in path.suffixes], workshop / "runtime")
+        packages = {
+            Path(path).name: file.read_text()
+            for path, file in runtime.items()
+            if path.startswith(f"{PACKAGES}/") and isinstance(file, Path)
+        }
+        text = bill("espalier", version("espalier"), libraries, packages, f"debian-{SUITE}")
+        layers = {
+            "Python": Layer({**runtime, **_accounts(staged)}, {"tmp": 0o1777}),
+            "libraries": Layer(_with_compiled(debian, staged, theirs, workshop)),
+            "espalier": Layer({**_with_compiled(debian, staged, ours, workshop), BILL: _put(staged, BILL, text)}),
+        }
+        image = Image((tag,), tuple(layers.values()), (f"/{PROGRAM}",), f"{USER}:{USER}")
+        digest = write_archive([image], output, docker=True)[tag]
+        return digest, {what: layer.size for what, layer in layers.items()}, text
+
+
+def _requirements() -> Path:
+    """The locked requirements: beside this module where Espalier is installed, else in its source tree."""
+    package = Path(espalier.__file__).parent
+    places = (package / REQUIREMENTS, package.parents[1] / REQUIREMENTS)
+    for place in places:
+        if place.is_file():
+            return place
+    raise Failure(f"there is no {places[0]}: install Espalier from its wheel, or build from a clone of its repository")
+
+
+def _program(debian: Debian, staged: Path) -> list[Path]:
+    """Espalier as it is installed here, and the file that starts it; there is no shell that could read a script."""
+    package, number = Path(espalier.__file__).parent, version("espalier")
+    metadata = f"Metadata-Version: 2.1\nName: espalier\nVersion: {number}\n"
+    made = [
+        _put(staged, f"{LIBRARY}/espalier-{number}.dist-info/METADATA", metadata),
+        _put(
+            staged,
+            PROGRAM,
+            f"#!/{debian.python} -IS\nimport sys\n\nsys.path.insert(0, '/{LIBRARY}')\n\n"
+            "from espalier.cli.main import main\n\nmain()\n",
+            0o755,
+        ),
+    ]
+    for path in sorted(package.rglob("*")):
+        parts = path.relative_to(package).parts
+        if path.is_file() and parts[0] != LEFT_OUT and "__pycache__" not in parts:
+            place = staged / LIBRARY / "espalier" / Path(*parts)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+            place.chmod(0o644)
+            made.append(place)
+    return made
+
+
+def _accounts(staged: Path) -> Mapping[str, Path]:
+    """What programs look up: a name for the user, and that names of hosts are asked of files, then of DNS."""
+    texts = {
+        "etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nespalier:x:{USER}:{USER}:espalier:/:/sbin/nologin\n",
+        "etc/group": f"root:x:0:\nespalier:x:{USER}:\n",
+        "etc/nsswitch.conf": "hosts: files dns\n",
+    }
+    return {path: _put(staged, path, text) for path, text in texts.items()}
+
+
+def _with_compiled(debian: Debian, staged: Path, files: list[Path], workshop: Path) -> dict[str, Path | str]:
+    """Files by their path in the image, with their modules compiled beside them: nothing could keep that there."""
+    found: dict[str, Path | str] = {str(file.relative_to(staged)): file for file in files}
+    sources = {path: file for path, file in found.items() if path.endswith(".py") and isinstance(file, Path)}
+    names = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in sources}
+    compiled = debian.compile({target: sources[path] for target, path in names.items()}, workshop / "pyc", names=names)
+    return {**found, **compiled}
+
+
+def _put(staged: Path, path: str, text: str, mode: int = 0o644) -> Path:
+    place = staged / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(mode)
+    return place

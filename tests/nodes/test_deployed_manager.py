@@ -1,0 +1,132 @@
+"""The manager as users deploy it: its image, and the Deployment of `espalier manifests`, in a cluster of real nodes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espalier.api import capi
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.cli import manifests
+from espalier.cli.manager import LEASE
+from espalier.clusters.names import DEFAULT_WORKERS
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.local.management import prepare
+from espalier.releases import Releases
+from tests.journeys import kubectl_story as story
+from tests.nodes.host import Host
+from tests.nodes.manifests import manifest
+from tests.support import manager_image
+from tests.support.kubectl import Kubectl
+from tests.support.real_world import RealLaptop, Tree, real_laptop, why_not
+
+VERSION = "1.36.3"
+MISSING = why_not(VERSION) or manager_image.why_not()
+NAMESPACE = ("-n", SYSTEM_NAMESPACE)
+LABEL = f"app.kubernetes.io/name={manifests.NAME}"
+
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+
+async def test_two_replicas_of_its_image_run_as_deployed_and_one_takes_over_from_a_leader_that_is_killed(
+    home: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "manager.tar"
+    manager_image.build(archive)
+    async with real_laptop(home) as laptop:
+        await laptop.apply(manifest(1, kubernetes="1.36"))
+        await laptop.ready("garden")
+        cluster = await laptop.workload("garden")
+        for node in await laptop.nodes():
+            await imported(laptop, node["name"], archive)
+        await prepared(laptop)
+        code, installed, complaint = await laptop.espalier("manifests", "--image", manager_image.TAG)
+        assert code == 0, complaint
+        await cluster("apply", "-f", "-", stdin=installed)
+        await cluster("rollout", "status", f"deployment/{manifests.NAME}", *NAMESPACE, "--timeout=300s")
+
+        pods = (await cluster.tree("pods", "-l", LABEL, *NAMESPACE))["items"]
+        assert len(pods) == 2
+        await runs_as_nobody_who_may_do_nothing(laptop, pods)
+        await asks(cluster)
+        first = await leader(cluster, among=pods)
+        await cluster("apply", "-f", str(story.EXAMPLE))
+        await makes(cluster, "garden")
+
+        await kill(laptop, next(pod for pod in pods if first.startswith(pod["metadata"]["name"])))
+        await cluster(
+            "wait", f"lease/{LEASE}", *NAMESPACE, "--for=jsonpath={.spec.leaseTransitions}=1", "--timeout=120s"
+        )
+        assert await leader(cluster, among=pods) != first
+        await asks(cluster)
+        await cluster("apply", "-f", "-", stdin=story.EXAMPLE.read_text().replace("garden", "orchard"))
+        await makes(cluster, "orchard")
+        # Who was killed comes back, and is ready to take over in turn.
+        await cluster("rollout", "status", f"deployment/{manifests.NAME}", *NAMESPACE, "--timeout=120s")
+
+
+async def prepared(laptop: RealLaptop) -> None:
+    """Of Cluster API only the kinds are there: what the manager writes is all that counts. Releases, and the record."""
+    kubeconfig = Kubeconfig.load([laptop.world.home / "garden.kubeconfig"])
+    client = Client(HttpTransport(kubeconfig.context(), environment={}), field_manager="journey", user_agent="journey")
+    await prepare(client, Releases.load(), capi.KINDS)
+    await client.close()
+
+
+async def imported(laptop: RealLaptop, node: str, archive: Path) -> None:
+    """The image is there on a node, as if it had been pulled."""
+    host, name = Host.find(laptop, node), "/var/tmp/manager.tar"
+    shutil.copyfile(archive, host.place(name))
+    await host.run("ctr", "--namespace", "k8s.io", "images", "import", name)
+
+
+async def runs_as_nobody_who_may_do_nothing(laptop: RealLaptop, pods: list[Tree]) -> None:
+    """What the kernel says of the processes: who they are, no capabilities, no new rights, system calls filtered."""
+    for pod in pods:
+        facts = process(laptop, pod)
+        assert set(facts["Uid"].split()) == set(facts["Gid"].split()) == {str(manager_image.USER)}
+        assert {int(facts[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+        assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
+
+
+def process(laptop: RealLaptop, pod: Tree) -> dict[str, str]:
+    """/proc/PID/status of the container's first process, with its number on this machine as `Host`."""
+    host = Host.find(laptop, pod["spec"]["nodeName"])
+    container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+    number = host.place(f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{container}/init.pid").read_text()
+    lines = host.place(f"/proc/{number}/status").read_text().splitlines()
+    facts = dict(line.partition(":\t")[::2] for line in lines)
+    return facts | {"Number": number, "Node": pod["spec"]["nodeName"]}
+
+
+async def kill(laptop: RealLaptop, pod: Tree) -> None:
+    """`kill -9` of the manager on its node, without a warning."""
+    facts = process(laptop, pod)
+    await Host.find(laptop, facts["Node"]).run("kill", "-9", facts["Number"])
+
+
+async def leader(cluster: Kubectl, *, among: list[Tree]) -> str:
+    """Who holds the Lease: a process of one of these pods. One that was started again has another identity."""
+    holder = str((await cluster.tree("lease", LEASE, *NAMESPACE))["spec"]["holderIdentity"])
+    assert holder.partition("_")[0] in {pod["metadata"]["name"] for pod in among}
+    return holder
+
+
+async def asks(cluster: Kubectl) -> None:
+    """The API server reaches the webhooks through their Service: they fill in what was left out."""
+    wished = next(yaml.safe_load_all(story.EXAMPLE.read_text().replace("garden", "weed")))
+    del wished["spec"]["workerNodeGroupConfigurations"][0]["count"]
+    said = await cluster("apply", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(wished))
+    assert json.loads(said)["spec"]["workerNodeGroupConfigurations"][0]["count"] == DEFAULT_WORKERS
+
+
+async def makes(cluster: Kubectl, name: str) -> None:
+    """The leader writes what Cluster API is to make."""
+    for kind in ("clusters.cluster.x-k8s.io", "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io"):
+        await cluster("wait", kind, name, *NAMESPACE, "--for=create", "--timeout=60s")

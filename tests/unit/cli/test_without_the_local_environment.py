@@ -1,0 +1,106 @@
+"""Espalier without the extra `local`: all that runs beside a real cluster works, and the rest says what it lacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCAL = ("apsw", "cel_expr_python", "jsonpath_ng")
+"""Modules of the extra."""
+WITHOUT = """
+import sys
+for name in sys.argv.pop(1).split(","):
+    sys.modules[name] = None
+from espalier.cli.main import main
+main()
+"""
+
+
+def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, without, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"ESPALIER_HOME": str(tmp_path / "home"), "PATH": ""},
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("manager", "--help"),
+        ("manifests", "--image", "example.org/espalier:1"),
+        ("generate", "objects", "-f", str(ROOT / "examples/docker.yaml")),
+        ("version",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_runs_beside_a_real_cluster_needs_neither_the_extra_nor_the_package(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    ended = command(tmp_path, *words, without=",".join((*LOCAL, "espalier.local")))
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "words", [("plan", "-f", str(ROOT / "examples/docker.yaml")), ("get", "clusters")], ids=["plan", "get"]
+)
+def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tuple[str, ...]) -> None:
+    nobody = tmp_path / "kubeconfig"
+    cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "a", "context": {"cluster": "a", "user": ""}}
+    nobody.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "a"}))
+    ended = command(tmp_path, *words, "--kubeconfig", str(nobody), without=",".join((*LOCAL, "espalier.local")))
+    assert ended.returncode == 3
+    assert "https://127.0.0.1:1" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        (("up",), "apsw"),
+        (("demo",), "apsw"),
+        (("up",), "espalier.local"),
+        (("down",), "espalier.local"),
+        (("image", "build", "manager", "-o", "x"), "espalier.local"),
+        (("version", "-o", "jsonpath={.version}"), "jsonpath_ng"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_what_needs_it_says_how_to_get_it(tmp_path: Path, words: tuple[str, ...], without: str) -> None:
+    ended = command(tmp_path, *words, without=without)
+    assert ended.returncode == 1
+    assert f"there is no module {without}" in ended.stderr
+    assert "pip install 'espalier[local]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def locked(name: str) -> dict[str, set[str]]:
+    """Package and version -> hashes."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / name).read_text().splitlines():
+        if "==" in line:
+            package = line.split(" ")[0]
+            found[package] = set()
+        elif "--hash=" in line:
+            found[package].add(line.strip(" \\"))
+    return found
+
+
+def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_the_extra() -> None:
+    everything, manager = locked("requirements.txt"), locked("requirements-manager.txt")
+    assert manager.items() <= everything.items()
+    only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
+    extra = {one.partition(">")[0] for one in PROJECT["optional-dependencies"]["local"]}
+    assert extra == only
+    needed = {one.partition(">")[0] for one in PROJECT["dependencies"]}
+    assert needed <= {name.partition("==")[0] for name in manager}
