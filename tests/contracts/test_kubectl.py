@@ -15,8 +15,10 @@ import pytest
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.kube.wire import Request
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl
 
@@ -516,3 +518,116 @@ async def test_a_namespace_goes_with_all_that_is_in_it(with_things: Kubectl) -> 
     await kubectl("delete", "namespace", "doomed", "--timeout=20s")
     assert 'namespaces "doomed" not found' in await kubectl.refused("get", "namespace", "doomed")
     assert "doomed" not in await kubectl("get", "things,configmaps", "-A")
+
+
+UNKNOWN = """
+apiVersion: nowhere.example.org/v1
+kind: Nowhere
+metadata: {name: one}
+"""
+
+
+@pytest.mark.parametrize("command", ["apply", "apply --server-side", "apply --dry-run=server", "create", "diff"])
+async def test_a_kind_that_nobody_defined_is_named(kubectl: Kubectl, command: str) -> None:
+    """Not "failed to download openapi": kubectl looks for it in a document of a form of its own."""
+    complaint = await kubectl.refused(*command.split(), "-f", "-", stdin=UNKNOWN)
+    assert 'no matches for kind "Nowhere" in version "nowhere.example.org/v1"' in complaint
+    assert "ensure CRDs are installed first" in complaint
+
+
+async def test_a_list_is_made_item_by_item(kubectl: Kubectl) -> None:
+    items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("first", "second")]
+    said = await kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert said.splitlines() == ["configmap/first created", "configmap/second created"]
+
+
+async def test_what_kubectl_applied_by_itself_moves_to_server_side_apply(kubectl: Kubectl) -> None:
+    await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
+    code, said, complaint = await kubectl.finish("apply", "--server-side", "-f", "-", stdin=CONFIG_MAP)
+    assert (code, said) == (0, "configmap/settings serverside-applied\n")
+    assert "migration" not in complaint
+    entries = (await kubectl.tree("configmap", "settings", "--show-managed-fields"))["metadata"]["managedFields"]
+    owners = {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in entries}
+    assert owners["kubectl", "Apply"]["f:data"] == {"f:a": {}, "f:b": {}}
+    assert not any(manager == "kubectl-client-side-apply" for manager, _ in owners)
+
+
+async def test_an_edit_that_breaks_the_object_is_not_saved(kubectl: Kubectl) -> None:
+    await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
+    code, _, complaint = await kubectl.finish("edit", "configmap", "settings", EDITOR="sed -i s/^data:/date:/")
+    assert code != 0
+    assert "Edit cancelled, no valid changes were saved" in complaint
+    assert (await kubectl.tree("configmap", "settings"))["data"] == {"a": "1", "b": "2"}
+
+
+async def test_scaling_below_zero_and_beyond_what_is_there_is_refused(with_things: Kubectl) -> None:
+    kubectl = with_things
+    assert "--replicas=COUNT" in await kubectl.refused("scale", "thing/one", "--replicas=-1")
+    assert "not found" in await kubectl.refused("scale", "thing/absent", "--replicas=1")
+    complaint = await kubectl.refused("scale", "thing/one", "--current-replicas=7", "--replicas=2")
+    assert "Expected replicas to be 7, was 1" in complaint
+
+
+def messages(encoded: bytes) -> dict[int, list[bytes]]:
+    """The parts of a protobuf message that have a length, by their numbers."""
+    found: dict[int, list[bytes]] = {}
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = encoded[place]
+            place += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    while place < len(encoded):
+        tag = number()
+        if tag & 7 == 2:
+            length = number()
+            found.setdefault(tag >> 3, []).append(encoded[place : place + length])
+            place += length
+        elif tag & 7 == 1:
+            place += 8
+        else:
+            number()
+    return found
+
+
+async def test_the_swagger_document_is_there_as_protobuf(real: ControlPlane | None, tmp_path: Path) -> None:
+    """Which schemas it has, of which types, and of which kind they say they are, is found in the same places."""
+
+    async def read(kubeconfig: Path) -> bytes:
+        transport = HttpTransport(Kubeconfig.load([kubeconfig]).context(), environment={})
+        accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        answer = await transport.request(Request("GET", "/openapi/v2", headers={"accept": accept}))
+        await transport.close()
+        assert answer.status == 200
+        return answer.body
+
+    if real is None:
+        async with embedded_server(tmp_path) as kubeconfig:
+            document = messages(await read(kubeconfig))
+    else:
+        document = messages(await read(real.kubeconfig))
+
+    def named(container: bytes) -> dict[str, dict[int, list[bytes]]]:
+        items = (messages(item) for item in messages(container)[1])
+        return {item[1][0].decode(): messages(item[2][0]) for item in items}
+
+    assert document[1] == [b"2.0"]
+    schemas = named(document[9][0])
+    config_map = schemas["io.k8s.api.core.v1.ConfigMap"]
+    assert messages(config_map[22][0])[1] == [b"object"]
+    properties = named(config_map[25][0])
+    assert properties["metadata"][1] == [b"#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
+    values = messages(messages(properties["data"][21][0])[1][0])
+    assert messages(values[22][0])[1] == [b"string"]
+    extensions = {messages(item)[1][0].decode(): messages(messages(item)[2][0]) for item in config_map[31]}
+    assert b"ConfigMap" in extensions["x-kubernetes-group-version-kind"][2][0]
+    env = named(schemas["io.k8s.api.core.v1.Container"][25][0])["env"]
+    assert messages(messages(env[23][0])[1][0])[1] == [b"#/definitions/io.k8s.api.core.v1.EnvVar"]
+    assert b"name" in schemas["io.k8s.api.core.v1.Container"][19]

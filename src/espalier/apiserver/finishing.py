@@ -14,7 +14,7 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.apiserver import bodies, definitions, failures, managers, metadata, ratcheting, rules
+from espalier.apiserver import bodies, definitions, failures, managers, metadata, patches, ratcheting, rules
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
 from espalier.apiserver.managers import Manager, Managers
@@ -226,7 +226,11 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
     """An object that can't be read as what it is to be; of a patch, what it would leave is shown."""
     resource, ask = draft.kind.resource, draft.ask
     if ask.verb == "patch" and ask.content_type != APPLY:
-        cause = failures.invalid("patch", failures.shown(outward(draft.new, draft.kind)), problem)
+        if ask.content_type == patches.STRATEGIC:
+            shown = patches.as_go(msgspec.json.decode(ask.request.body))
+        else:
+            shown = failures.shown(outward(draft.new, draft.kind))
+        cause = failures.invalid("patch", shown, problem)
         return failures.invalid_object("", "", "", [cause])
     return bodies.unhandled(resource.kind, resource.api_version, resource.kind, problem)
 

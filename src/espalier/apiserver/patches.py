@@ -17,6 +17,9 @@ DELETE_FROM_LIST = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 RETAIN_KEYS = "$retainKeys"
 
+STRATEGIC = "application/strategic-merge-patch+json"
+"""Media type of strategic merge patches."""
+
 MAX_OPERATIONS = 10_000
 """Of a JSON patch; the limit of kube-apiserver."""
 
@@ -74,7 +77,7 @@ def strategic(target: Any, patch: Any, node: Node | None) -> Any:
     if directive == "delete":
         return {}
     if directive is not None and directive != "merge":
-        raise unexplained(f"unknown patch type: {directive} in map: {_as_go(patch)}")
+        raise unexplained(f"unknown patch type: {directive} in map: {as_go(patch)}")
     result = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(RETAIN_KEYS)
     if isinstance(retained, list):
@@ -119,7 +122,7 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
     key, result = node.merge_key, list(target)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise unexplained(f"map: {_as_go(item)} does not contain declared merge key: {key}")
+            raise unexplained(f"map: {as_go(item)} does not contain declared merge key: {key}")
         same = [index for index, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]]
         if item.get(DIRECTIVE) == "delete":
             result = [each for index, each in enumerate(result) if index not in same]
@@ -130,11 +133,13 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
     return result
 
 
-def _as_go(value: Any) -> str:
+def as_go(value: Any) -> str:
     """A map as Go prints it."""
+    if isinstance(value, list):
+        return f"[{' '.join(map(as_go, value))}]"
     if not isinstance(value, dict):
-        return str(value)
-    return f"map[{' '.join(f'{name}:{_as_go(part)}' for name, part in sorted(value.items()))}]"
+        return "<nil>" if value is None else str(value)
+    return f"map[{' '.join(f'{name}:{as_go(part)}' for name, part in sorted(value.items()))}]"
 
 
 def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]:

@@ -33,7 +33,7 @@ ATTEMPTS = 10
 """How often a patch is tried again when the object changes while webhooks are asked."""
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
+STRATEGIC = patches.STRATEGIC
 _KEEPS_STATUS = frozenset({builtin.NODE})
 """Created with their status, unlike others that have a status subresource."""
 
