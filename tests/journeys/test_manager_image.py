@@ -46,8 +46,8 @@ def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     names = manager_image.unpack(archive, root)
     for folder in (root, *root.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o055)
-    for folder in ("dev", "proc"):
-        (root / folder).mkdir()
+    for name in ("dev", "proc"):
+        (root / name).mkdir()
     return root, names
 
 
@@ -132,9 +132,17 @@ async def replica(management: Production, root: Path, port: int, name: str) -> A
     user = f"--userspec={manager_image.USER}:{manager_image.USER}"
     folder = management.folder / name
     folder.mkdir()
-    inside = ["/usr/sbin/chroot", user, root, "/usr/local/bin/espalier", "manager", *flags]
+    inside = ["/usr/sbin/chroot", user, str(root), "/usr/local/bin/espalier", "manager", *flags]
     # What every container has besides: /proc, in mounts of its own, which go with it.
-    entering = ["/usr/bin/unshare", "--mount", "--", "/bin/sh", "-c", 'mount --bind /proc "$0/proc" && exec "$@"', root]
+    entering = [
+        "/usr/bin/unshare",
+        "--mount",
+        "--",
+        "/bin/sh",
+        "-c",
+        'mount --bind /proc "$0/proc" && exec "$@"',
+        str(root),
+    ]
     running = ChildProcess([*entering, *inside], folder=folder, environment={"HOME": "/", "PATH": "/usr/bin:/bin"})
     try:
         if management.webhook_port == port:
