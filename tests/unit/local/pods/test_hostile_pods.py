@@ -17,7 +17,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, POD, SECRET
 from espalier.api.meta import Tree
-from espalier.apiserver import builtin_rules
+from espalier.apiserver import names, pod_rules
 from espalier.cli.upgrader_images import program
 from espalier.local.hosts import programs
 from espalier.local.pods.disks import TOOLS
@@ -66,8 +66,8 @@ class Host:
 
 @asynccontextmanager
 async def machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
-    monkeypatch.setattr(builtin_rules, "check_pod", lambda *_: ())
-    monkeypatch.setattr(builtin_rules, "check_keys", lambda *_: ())
+    monkeypatch.setattr(pod_rules, "spec_problems", lambda *_: ())
+    monkeypatch.setattr(names, "key", lambda *_: ())
     home = folder / "world"
     for made in (home, folder / "docs"):
         made.mkdir(parents=True)
