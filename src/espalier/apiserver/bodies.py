@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver import failures
 from espalier.apiserver.requests import Ask
@@ -26,8 +27,8 @@ def object_of(ask: Ask) -> Tree:
 def decoded(body: bytes, what: str) -> Any:
     """JSON of a body; `what` begins the message when it is none."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return json_trees.decode(body)
+    except msgspec.MsgspecError as error:
         raise failures.bad_request(f"{what}: couldn't get version/kind; json parse error: {error}") from error
 
 
@@ -86,9 +87,9 @@ def delete_options(ask: Ask) -> DeleteOptions:
     body = ask.request.body or b"{}"
     try:
         if ask.subresource == "eviction":
-            options = msgspec.json.decode(body, type=_Eviction).delete_options
+            options = json_trees.decode(body, _Eviction).delete_options
         else:
-            options = msgspec.json.decode(body, type=DeleteOptions)
+            options = json_trees.decode(body, DeleteOptions)
     except msgspec.MsgspecError as error:
         raise failures.bad_request(f"the body of a deletion is DeleteOptions: {error}") from error
     options.propagation_policy = options.propagation_policy or ask.query.get("propagationPolicy") or None

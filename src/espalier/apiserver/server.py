@@ -21,7 +21,7 @@ from espalier.apiserver.housekeeping import Housekeeping
 from espalier.apiserver.openapi import OpenApi
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import Registry
-from espalier.apiserver.requests import Ask, Authorizer, parse
+from espalier.apiserver.requests import Ask, Authorizer, parse, with_json_body
 from espalier.apiserver.store import Change, Store
 from espalier.apiserver.watches import Watch
 from espalier.apiserver.webhooks import CallFailed, CallWebhook, Result, WebhookCall
@@ -154,7 +154,8 @@ class Server:
         ask = parse(self.registry, request, user, watch=watch)
         self.requests[ask.verb, ask.kind.resource.plural, ask.subresource, ask.user_agent] += 1
         self._handler.authorize(ask)
-        return ask
+        # Whoever may not do it has nothing of his read.
+        return with_json_body(ask)
 
     async def _driven(self, steps: Steps) -> Answer:
         """Run a course to its end, making the calls it asks for; those of one step at the same time."""

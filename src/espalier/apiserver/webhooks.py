@@ -18,6 +18,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.webhook_rules import Admission, Webhook
@@ -129,7 +130,7 @@ class _Review(Part):
     response: _Answer | None = None
 
 
-_decode_review = msgspec.json.Decoder(_Review).decode
+_decode_review = json_trees.decoder(_Review)
 
 
 def _call(webhook: Webhook, resource: Resource, admission: Admission, uid: str) -> WebhookCall:
