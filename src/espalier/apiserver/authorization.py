@@ -6,6 +6,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver import bodies, failures
 from espalier.apiserver.core import Answer, Core
 from espalier.apiserver.requests import Ask, Attributes
+from espalier.apiserver.tidying import Tidying
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import User
 
@@ -32,6 +33,10 @@ def masters_only(attributes: Attributes, user: User) -> bool:
 def reviewed(core: Core, ask: Ask) -> Answer:
     """The answer to a review."""
     tree = bodies.object_of(ask)
+    tidying = Tidying(typed=True)
+    tidying.object(tree, ask.kind.node)
+    if tidying.mistyped:
+        raise failures.mistyped(ask.kind.resource, tidying.mistyped)
     spec = tree.get("spec") or {}
     match ask.kind.resource.plural:
         case "selfsubjectreviews":

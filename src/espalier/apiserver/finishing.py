@@ -14,10 +14,11 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.apiserver import definitions, failures, managers, metadata, ratcheting, rules
+from espalier.apiserver import definitions, escalation, failures, managers, metadata, ratcheting, rules
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, is_sound, put, shown
 from espalier.apiserver.managers import Manager, Managers
+from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import Ask
 from espalier.apiserver.scaling import scale_of
@@ -69,6 +70,8 @@ class Finisher:
     def __init__(self, core: Core, admitting: Admitting) -> None:
         self._core = core
         self._admitting = admitting
+        authorizer = core.authorizer
+        self._rights = (authorizer if isinstance(authorizer, Rbac) else Rbac(core.store)).rules_for
 
     def finish(self, draft: Draft, *, applied: bool = False) -> Written:
         """Store a draft, unless it changes nothing; gives None when the object is no longer the one it started from.
@@ -112,10 +115,7 @@ class Finisher:
         tidying.object(new, kind.node, tidy=tidy)
         resource = kind.resource
         if tidying.mistyped:
-            raise failures.bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-                f"{tidying.mistyped}"
-            )
+            raise failures.mistyped(resource, tidying.mistyped)
         self._tell_unknown(draft, tidying.unknown)
         if tidying.causes:
             raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, tidying.causes)
@@ -154,6 +154,14 @@ class Finisher:
 
     def _validate(self, draft: Draft) -> None:
         kind, new = draft.kind, draft.new
+        escalation.check(
+            draft.ask,
+            new,
+            draft.before if draft.old is not None else None,
+            self._core.store,
+            self._core.authorizer,
+            self._rights,
+        )
         causes = list(metadata.problems(kind.resource, new["metadata"]))
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])

@@ -27,6 +27,10 @@ _INCONSISTENT = (
 )
 
 
+_LONGEST_NUMBER = 19
+"""Digits: no more fit into the numbers of the API."""
+
+
 class _Continue(msgspec.Struct):
     """Where the next page starts: after a key, as of a revision."""
 
@@ -125,6 +129,8 @@ def number(ask: Ask, name: str) -> int:
     """An option that is a number; 0 when it is not given."""
     text = ask.query.get(name) or "0"
     try:
+        if len(text) > _LONGEST_NUMBER or not text.isascii():
+            raise ValueError
         return max(int(text), 0)
     except ValueError:
         raise failures.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
@@ -132,7 +138,7 @@ def number(ask: Ask, name: str) -> int:
 
 def revision_of(text: str) -> int:
     """A resource version. Raises `BadRequest`, `Invalid`."""
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
         cause = failures.invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": invalid syntax')
         raise failures.invalid_object("ListOptions", "meta.k8s.io", "", [cause])
     return int(text)

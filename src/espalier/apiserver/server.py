@@ -12,7 +12,7 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.apiserver import builtin as builtin_kinds
-from espalier.apiserver import definitions, failures, logs
+from espalier.apiserver import definitions, failures, logs, warnings
 from espalier.apiserver.content import JSON, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
@@ -232,6 +232,4 @@ def _defines(raw: bytes) -> tuple[object, ...]:
 def _headers(answer: Answer) -> dict[str, str]:
     if not answer.warnings:
         return {"content-type": JSON}
-    # As many header lines as warnings, which one line may stand for (RFC 9110 §5.3).
-    texts = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for text in answer.warnings)
-    return {"content-type": JSON, "warning": ", ".join(f'299 - "{text}"' for text in texts)}
+    return {"content-type": JSON, "warning": warnings.header(answer.warnings)}

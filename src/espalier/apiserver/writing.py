@@ -248,6 +248,8 @@ class Writer:
         elif media == JSON_PATCH:
             apply = lambda tree: patches.json_patch(tree, patch)  # noqa: E731
         elif media == STRATEGIC and not kind.custom:
+            if not isinstance(patch, dict):
+                raise failures.bad_request("error decoding patch: a strategic merge patch is an object")
             apply = lambda tree: patches.strategic(tree, patch, kind.node)  # noqa: E731
         else:
             accepted = [JSON_PATCH, MERGE, *(() if kind.custom else (STRATEGIC,)), APPLY]
