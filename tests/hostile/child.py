@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
 
 from tests.hostile.targets import TARGETS, Target
 
@@ -69,12 +70,10 @@ def _feed(target: Target, seconds: float, examples: int) -> None:
             print_blob=False,
             suppress_health_check=list(HealthCheck),
         )
-        from hypothesis import seed as seeded
-
         chosen(fed if seed is None else seeded(seed)(fed))()
 
     if not seconds:
-        return once(None)
+        once(None)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         seed = random.randrange(2**32)

@@ -61,12 +61,69 @@ QUERY = {
 }
 names = st.sampled_from([*["a"] * 12, "b", "default", "kube-system", "a.b", "A_", "%00", "things.example.com"])
 word = st.sampled_from(
-    """apiVersion kind metadata name namespace labels annotations finalizers ownerReferences uid resourceVersion
-    managedFields generateName creationTimestamp deletionTimestamp spec status data stringData rules verbs apiGroups
-    resources roleRef subjects aggregationRule template containers image replicas selector matchLabels webhooks
-    clientConfig url group names plural scope versions schema openAPIV3Schema properties type items additionalProperties
-    default additionalPrinterColumns jsonPath resourceAttributes nonResourceAttributes verb user groups target
-    preconditions deleteOptions x-kubernetes-validations rule subresources selectableFields""".split()
+    [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "uid",
+        "resourceVersion",
+        "managedFields",
+        "generateName",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "spec",
+        "status",
+        "data",
+        "stringData",
+        "rules",
+        "verbs",
+        "apiGroups",
+        "resources",
+        "roleRef",
+        "subjects",
+        "aggregationRule",
+        "template",
+        "containers",
+        "image",
+        "replicas",
+        "selector",
+        "matchLabels",
+        "webhooks",
+        "clientConfig",
+        "url",
+        "group",
+        "names",
+        "plural",
+        "scope",
+        "versions",
+        "schema",
+        "openAPIV3Schema",
+        "properties",
+        "type",
+        "items",
+        "additionalProperties",
+        "default",
+        "additionalPrinterColumns",
+        "jsonPath",
+        "resourceAttributes",
+        "nonResourceAttributes",
+        "verb",
+        "user",
+        "groups",
+        "target",
+        "preconditions",
+        "deleteOptions",
+        "x-kubernetes-validations",
+        "rule",
+        "subresources",
+        "selectableFields",
+    ]
 )
 scalar = st.one_of(
     st.none(),
@@ -89,6 +146,7 @@ def _kinds(draw: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+SELECTING = {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}}
 SOUND: dict[str, dict[str, Any]] = {
     "configmaps": {"data": {"a": "b"}},
     "pods": {"spec": {"containers": [{"name": "a", "image": "b"}]}},
@@ -99,9 +157,8 @@ SOUND: dict[str, dict[str, Any]] = {
             "template": TEMPLATE,
         }
     },
-    **dict.fromkeys(
-        ("daemonsets", "replicasets"), {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}}
-    ),
+    "daemonsets": SELECTING,
+    "replicasets": SELECTING,
     "roles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
     "rolebindings": {"roleRef": {"kind": "Role", "name": "a"}, "subjects": [{"kind": "User", "name": "a"}]},
     "subjectaccessreviews": {"spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods"}}},

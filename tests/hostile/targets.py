@@ -176,33 +176,38 @@ def _apply(config: dict[str, Any]) -> None:
     encode_json(new)
 
 
-expression = st.lists(
-    st.sampled_from(
-        [
-            "self",
-            "oldSelf",
-            ".",
-            "a",
-            "x",
-            "(",
-            ")",
-            "[",
-            "]",
-            "{",
-            "}",
-            "1",
-            "'s'",
-            " + ",
-            " == ",
-            " && ",
-            "size(",
-            "!",
-            "?",
-        ]
-        + [".all(x, ", ".map(x, ", ".matches('", "has(self.a)", "has(self.", " in ", "-", "duration('1h')", ":", ","]
-    ),
-    max_size=25,
-).map("".join)
+EXPRESSIONS = [
+    "self",
+    "oldSelf",
+    ".",
+    "a",
+    "x",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "1",
+    "'s'",
+    "+",
+    "==",
+    "&&",
+    "size(",
+    "!",
+    "?",
+    ".all(x,",
+    ".map(x,",
+    ".matches('",
+    "has(self.a)",
+    "has(self.",
+    "in",
+    "-",
+    ":",
+    ",",
+    "duration('1h')",
+]
+expression = st.lists(st.sampled_from(EXPRESSIONS), max_size=25).map(" ".join)
 CEL_SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "array", "items": {"type": "string"}}, "x": {"type": "integer"}},
@@ -326,7 +331,9 @@ review = st.fixed_dictionaries(
 
 
 def _review(body: bytes) -> None:
-    admission.review(body, lambda request: admission.AdmissionResponse(changed=request.object and request.object.tree))
+    admission.review(
+        body, lambda request: admission.AdmissionResponse(changed=request.object.tree if request.object else None)
+    )
 
 
 def _certificate(content: bytes) -> None:

@@ -45,6 +45,12 @@ class TooLarge(ApiError):
     code, reason = 413, "RequestEntityTooLarge"
 
 
+class TooLate(ApiError):
+    """408: the body took longer to come than anybody waits."""
+
+    code, reason = 408, "Timeout"
+
+
 class UnsupportedMediaType(ApiError):
     """415: the body is in a form that is not read here."""
 

@@ -135,7 +135,9 @@ class HttpShell:
         except ApiError as error:
             answer = content.failure(error)
         except web.HTTPRequestTimeout as late:
-            return late
+            outgoing = _outgoing(content.failure(content.TooLate.of((late.text or "").strip())))
+            outgoing.force_close()
+            return outgoing
         except web.HTTPRequestEntityTooLarge:
             answer = content.failure(content.TooLarge.of(f"Request entity too large: limit is {MAX_BODY}"))
         except Exception:

@@ -208,9 +208,7 @@ def _extract(value: Any, fields: FieldSet) -> Any:
 
 
 def _extract_items(items: list[Any], fields: FieldSet) -> list[Any]:
-    by_keys = [
-        (msgspec.json.decode(element[2:]), below) for element, below in fields.items() if element.startswith("k:")
-    ]
+    by_keys = [(json_trees.decode(element[2:]), below) for element, below in fields.items() if element.startswith("k:")]
     found = []
     for index, item in enumerate(items):
         if item_by_value(item) in fields or f"i:{index}" in fields:

@@ -21,8 +21,11 @@ BODY_WITHIN = 60.0
 ANSWER_WITHIN = 60.0
 """Seconds for a client to take an answer, or one event of a watch."""
 
-IDLE_WITHIN = 600.0
-"""Seconds between requests. Clients give up their idle connections earlier."""
+LINGERING = 10.0
+"""Seconds that a body which nobody wants may still come, so that its sender gets to read the answer."""
+
+IDLE_WITHIN = 90.0
+"""Seconds between requests, and for a request whose beginning came together with the one before."""
 
 
 def _clean(record: logging.LogRecord) -> bool:
@@ -44,7 +47,7 @@ LOGGER = logging.getLogger("espalier.http")
 LOGGER.addFilter(_clean)
 
 
-_OPTIONS: Mapping[str, Any] = {"access_log": None, "logger": LOGGER, "keepalive_timeout": IDLE_WITHIN}
+_SILENT: Mapping[str, Any] = {"access_log": None, "logger": LOGGER}
 
 
 class Connection(web.RequestHandler):
@@ -53,7 +56,8 @@ class Connection(web.RequestHandler):
     __slots__ = ("_headers_due", "_payload")
 
     def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
-        super().__init__(manager, loop=loop, **_OPTIONS, **options)
+        limits: dict[str, Any] = {"lingering_time": LINGERING, "keepalive_timeout": IDLE_WITHIN}
+        super().__init__(manager, loop=loop, **_SILENT, **limits, **options)
         self._headers_due: asyncio.TimerHandle | None = None
         self._payload: Any = None
 
