@@ -21,7 +21,7 @@ _STEPS = bytes(1 if char in b"[{" else 255 if char in b"]}" else 0 for char in r
 _NO_BRACKETS = bytes(char for char in range(256) if char not in b'[]{}"')
 
 
-class TooDeep(msgspec.DecodeError):
+class TooDeep(msgspec.ValidationError):
     """The text is nested deeper than `MOST_LEVELS`."""
 
     def __init__(self) -> None:
