@@ -96,8 +96,6 @@ def read_manifests(text: str | bytes, *, source: str, expected: str = "the objec
                     problems.append(problem_at(source, message, node.start_mark))
     except ManifestError as error:
         problems += error.problems
-    except RecursionError:
-        problems += error_in(source, "this is nested too deeply").problems
     if problems:
         raise ManifestError(problems)
     if not documents:

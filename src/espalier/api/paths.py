@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 
 Step = str | int
 
+_LONGEST = 8192
+"""Characters: deeper than any object goes."""
+
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NAME = re.compile(r"\.?([^.\[\]]+)")
 _END = re.compile(r"\](?=[.\[]|\Z)")
@@ -28,6 +31,8 @@ def parse(text: str) -> tuple[Step, ...]:
 
     What `render` wrote is always a path; its steps are the same unless a key has `].` or `][` in it.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"this is not a field path: it has {len(text)} characters, allowed are {_LONGEST}")
     ways: dict[int, tuple[int, Step]] = {}
     for position in reversed(range(len(text))):  # a key may hold what looks like its end: what follows decides
         for end, step in _steps(text, position):

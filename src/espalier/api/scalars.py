@@ -24,6 +24,9 @@ _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
+_LONGEST_INTEGER = 310
+"""Characters: more than a float can hold is text."""
+
 _INTEGER_IN_JSON = 1e21
 """Below this, Go writes a float without a fraction as an integer."""
 
@@ -35,7 +38,7 @@ def resolve(text: str) -> Scalar:
     if _NOT_A_NUMBER.fullmatch(text):
         raise ValueError(f"{text} is no value that the Kubernetes API knows; put it in quotes if it is text")
     digits = text.replace("_", "") if text[0] in "+-0123456789" else text
-    if _INTEGER.fullmatch(digits):
+    if len(digits) <= _LONGEST_INTEGER and _INTEGER.fullmatch(digits):
         return _integer(digits)
     number = float(digits) if _FLOAT.fullmatch(digits) else math.inf
     if math.isinf(number):  # no number, or one too large for a float: the name of a commit may look like that

@@ -1,5 +1,8 @@
 """YAML text into trees: what is wrong with it is said with line, column and field path.
 
+All YAML that this program reads is read here: PyYAML's C composer recurses on the C stack without a limit, so the
+depth of a text is counted from the parser's events before anything is composed (decision 0074).
+
 Scalars mean what they mean to kubectl (`scalars.py`): `kubernetesVersion: 1.30` is the number 1.3, which the schema
 refuses here as it does there. (EKS Anywhere's command line takes it for text, and kubectl refuses the same file.)
 """
@@ -7,11 +10,13 @@ refuses here as it does there. (EKS Anywhere's command line takes it for text, a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import yaml
 
 from espalier.api import paths
+from espalier.api.json_trees import MOST_LEVELS
 from espalier.api.meta import Tree
 from espalier.api.scalars import Scalar, resolve
 from espalier.api.violations import ManifestError, Problem, Violation
@@ -19,9 +24,17 @@ from espalier.api.violations import ManifestError, Problem, Violation
 MOST_NODES = 200_000
 """Nodes of a document, each alias counted as what it stands for: more is an attack or an accident."""
 
+_OPENING = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
+_CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
+
 _PLAIN = "plain"
 _QUOTED = "quoted"
 _TAG = "tag:yaml.org,2002:"
+_KEPT = frozenset(
+    {"", "~", *(form for word in ("null", "true", "false") for form in (word, word.title(), word.upper()))}
+)
+"""What is not text even where all else is."""
+
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
 
 
@@ -35,8 +48,9 @@ class _Loader(yaml.CBaseLoader):
 
 
 def nodes(text: str, source: str) -> Iterator[yaml.Node]:
-    """The root of each document. Raises `ManifestError` where the text is not YAML."""
+    """The root of each document. Raises `ManifestError` where the text is not YAML, or is too deep or too long."""
     try:
+        _measure(text, source)
         yield from yaml.compose_all(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -45,6 +59,43 @@ def nodes(text: str, source: str) -> Iterator[yaml.Node]:
         line = text.encode().count(b"\n", 0, error.position) + 1
         message = f"this is not YAML: the character U+{error.character:04X} is not allowed"
         raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
+
+
+def _measure(text: str, source: str) -> None:
+    """Refuse what must not be composed. Parsing alone keeps its state on the heap."""
+    depth = count = 0
+    for event in _events(text):
+        if isinstance(event, yaml.DocumentStartEvent):
+            depth = count = 0
+        elif isinstance(event, _CLOSING):
+            depth -= 1
+        else:
+            count += 1
+            if isinstance(event, _OPENING):
+                depth += 1
+        if depth > MOST_LEVELS:
+            message = f"this is nested more than {MOST_LEVELS} levels deep; make it flatter"
+            raise ManifestError([problem_at(source, message, event.start_mark)])
+        if count > MOST_NODES:
+            message = f"a document has more than {MOST_NODES} fields; split it"
+            raise ManifestError([problem_at(source, message, event.start_mark)])
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    """What is in a text, as far as it is YAML: composing it stops at the same place, and says why."""
+    with suppress(yaml.YAMLError):
+        yield from yaml.parse(text, Loader=yaml.CBaseLoader)
+
+
+def trees(text: str | bytes, source: str, *, lenient: bool = False) -> list[Any]:
+    """The tree of each document. Raises `ManifestError` naming every problem. `lenient`: see `Builder`."""
+    if isinstance(text, bytes):
+        text = decoded(text, source)
+    builder = Builder(source, lenient=lenient)
+    found = [builder.build(root) for root in nodes(text, source)]
+    if builder.problems:
+        raise ManifestError(builder.problems)
+    return found
 
 
 def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:
@@ -78,16 +129,22 @@ def child(node: yaml.Node, step: paths.Step) -> tuple[int, yaml.Node] | None:
 
 
 class Builder:
-    """Makes a tree of the nodes of one document, and gathers what is wrong with them."""
+    """Makes trees of the nodes of documents, and gathers what is wrong with them.
 
-    def __init__(self, source: str) -> None:
+    `lenient` reads as clients read kubeconfigs: every scalar is text but null and booleans (`token: 1234`), and of a
+    key that is given twice the last counts.
+    """
+
+    def __init__(self, source: str, *, lenient: bool = False) -> None:
         self._source = source
+        self._lenient = lenient
         self._count = 0
         self._open: set[int] = set()
         self.problems: list[Problem] = []
 
     def build(self, node: yaml.Node) -> Any:
         """The tree of a root; complete only when there are no `problems`."""
+        self._count = 0
         return self._value(node, ())
 
     def _value(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Any:
@@ -98,6 +155,9 @@ class Builder:
             return self._scalar(node, path)
         if id(node) in self._open:
             raise ManifestError([problem_at(self._source, "an anchor must not contain itself", node.start_mark)])
+        if len(self._open) >= MOST_LEVELS:  # through aliases it may become deeper than it is written
+            message = f"this is nested more than {MOST_LEVELS} levels deep, its aliases followed; make it flatter"
+            raise ManifestError([problem_at(self._source, message, node.start_mark)])
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
@@ -118,7 +178,7 @@ class Builder:
             if key is None:
                 continue
             line = key_node.start_mark.line + 1
-            if key in lines:
+            if key in lines and not self._lenient:
                 message = f"the key is given twice, in line {lines[key]} and in line {line}; remove one of them"
                 self._add(message, key_node, (*path, key))
             lines.setdefault(key, line)
@@ -154,6 +214,8 @@ class Builder:
         if node.tag != _PLAIN and node.tag not in _PARSED_TAGS:
             self._add(f"the tag {node.tag} is not used in manifests; remove it", node, path)
             return str(node.value)
+        if self._lenient and node.value not in _KEPT:
+            return str(node.value)
         try:
             return resolve(node.value)
         except ValueError as error:
@@ -164,7 +226,7 @@ class Builder:
         self.problems.append(problem_at(self._source, message, node.start_mark, paths.render(path)))
 
 
-def problem_at(source: str, message: str, mark: yaml.Mark | None, field: str = "") -> Problem:
+def problem_at(source: str, message: str, mark: Any, field: str = "") -> Problem:
     """A problem at a mark."""
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     return Problem(source, Violation(field, "", "", message), line, column)

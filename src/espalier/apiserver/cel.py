@@ -32,6 +32,7 @@ NOT_HERE = frozenset(
 """Functions of Kubernetes that are missing here: a rule that calls one is stored, and not evaluated."""
 
 _UNDECLARED = re.compile(r"undeclared reference to '(\w+)[\w.]*'")
+_LOOPS = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter|map)\s*\(")
 _NO_KEY = re.compile(r'NOT_FOUND: Key not found in map : "?(.*?)"?$')
 
 
@@ -74,6 +75,8 @@ class Expression(NamedTuple):
     environment: Any
     type: str
     uses_old: bool
+    loops: int = 0
+    """How many macros that iterate it has: no more of them can be inside of each other."""
 
     def value(self, variables: Variables) -> Any:
         """What it gives. Raises `EvaluationError`."""
@@ -128,7 +131,7 @@ def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
         wrapped = f"cel.bind({OLD}, _hasOld ? optional.of({OLD}) : optional.none(), {text}\n)"
         environment = _environment("dyn", "dyn")
         program = environment.compile(wrapped)
-    return Expression(program, environment, type_, bool(old))
+    return Expression(program, environment, type_, bool(old), len(_LOOPS.findall(text)))
 
 
 def _compile(text: str, environment: Any) -> Any:

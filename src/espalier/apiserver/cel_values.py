@@ -123,4 +123,7 @@ def duration(text: str) -> timedelta:
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is no duration")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    return timedelta(seconds=-seconds if text.startswith("-") else seconds)
+    try:
+        return timedelta(seconds=-seconds if text.startswith("-") else seconds)
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than a duration can be") from None

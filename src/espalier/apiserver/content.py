@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
-from espalier.api.yaml_trees import Builder, decoded, nodes
+from espalier.api.yaml_trees import trees
 from espalier.apiserver import protobuf
 from espalier.apiserver.failures import NoSuchPath
 from espalier.kube.errors import ApiError, BadRequest, Status
@@ -44,6 +45,12 @@ class TooLarge(ApiError):
     """413: the body is larger than anything an API server stores."""
 
     code, reason = 413, "RequestEntityTooLarge"
+
+
+class TooLate(ApiError):
+    """408: the body took longer to come than anybody waits."""
+
+    code, reason = 408, "Timeout"
 
 
 class UnsupportedMediaType(ApiError):
@@ -100,18 +107,16 @@ def json_of(body: bytes, content_type: str) -> bytes:
 def _json_of_yaml(body: bytes) -> bytes:
     if body.lstrip()[:1] == b"{":
         try:
-            msgspec.json.decode(body, type=msgspec.Raw)
+            json_trees.decode(body, msgspec.Raw)
+        except json_trees.TooDeep as error:
+            raise BadRequest.of(f"error decoding YAML: {error}") from error
         except msgspec.DecodeError:
             pass  # a flow mapping of YAML
         else:
             return body
-    source = "the body of the request"
-    builder = Builder(source)
     try:
-        documents = [builder.build(root) for root in nodes(decoded(body, source), source)]
-        if builder.problems:
-            raise ManifestError(builder.problems)
-    except (ManifestError, RecursionError) as error:
+        documents = trees(body, "the body of the request")
+    except ManifestError as error:
         raise BadRequest.of(f"error decoding YAML: {error}") from error
     if len(documents) != 1:
         raise BadRequest.of(f"error decoding YAML: found {len(documents)} documents, expected one object")

@@ -15,6 +15,7 @@ from espalier.apiserver import builtin, default_problems, failures, rule_problem
 from espalier.apiserver.json_path import compiled
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
+from espalier.apiserver.tidying import Tidying
 from espalier.apiserver.validation import validator_of
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
@@ -40,6 +41,39 @@ def complete(new: Tree) -> None:
     names.setdefault("singular", str(names.get("kind", "")).lower())
     names.setdefault("listKind", f"{names.get('kind', '')}List")
     spec.setdefault("conversion", {"strategy": "None"})
+    for version in spec.get("versions") or ():
+        _tidy_below(_schema_of(version))
+
+
+_PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_SCHEMAS_OR_ELSE = {"items": list, "additionalProperties": bool, "additionalItems": bool}
+"""Fields of a schema that may also be something else: for the schema of schemas they are anything."""
+
+
+def _tidy_below(schema: Tree) -> None:
+    """Hold what stands in such fields to what a schema is, in place; what is unknown there goes without a word."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        for name, otherwise in _SCHEMAS_OR_ELSE.items():
+            below = part.get(name)
+            if isinstance(below, dict):
+                tidying = Tidying(builtin.node(_PROPS), typed=True)
+                tidying.object(below, tidying.root)
+                if tidying.mistyped:
+                    raise failures.mistyped(core.CUSTOM_RESOURCE_DEFINITION, f"{tidying.mistyped} (in {name})")
+                waiting.append(below)
+            elif below is None:
+                part.pop(name, None)
+            elif not isinstance(below, otherwise):
+                what = f"json: cannot unmarshal into Go struct field .{name} of type JSONSchemaProps"
+                raise failures.mistyped(core.CUSTOM_RESOURCE_DEFINITION, what)
+        for name in ("properties", "patternProperties", "definitions"):
+            waiting += (part.get(name) or {}).values()
+        for name in ("allOf", "anyOf", "oneOf"):
+            waiting += part.get(name) or ()
+        if part.get("not"):
+            waiting.append(part["not"])
 
 
 def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None:

@@ -142,6 +142,13 @@ def bad_request(message: str) -> ApiError:
     return BadRequest.of(message)
 
 
+def mistyped(resource: Resource, what: str) -> ApiError:
+    """A field of an object has a type that it can't have; `what` is the sentence of Go's decoder."""
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {what}'
+    )
+
+
 def invalid_object(kind: str, group: str, name: str, causes: Sequence[StatusCause]) -> ApiError:
     """Fields of an object break rules: one cause each."""
     described = f"{kind}.{group}" if group else kind

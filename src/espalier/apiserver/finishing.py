@@ -14,10 +14,21 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.apiserver import bodies, definitions, failures, managers, metadata, patches, ratcheting, rules
+from espalier.apiserver import (
+    bodies,
+    definitions,
+    escalation,
+    failures,
+    managers,
+    metadata,
+    patches,
+    ratcheting,
+    rules,
+)
 from espalier.apiserver.admitting import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
 from espalier.apiserver.managers import Manager, Managers
+from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, Ask
 from espalier.apiserver.scaling import scale_of
@@ -71,6 +82,8 @@ class Finisher:
     def __init__(self, core: Core, admitting: Admitting) -> None:
         self._core = core
         self._admitting = admitting
+        authorizer = core.authorizer
+        self._rights = (authorizer if isinstance(authorizer, Rbac) else Rbac(core.store)).rules_for
 
     def finish(self, draft: Draft, *, applied: bool = False) -> Written:
         """Store a draft, unless it changes nothing; gives None when the object is no longer the one it started from.
@@ -151,6 +164,14 @@ class Finisher:
 
     def _validate(self, draft: Draft) -> None:
         kind, new = draft.kind, draft.new
+        escalation.check(
+            draft.ask,
+            new,
+            draft.before if draft.old is not None else None,
+            self._core.store,
+            self._core.authorizer,
+            self._rights,
+        )
         causes = list(metadata.problems(kind.resource, new["metadata"], built_in=not kind.custom))
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
+
 MAX_SHOWN = 30
 """Bytes of a body that messages show."""
 
@@ -23,8 +25,10 @@ class Malformed(ValueError):
 def decoded(body: bytes) -> Any:
     """JSON of some bytes. Raises `Malformed` with Go's sentence."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return json_trees.decode(body)
+    except json_trees.TooDeep as error:
+        raise Malformed(str(error)) from error
+    except msgspec.MsgspecError as error:
         raise Malformed(_problem(body, str(error))) from error
 
 

@@ -24,7 +24,8 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from espalier.apiserver import content, options
-from espalier.kube.errors import ApiError, Forbidden, ServerFailure, Status, Unauthorized
+from espalier.kube import serving
+from espalier.kube.errors import ApiError, BadRequest, Forbidden, ServerFailure, Status, Unauthorized
 from espalier.kube.pki import KeyPair
 from espalier.kube.wire import Endpoint, Request, Response, Stream, User
 
@@ -47,6 +48,7 @@ MAX_HEADER = 64 * 1024
 STOP_GRACE = 5.0
 """Seconds that requests under way have to end when the shell stops."""
 
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {"content-type": content.JSON, "cache-control": "no-cache, private"}
 _log = logging.getLogger(__name__)
 
@@ -135,6 +137,10 @@ class HttpShell:
                 answer = await self._endpoint.serve(request, user)
         except ApiError as error:
             answer = content.failure(error)
+        except web.HTTPRequestTimeout as late:
+            outgoing = _outgoing(content.failure(content.TooLate.of((late.text or "").strip())))
+            outgoing.force_close()
+            return outgoing
         except web.HTTPRequestEntityTooLarge:
             answer = content.failure(content.TooLarge.of(f"Request entity too large: limit is {MAX_BODY}"))
         except Exception:
@@ -153,9 +159,12 @@ class HttpShell:
                 # Headers leave at once: a client must know that its watch stands, though nothing happens yet.
                 await response.prepare(incoming)
                 async for document in stream:
-                    await response.write(document + b"\n")
+                    async with asyncio.timeout(serving.ANSWER_WITHIN):
+                        await response.write(document + b"\n")
         except ConnectionError:
             pass
+        except TimeoutError:
+            connection.abort()
         finally:
             self._streams.discard(stream)
             await stream.close()
@@ -168,7 +177,10 @@ class HttpShell:
                 return ANONYMOUS
             raise Unauthorized(Status(message="Unauthorized", reason="Unauthorized", code=401))
         impersonated = incoming.headers.get("Impersonate-User")
-        if impersonated is None:
+        if not impersonated:
+            named = sorted({name for name in incoming.headers if name.lower().startswith("impersonate-")})
+            if named:
+                raise BadRequest.of(f"{', '.join(named)} without Impersonate-User: say which user is meant")
             return user
         if MASTERS not in user.groups:
             raise Forbidden.of(
@@ -187,7 +199,7 @@ class HttpShell:
         return _user_of_certificate(certificate) if certificate else None
 
 
-class Connection(web.RequestHandler):
+class Connection(serving.Connection):
     """One client connection; when it is lost, the watch that runs on it is cancelled at once."""
 
     __slots__ = ("_owner", "_watch")
@@ -248,7 +260,7 @@ class Connections(web.Server):
 
     def __call__(self) -> Connection:
         """A protocol for one more connection."""
-        return Connection(self, loop=self._loop, access_log=None, max_line_size=MAX_HEADER, max_field_size=MAX_HEADER)
+        return Connection(self, loop=self._loop, max_line_size=MAX_HEADER, max_field_size=MAX_HEADER)
 
     def _request(
         self,
@@ -264,7 +276,9 @@ class Connections(web.Server):
 async def _request_of(incoming: web.BaseRequest) -> Request:
     path, _, query = incoming.raw_path.partition("?")
     headers = {name.lower(): value for name, value in incoming.headers.items()}
-    body = await incoming.read() if incoming.body_exists else b""
+    # What needs no body is answered without reading it; what is there is drained with the connection.
+    reads = incoming.method not in _WITHOUT_BODY and path not in OPEN_PATHS
+    body = await serving.body_of(incoming) if reads and incoming.body_exists else b""
     if path != SWAGGER_PATH:
         content.acceptable(headers.get("accept", ""))
     return Request(
@@ -272,7 +286,7 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
         path=unquote(path),
         query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
         headers=headers,
-        body=content.json_of(body, headers.get("content-type", "")) if body else b"",
+        body=body,
     )
 
 

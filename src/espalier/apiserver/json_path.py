@@ -25,11 +25,14 @@ _TOKEN = re.compile(
     | \[\s*(?P<index>-?\d+)\s*\]                  # [0]
     | \[\s*(?P<start>-?\d*)\s*:\s*(?P<end>-?\d*)\s*\]   # [0:2]
     | \[\s*(?P<quoted>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*\]   # ['name']
-    | \[\?\(\s*(?P<filter>.*?)\s*\)\]             # [?(@.type=="Ready")]
+    | \[\?\((?P<filter>.*?)\)\]                   # [?(@.type=="Ready")]
     """,
     re.VERBOSE,
 )
-_COMPARISON = re.compile(r"(?P<left>.+?)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<right>.+)")
+_COMPARISON = re.compile(r"(?P<left>.+?)(?P<operator>==|!=|<=|>=|<|>)(?P<right>.+)")
+LONGEST = 1024
+"""Characters of a path: whoever finds what it names tries it on every object."""
+
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -43,7 +46,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 @lru_cache(maxsize=1024)
 def compiled(path: str) -> Finder:
     """The function that finds what a path names, in document order. Raises `ValueError` when the text is no path."""
-    steps = tuple(_steps(path))
+    if len(path) > LONGEST:
+        raise ValueError(f"this is no JSONPath: it has {len(path)} characters, allowed are {LONGEST}")
+    try:
+        steps = tuple(_steps(path))
+    except RecursionError:
+        raise ValueError(f"{path!r} is not a JSONPath that can be read: its filters are nested too deeply") from None
 
     def find(tree: Any) -> list[Any]:
         found = [tree]
@@ -80,7 +88,7 @@ def _step(match: re.Match[str]) -> Step:
     if match["start"] is not None:
         return _slice(_number(match["start"]), _number(match["end"]))
     if (condition := match["filter"]) is not None:
-        return _filter(condition)
+        return _filter(condition.strip())
     return _children
 
 
@@ -131,7 +139,7 @@ def _filter(condition: str) -> Step:
     if comparison is None:
         exists = _operand(condition)
         return lambda value: (item for item in _children(value) if exists(item))
-    left, right = _operand(comparison["left"]), _operand(comparison["right"])
+    left, right = _operand(comparison["left"].strip()), _operand(comparison["right"].strip())
     compare = _OPERATORS[comparison["operator"]]
 
     def holds(item: Any) -> bool:

@@ -6,11 +6,15 @@ from typing import Any
 
 import jsonpatch
 import jsonpointer
+import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver import go_json
+from espalier.apiserver.content import TooLarge
 from espalier.apiserver.failures import bad_request, invalid, invalid_object, rejected, shown, unexplained
 from espalier.apiserver.structure import Node
+from espalier.kube.objects import encode_json
 
 DIRECTIVE = "$patch"
 DELETE_FROM_LIST = "$deleteFromPrimitiveList/"
@@ -22,6 +26,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 MAX_OPERATIONS = 10_000
 """Of a JSON patch; the limit of kube-apiserver."""
+
+MOST_COPIED = 3 * 1024 * 1024
+"""Bytes that the `copy` operations of a JSON patch may copy in all: the limit of kube-apiserver."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -52,15 +59,40 @@ def json_patch(target: Tree, operations: Any) -> Tree:
             raise bad_request(f"error decoding patch: {problem}")
     if len(operations) > MAX_OPERATIONS:
         raise bad_request(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
+    copied = 0
+    # Copies: the library puts values of a patch into the object as they are, and a patch may be tried again.
+    result: Any = msgspec.json.decode(encode_json(target))
+    operations = msgspec.json.decode(encode_json(operations))
     try:
-        result = jsonpatch.JsonPatch(operations).apply(target)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
+        jsonpatch.JsonPatch(operations)  # all of them are read before the first is carried out
+        for operation in operations:
+            if operation["op"] == "copy":
+                copied += len(encode_json(jsonpointer.JsonPointer(operation["from"]).resolve(result)))
+                if copied > MOST_COPIED:
+                    raise TooLarge.of(f"the copy operations of a JSON patch may copy {MOST_COPIED} bytes in all")
+            result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
+        json_trees.require_flat(encode_json(result))
+    except (json_trees.TooDeep, RecursionError) as error:
+        raise bad_request(f"the patch makes an object that cannot be read: {json_trees.TooDeep()}") from error
+    except _INAPPLICABLE as error:
         raise rejected() from error
     if not isinstance(result, dict):
         problem = go_json.head_problem(result)
         cause = invalid("patch", shown(result), f"couldn't get version/kind; json parse error: {problem}")
         raise invalid_object("", "", "", [cause])
     return result
+
+
+_INAPPLICABLE = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ValueError,
+)
+"""What the library raises of a patch that makes no sense for an object: not only its own exceptions."""
 
 
 def strategic(target: Any, patch: Any, node: Node | None) -> Any:

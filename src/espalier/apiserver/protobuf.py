@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.kube.objects import encode_json
 
@@ -271,7 +272,7 @@ def _int_or_string(content: bytes, depth: int) -> int | str:
 
 def _json(content: bytes, depth: int) -> Any:
     text = _bytes(raw_fields(content), 1)
-    return msgspec.json.decode(text) if text else None
+    return json_trees.decode(text) if text else None
 
 
 def _duration(content: bytes, depth: int) -> str:

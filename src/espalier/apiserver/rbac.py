@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from espalier.api import core as builtin
-from espalier.api.meta import Part
+from espalier.api.meta import Part, Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.authorization import masters_only
 from espalier.apiserver.requests import Attributes
@@ -27,6 +27,7 @@ class PolicyRule(Part):
     api_groups: list[str] = []
     resources: list[str] = []
     resource_names: list[str] = []
+    non_resource_urls: list[str] = msgspec.field(name="nonResourceURLs", default_factory=list)
 
     def covers(self, asked: Attributes) -> bool:
         """Whether the rule allows what is asked."""
@@ -68,6 +69,7 @@ class Role(Part):
     """A Role or ClusterRole."""
 
     rules: list[PolicyRule] | None = None
+    aggregation_rule: Tree | None = None
 
 
 class Binding(Part):
@@ -122,6 +124,15 @@ class Rbac:
     def __call__(self, asked: Attributes, user: User) -> bool:
         """Whether the user may do what is asked."""
         return masters_only(asked, user) or allows(asked, user, self._current())
+
+    def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
+        """All that a user may do in a namespace; "" is what he may do everywhere."""
+        return [
+            rule
+            for grant in self._current()
+            if grant.namespace in ("", namespace) and any(subject.is_user(user) for subject in grant.subjects)
+            for rule in grant.rules
+        ]
 
     def _current(self) -> list[Grant]:
         now = tuple(self._store.table(resource.group_resource).latest for resource in _RESOURCES)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.resource import Key
 from espalier.apiserver import failures, options
 from espalier.apiserver.core import Answer, Core, shown
@@ -155,7 +156,7 @@ def _encoded(place: _Continue) -> str:
 
 def _decoded(token: str) -> _Continue:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=_Continue)
+        return json_trees.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), _Continue)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
         sentence = "invalid continue token: continue key is not valid: it must be that of the page before"
         raise failures.bad_request(sentence) from error

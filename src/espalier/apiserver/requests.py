@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from espalier.api.resource import Key
-from espalier.apiserver import failures, options
+from espalier.apiserver import content, failures, options
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.kube.wire import Request, User
 
@@ -14,6 +16,7 @@ _OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch",
 _COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _CREATED_SUBRESOURCES = frozenset({"binding", "eviction", "token"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+_WITHOUT_BODY = frozenset({"get", "list", "watch"})
 
 APPLY = "application/apply-patch+yaml"
 
@@ -92,6 +95,15 @@ def parse(registry: Registry, request: Request, user: User, *, watch: bool = Fal
     if kind.resource.namespaced and not namespace and (name or verb in ("create", "deletecollection")):
         raise failures.method_not_allowed() if not name and not kind.custom else nowhere()
     return Ask(verb, kind, namespace, name, subresource, request, user)
+
+
+def with_json_body(ask: Ask) -> Ask:
+    """The same request with its body as JSON. Raises `UnsupportedMediaType`, `BadRequest`."""
+    request = ask.request
+    if not request.body or ask.verb in _WITHOUT_BODY:
+        return ask
+    body = content.json_of(request.body, request.headers.get("content-type", ""))
+    return ask if body is request.body else replace(ask, request=structs.replace(request, body=body))
 
 
 def _verb(kind: ServedKind, request: Request, name: str, subresource: str, watch: bool) -> str:

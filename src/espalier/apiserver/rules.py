@@ -9,7 +9,7 @@ and hold always.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -138,16 +138,71 @@ def field_path(text: str) -> list[str] | None:
     return steps
 
 
+BUDGET = 10_000_000
+"""What the rules of one object may cost, as in kube-apiserver; here a unit is about a third of a microsecond."""
+
+_EVALUATION, _ITERATION, _MOST_ITERATIONS = 20, 3, 10_000
+"""Of one evaluation, and of each iteration in it, of which the library allows so many."""
+
+_DEEPEST = 4
+"""Loops inside of each other that are told apart: with more, any list of ten items may reach the limit."""
+
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class _Exhausted(Exception):
+    """The rules of an object cost too much; `found` says where that was."""
+
+    def __init__(self, found: Found) -> None:
+        super().__init__()
+        self.found = found
+
+
+class _Budget:
+    """What is left for the rules of one object."""
+
+    def __init__(self) -> None:
+        self.left = BUDGET
+
+    def spend(self, due: Sequence[Rule], value: Any, place: Place, path: str) -> None:
+        """Pay for rules at a place before they are evaluated. Raises `_Exhausted`."""
+        loops = [rule.expression.loops for rule in due if rule.expression.loops]
+        self.left -= _EVALUATION * len(due)
+        if loops:
+            size = _size(value)
+            self.left -= sum(_ITERATION * min(size ** min(depth, _DEEPEST), _MOST_ITERATIONS) for depth in loops)
+        if self.left < 0:
+            shown = failures.shown(place.schema.get("type") or "")
+            message = f"Invalid value: {shown}: {_OUT_OF_BUDGET}"
+            raise _Exhausted(Found(failures.cause("FieldValueInvalid", path or ROOT, message), is_old=False))
+
+
+def _size(value: Any) -> int:
+    """How many values there are in one, up to what may be iterated over."""
+    waiting, count = [value], 0
+    while waiting and count < _MOST_ITERATIONS:
+        count += 1
+        match waiting.pop():
+            case dict() as fields:
+                waiting.extend(fields.values())
+            case list() as items:
+                waiting.extend(items)
+    return count
+
+
 def broken(place: Place, new: Tree, old: Tree | None, node: Node, *, settled: bool = False) -> Iterator[Found]:
     """The rules that a valid object breaks, in the order of the schema.
 
     `settled`: the old one breaks none; what is the very same there is asked only about its change.
     """
-    yield from _at(place, new, old, node, "", was_same=False, settled=settled)
+    try:
+        yield from _at(place, new, old, node, "", _Budget(), was_same=False, settled=settled)
+    except _Exhausted as end:
+        yield end.found
 
 
 def _at(
-    place: Place, new: Any, old: Any, node: Node | None, path: str, *, was_same: bool, settled: bool
+    place: Place, new: Any, old: Any, node: Node | None, path: str, budget: _Budget, *, was_same: bool, settled: bool
 ) -> Iterator[Found]:
     """`was_same`: a place above is as it was, and so is this one, though its predecessor may not be known."""
     if new is None:
@@ -155,6 +210,7 @@ def _at(
     same = was_same or (new == old and type(new) is type(old))
     due = [rule for rule in place.rules if rule.expression.uses_old or not (settled and new is old)]
     if due:
+        budget.spend(due, new, place, path)
         yield from _judged(due, place, new, old, node, path, same)
     if isinstance(new, dict):
         before = old if isinstance(old, dict) else {}
@@ -162,13 +218,12 @@ def _at(
             field_, inner = place.properties.get(name), node.child(name) if node is not None else None
             below, where = (field_, f"{path}.{name}") if field_ is not None else (place.values, f"{path}[{name}]")
             if below is not None:
-                yield from _at(
-                    below, part, before.get(name), inner, where.removeprefix("."), was_same=same, settled=settled
-                )
+                where = where.removeprefix(".")
+                yield from _at(below, part, before.get(name), inner, where, budget, was_same=same, settled=settled)
     elif isinstance(new, list) and place.items is not None:
         inner = node.items if node is not None else None
         for index, (item, was) in enumerate(_pairs(new, old, node)):
-            yield from _at(place.items, item, was, inner, f"{path}[{index}]", was_same=same, settled=settled)
+            yield from _at(place.items, item, was, inner, f"{path}[{index}]", budget, was_same=same, settled=settled)
 
 
 def _judged(

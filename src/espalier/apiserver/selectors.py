@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from espalier.apiserver.failures import bad_request
 from espalier.apiserver.registry import ServedKind
+from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
 
 Term = Callable[[Mapping[str, str]], bool]
 
-_LABEL_TERM = re.compile(
-    r"""\s*(?:
-        !\s*(?P<absent>[^\s=!,()<>]+)
-      | (?P<key>[^\s=!,()<>]+)\s*(?:
-            (?P<operator>==|=|!=|<|>)\s*(?P<value>[^\s=!,()<>]*)
-          | \s(?P<set>in|notin)\s*\(\s*(?P<values>[^()]*?)\s*\)
-        )?
-    )\s*(?P<end>,|$)""",
-    re.VERBOSE,
-)
+_TOKEN = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
+_OPERATORS = frozenset({"==", "=", "!=", "<", ">"})
+_SIGNS = _OPERATORS | set("!,()")
+_LONGEST_KEPT = 1024
+"""Characters of a selector that is remembered: longer ones come from nobody who asks again."""
+
 _FIELD_TERM = re.compile(r"(?P<path>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^,\\])*)(?:,|$)")
 
 
@@ -58,39 +55,101 @@ def selector_of(kind: ServedKind, query: Mapping[str, str]) -> Selector:
     return Selector(parse_labels(labels), by_field, name)
 
 
-@lru_cache(maxsize=1024)
 def parse_labels(text: str) -> tuple[Term, ...]:
     """The terms of a label selector; all must hold. Raises `BadRequest`."""
-    terms: list[Term] = []
-    position = 0
     text = text.strip()
-    while position < len(text):
-        match = _LABEL_TERM.match(text, position)
-        if match is None or (match["end"] and match.end() == len(text)):
-            found = text[position:]
-            raise bad_request(f"unable to parse requirement: found '{found}', expected: identifier or end of selector")
-        terms.append(_label_term(match))
-        position = match.end()
-    return tuple(terms)
+    return _kept(text) if len(text) <= _LONGEST_KEPT else tuple(_label_terms(text))
 
 
-def _label_term(match: re.Match[str]) -> Term:
-    if (absent := match["absent"]) is not None:
+@lru_cache(maxsize=1024)
+def _kept(text: str) -> tuple[Term, ...]:
+    return tuple(_label_terms(text))
+
+
+class _Tokens:
+    """The signs and words of a selector, read once from left to right: time grows as the text does."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found = [(match[1], match.start(1)) for match in _TOKEN.finditer(text)]
+        self._place = 0
+
+    @property
+    def next(self) -> str:
+        """What comes; empty at the end."""
+        return self._found[self._place][0] if self._place < len(self._found) else ""
+
+    def take(self) -> str:
+        """What comes, and go on."""
+        token = self.next
+        self._place += 1
+        return token
+
+    def word(self) -> str:
+        """A word, and go on."""
+        if not self.next or self.next in _SIGNS:
+            raise self.unexpected()
+        return self.take()
+
+    def unexpected(self) -> ApiError:
+        """Something else should have come."""
+        rest = self._text[self._found[self._place][1] :] if self.next else ""
+        shown = rest if len(rest) <= 100 else f"{rest[:100]}..."
+        return bad_request(f"unable to parse requirement: found '{shown}', expected: identifier or end of selector")
+
+
+def _label_terms(text: str) -> Iterator[Term]:
+    tokens = _Tokens(text)
+    while tokens.next:
+        yield _label_term(tokens)
+        if tokens.next:
+            if tokens.next != ",":
+                raise tokens.unexpected()
+            tokens.take()
+            if not tokens.next:
+                raise tokens.unexpected()
+
+
+def _label_term(tokens: _Tokens) -> Term:
+    if tokens.next == "!":
+        tokens.take()
+        absent = tokens.word()
         return lambda labels: absent not in labels
-    key = match["key"]
-    if match["set"] is not None:
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        if match["set"] == "in":
+    key = tokens.word()
+    if tokens.next in ("in", "notin"):
+        within = tokens.take() == "in"
+        values = _values(tokens)
+        if within:
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
-    if (operator := match["operator"]) is None:
+    if tokens.next not in _OPERATORS:
         return lambda labels: key in labels
-    value = match["value"]
+    operator = tokens.take()
+    value = tokens.take() if tokens.next and tokens.next not in _SIGNS else ""
     if operator in "<>":
         return _numeric(key, operator, value)
     if operator == "!=":
         return lambda labels: labels.get(key) != value
     return lambda labels: labels.get(key) == value
+
+
+def _values(tokens: _Tokens) -> frozenset[str]:
+    """Those in brackets; one that is left out is empty."""
+    if tokens.next != "(":
+        raise tokens.unexpected()
+    tokens.take()
+    values, value = set(), ""
+    while tokens.next != ")":
+        if tokens.next == ",":
+            values.add(value)
+            value = ""
+            tokens.take()
+        elif value:
+            raise tokens.unexpected()
+        else:
+            value = tokens.word()
+    tokens.take()
+    return frozenset({*values, value})
 
 
 def _numeric(key: str, operator: str, value: str) -> Term:

@@ -12,7 +12,7 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.apiserver import builtin as builtin_kinds
-from espalier.apiserver import definitions, failures, logs, options
+from espalier.apiserver import definitions, failures, logs, options, warnings
 from espalier.apiserver.content import JSON, NOT_FOUND, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
@@ -21,7 +21,7 @@ from espalier.apiserver.housekeeping import Housekeeping
 from espalier.apiserver.openapi import OpenApi
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import Registry
-from espalier.apiserver.requests import Ask, Authorizer, parse
+from espalier.apiserver.requests import Ask, Authorizer, parse, with_json_body
 from espalier.apiserver.store import Change, Store
 from espalier.apiserver.watches import Watch
 from espalier.apiserver.webhooks import CallFailed, CallWebhook, Result, WebhookCall
@@ -156,7 +156,8 @@ class Server:
         ask = parse(self.registry, request, user, watch=watch)
         self.requests[ask.verb, ask.kind.resource.plural, ask.subresource, ask.user_agent] += 1
         self._handler.authorize(ask)
-        return ask
+        # Whoever may not do it has nothing of his read.
+        return with_json_body(ask)
 
     async def _driven(self, steps: Steps) -> Answer:
         """Run a course to its end, making the calls it asks for; those of one step at the same time."""
@@ -233,6 +234,4 @@ def _defines(raw: bytes) -> tuple[object, ...]:
 def _headers(answer: Answer) -> dict[str, str]:
     if not answer.warnings:
         return {"content-type": JSON}
-    # As many header lines as warnings, which one line may stand for (RFC 9110 §5.3).
-    texts = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for text in answer.warnings)
-    return {"content-type": JSON, "warning": ", ".join(f'299 - "{text}"' for text in texts)}
+    return {"content-type": JSON, "warning": warnings.header(answer.warnings)}

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import jsonpatch
-import jsonpointer
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
+from espalier.apiserver import patches
 from espalier.apiserver.webhook_rules import Admission, Webhook
 from espalier.kube.errors import ApiError, BadRequest, ServerFailure, Status, error_of
 from espalier.kube.objects import encode_json
@@ -129,7 +129,7 @@ class _Review(Part):
     response: _Answer | None = None
 
 
-_decode_review = msgspec.json.Decoder(_Review).decode
+_decode_review = json_trees.decoder(_Review)
 
 
 def _call(webhook: Webhook, resource: Resource, admission: Admission, uid: str) -> WebhookCall:
@@ -207,23 +207,11 @@ def _read(body: bytes, uid: str) -> _Answer:
 
 def _patched(webhook: Webhook, tree: Tree, patch: str) -> Tree:
     try:
-        changed = jsonpatch.JsonPatch(msgspec.json.decode(base64.b64decode(patch, validate=True))).apply(tree)
-    except (
-        binascii.Error,
-        msgspec.DecodeError,
-        jsonpatch.JsonPatchException,
-        jsonpointer.JsonPointerException,
-        TypeError,
-        KeyError,
-    ) as error:
+        return patches.json_patch(tree, json_trees.decode(base64.b64decode(patch, validate=True)))
+    except (binascii.Error, msgspec.MsgspecError, ApiError) as error:
         raise ServerFailure.of(
             f'Internal error occurred: the patch of admission webhook "{webhook.name}" could not be applied: {error}'
         ) from error
-    if not isinstance(changed, dict):
-        raise ServerFailure.of(
-            f'Internal error occurred: the patch of admission webhook "{webhook.name}" leaves no object'
-        )
-    return changed
 
 
 def _denial(webhook: Webhook, status: Status | None) -> ApiError:

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli import output
@@ -145,7 +144,7 @@ async def _read(client: Client, selection: Selection, columns: Columns) -> tuple
     response = await client.raw(Request("GET", path, selection.query, {"accept": ACCEPT}))
     if response.status != 200:
         raise error_of(response.status, response.body)
-    table: Tree = msgspec.json.decode(response.body)
+    table: Tree = json_trees.decode(response.body)
     columns.learn(table)
     return table, columns.rows(table)
 

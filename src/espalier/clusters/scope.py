@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 import semver
 
+from espalier.api import json_trees
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
@@ -298,8 +299,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 def read(found: Object) -> eksa.Cluster:
     """A Cluster as it is stored. A status in another shape (EKS Anywhere's conditions need no reason) counts as none.
 
-    Raises `msgspec.ValidationError` when the spec is not one.
+    Raises `msgspec.ValidationError` when the spec is not one, or is nested deeper than anybody follows it.
     """
+    json_trees.require_flat(found.raw)
     try:
         return found.decode(eksa.Cluster)
     except msgspec.ValidationError:

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Head
 from espalier.api.resource import Resource
 from espalier.kube.errors import NotKubernetes
 from espalier.kube.objects import Body, ListHead, Object, ObjectList, decode_head, to_bytes
 
-_decode_list = msgspec.json.Decoder(ListHead).decode
+_decode_list = json_trees.decoder(ListHead)
 
 
 class Target(NamedTuple):

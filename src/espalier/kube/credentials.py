@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.kube.access import Access, Discreet, ExecPlugin
 from espalier.kube.errors import KubeError
 
@@ -186,7 +187,7 @@ def credentials_of(
 def _read_output(plugin: ExecPlugin, output: bytes) -> _ExecStatus:
     """The credential a plugin printed. What it printed is a secret: no error shows it."""
     try:
-        answer = msgspec.json.decode(output, type=_ExecCredential)
+        answer = json_trees.decode(output, _ExecCredential)
     except msgspec.MsgspecError:
         raise CredentialsError(f"the credential plugin {plugin.command} did not print an ExecCredential") from None
     if answer.kind != "ExecCredential" or answer.api_version != plugin.api_version:

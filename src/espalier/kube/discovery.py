@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
@@ -218,6 +219,6 @@ def _of_group(group: _Group) -> Iterator[ServedResource]:
 
 def _decode(document: bytes, type_: type[T]) -> T:
     try:
-        return msgspec.json.decode(document, type=type_)
+        return json_trees.decode(document, type_)
     except msgspec.MsgspecError as error:
         raise NotKubernetes(f"the API server's discovery document cannot be read: {error}") from None

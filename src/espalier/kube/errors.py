@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 
 
@@ -160,7 +161,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 def error_of(code: int, body: bytes) -> ApiError:
     """The typed error for a failed response; a body that is no Status becomes the message."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = json_trees.decode(body, Status)
     except msgspec.MsgspecError:
         status = Status(message=body.decode("utf-8", "replace")[:1000])
     status.code = code

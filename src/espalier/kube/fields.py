@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 
 FieldSet: TypeAlias = dict[str, Any]
@@ -25,7 +26,7 @@ KNOWN_PARTS = 1024
 """How many parts of sets are remembered as they were parsed; a set is mostly that of the write before."""
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_parts = json_trees.decoder(dict[str, msgspec.Raw])
 
 
 def field(name: str) -> str:
@@ -55,7 +56,7 @@ def parse(raw: bytes | Tree) -> FieldSet:
 @lru_cache(maxsize=KNOWN_PARTS)
 def _part(raw: bytes) -> FieldSet:
     """What is below an element at the top. That of spec and status is alike in many objects, other than the whole."""
-    return _parsed(msgspec.json.decode(raw))
+    return _parsed(json_trees.decode(raw))
 
 
 def _parsed(tree: Any) -> FieldSet:
@@ -69,7 +70,7 @@ def _parsed(tree: Any) -> FieldSet:
 def _canonical(element: str) -> str:
     kind, value = element[:2], element[2:]
     if kind in ("k:", "v:"):
-        return kind + _encode_sorted(msgspec.json.decode(value)).decode()
+        return kind + _encode_sorted(json_trees.decode(value)).decode()
     if kind == "f:" or element == SELF or (kind == "i:" and value.isdecimal()):
         return element
     raise ValueError(f"not a path element: {element!r}")
@@ -207,9 +208,7 @@ def _extract(value: Any, fields: FieldSet) -> Any:
 
 
 def _extract_items(items: list[Any], fields: FieldSet) -> list[Any]:
-    by_keys = [
-        (msgspec.json.decode(element[2:]), below) for element, below in fields.items() if element.startswith("k:")
-    ]
+    by_keys = [(json_trees.decode(element[2:]), below) for element, below in fields.items() if element.startswith("k:")]
     found = []
     for index, item in enumerate(items):
         if item_by_value(item) in fields or f"i:{index}" in fields:

@@ -7,13 +7,14 @@ which entry and which field is wrong; none shows a secret.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from espalier.api.violations import ManifestError
+from espalier.api.yaml_trees import trees
 from espalier.kube.access import Access
 from espalier.kube.kubeconfig_entries import ContextFields, Entry, Kind, KubeconfigError, access_of, encode_data
 
@@ -21,18 +22,6 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 if TYPE_CHECKING:
     from espalier.kube.pki import KeyPair
-
-
-class _Loader(yaml.CSafeLoader):
-    """Reads every scalar as a string, except null and booleans: `token: 1234` and `namespace: 1.30` are strings."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - so declared by its base class
-
-
-_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
 
 
 class Kubeconfig:
@@ -157,11 +146,10 @@ class Kubeconfig:
 
     def _add(self, content: bytes, source: str, folder: Path | None) -> None:
         try:
-            tree = yaml.load(content, Loader=_Loader)  # noqa: S506 - derived from the safe loader
-        except yaml.YAMLError as error:
-            raise KubeconfigError(f"{source} is not YAML: {_problem(error)}") from None
-        if tree is None:
-            tree = {}
+            documents = trees(content, source, lenient=True)
+        except ManifestError as error:
+            raise KubeconfigError(f"{source} cannot be read: {_problem(error)}") from None
+        tree = documents[0] if documents and documents[0] is not None else {}
         if not isinstance(tree, dict):
             raise KubeconfigError(f"{source} is not a kubeconfig: its top must be a mapping")
         self.sources.append(source)
@@ -239,11 +227,10 @@ def _named(entries: object, kind: Kind, source: str) -> Iterator[tuple[str, Mapp
         yield entry["name"], fields or {}
 
 
-def _problem(error: yaml.YAMLError) -> str:
-    """The problem and its line, without the content around it: that may be a secret."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {error.problem}"
-    return "it cannot be read as text"
+def _problem(error: ManifestError) -> str:
+    """The first problem and its line, without the content around it: that may be a secret."""
+    first = error.problems[0]
+    return f"line {first.line}: {first.violation.message}"
 
 
 def _write_atomically(file: Path, content: bytes) -> None:

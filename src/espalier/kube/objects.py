@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from espalier.api import json_trees
 from espalier.api.meta import Head, ObjectMeta, Part
 from espalier.api.resource import Key
 
 T = TypeVar("T")
 
 
-decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(Head).decode
+decode_head: Callable[[bytes], Head] = json_trees.decoder(Head)
 """The start of an object, from its bytes."""
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
@@ -31,7 +32,13 @@ VIEWS = 1024
 
 @lru_cache(maxsize=VIEWS)
 def _view(raw: bytes, type_: type[object]) -> object:
-    return msgspec.json.decode(raw, type=type_)
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except RecursionError:
+        raise json_trees.TooDeep from None
+
+
+_tree: Callable[[bytes], dict[str, Any]] = json_trees.decoder(dict[str, Any])
 
 
 class Object:
@@ -83,7 +90,7 @@ class Object:
     @property
     def tree(self) -> dict[str, Any]:
         """The whole object as dicts and lists, made anew at each call (so it may be changed)."""
-        return msgspec.json.decode(self.raw)  # type: ignore[no-any-return]
+        return _tree(self.raw)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Object) and self.raw == other.raw

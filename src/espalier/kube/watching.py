@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from espalier.api import json_trees
 from espalier.kube.errors import ApiError, NotKubernetes, error_of
 from espalier.kube.objects import Object
 
@@ -25,7 +26,7 @@ class _Frame(Struct):
     object: Raw
 
 
-_decode_frame = msgspec.json.Decoder(_Frame).decode
+_decode_frame = json_trees.decoder(_Frame)
 _PREFIXES: tuple[tuple[bytes, EventType], ...] = (
     (b'{"type":"MODIFIED","object":', "MODIFIED"),
     (b'{"type":"ADDED","object":', "ADDED"),
@@ -57,7 +58,7 @@ def decode_event(document: bytes) -> WatchEvent:
 
 
 def _failure(status: bytes) -> ApiError:
-    code = msgspec.json.decode(status, type=_Code).code
+    code = json_trees.decode(status, _Code).code
     return error_of(code, status)
 
 

@@ -7,12 +7,13 @@ import json
 from typing import NamedTuple
 
 import msgspec
-import yaml
 
 from espalier.api.capi.kubeadm import ClusterConfiguration
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SERVICE, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.violations import ManifestError
+from espalier.api.yaml_trees import trees
 from espalier.local.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 FIELD_MANAGER = "kubeadm"
@@ -166,9 +167,16 @@ def _kubeadm_config(name: str, endpoint: str, kubeadm: Kubeadm, network: Network
 
 
 def cluster_configuration(kubeadm_config: Tree) -> ClusterConfiguration:
-    """What kubeadm keeps in its ConfigMap `kubeadm-config`, for machines that join."""
-    document = yaml.load(kubeadm_config["data"]["ClusterConfiguration"], yaml.CSafeLoader)
-    return msgspec.convert(document, ClusterConfiguration)
+    """What kubeadm keeps in its ConfigMap `kubeadm-config`, for machines that join.
+
+    It stands in the workload cluster, where others may write it: raises `ValueError` when it is no such thing.
+    """
+    text = (kubeadm_config.get("data") or {}).get("ClusterConfiguration") or ""
+    try:
+        documents = trees(str(text), "ConfigMap kubeadm-config")
+        return msgspec.convert(documents[0] if documents else None, ClusterConfiguration)
+    except (ManifestError, msgspec.ValidationError) as error:
+        raise ValueError(f"the ConfigMap kubeadm-config of the cluster cannot be read: {error}") from None
 
 
 def _object(resource: Resource, name: str, labels: dict[str, str] | None = None) -> Tree:

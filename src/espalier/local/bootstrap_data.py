@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
-import yaml
 
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec, NodeRegistration
 from espalier.api.core import Taint
+from espalier.api.json_trees import decode
 from espalier.api.meta import Part, Tree
+from espalier.api.violations import ManifestError
+from espalier.api.yaml_trees import trees
 
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 CONTROL_PLANE_TAINT = Taint(key=CONTROL_PLANE_LABEL, effect="NoSchedule")
@@ -85,7 +87,7 @@ def read(data: bytes, *, version: str = "", node_name: str = "") -> Kubeadm:
     not of these forms, without showing them: there are keys inside.
     """
     try:
-        return msgspec.json.decode(data.removeprefix(_HEADER), type=CloudConfig).kubeadm
+        return decode(data.removeprefix(_HEADER), CloudConfig).kubeadm
     except msgspec.MsgspecError:
         return _of_provider(data, version, node_name)
 
@@ -111,11 +113,11 @@ def _of_provider(data: bytes, version: str, node_name: str) -> Kubeadm:
 def _kubeadm_documents(data: bytes) -> Iterator[Tree]:
     """What kubeadm is given, out of the files that a cloud-config writes."""
     try:
-        config = yaml.load(data, yaml.CSafeLoader)
+        (config,) = trees(data, "")
         for file in config["write_files"]:
             if str(file["path"]).startswith(_KUBEADM_FOLDER):
-                yield from (tree for tree in yaml.load_all(file["content"], yaml.CSafeLoader) if isinstance(tree, dict))
-    except (yaml.YAMLError, TypeError, KeyError):
+                yield from (tree for tree in trees(str(file["content"]), "") if isinstance(tree, dict))
+    except (ManifestError, ValueError, TypeError, KeyError):
         raise ValueError("the bootstrap data cannot be read: they are no cloud-config that writes files") from None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.kube.errors import Invalid, StatusCause
 from espalier.kube.objects import Object, encode_json
@@ -88,12 +90,13 @@ class _Review(Part):
     request: _Request
 
 
-_decode = msgspec.json.Decoder(_Review).decode
+_decode = json_trees.decoder(_Review)
 
 
 def review(body: bytes, handler: Handler) -> tuple[bytes, AdmissionResponse]:
     """Answer one AdmissionReview. Raises `NoReview`, and whatever the handler does."""
     try:
+        json_trees.require_flat(body)
         asked = _decode(body).request
         request = AdmissionRequest(
             asked.operation,
@@ -106,10 +109,24 @@ def review(body: bytes, handler: Handler) -> tuple[bytes, AdmissionResponse]:
             asked.sub_resource,
             bool(asked.dry_run),
         )
+    except json_trees.TooDeep as error:
+        return _refused_unread(body, error)
     except msgspec.MsgspecError as error:
         raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
     response = handler(request)
     return encode(asked.uid, request.object, response), response
+
+
+_UID = re.compile(rb'"uid": ?"([0-9a-f-]{1,64})"')
+
+
+def _refused_unread(body: bytes, error: json_trees.TooDeep) -> tuple[bytes, AdmissionResponse]:
+    """A refusal of what is too deep to be read: API servers name the review before the object in it."""
+    uid = _UID.search(body, 0, 4096)
+    if uid is None:
+        raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
+    response = AdmissionResponse(False, f"the object cannot be read: {error}; make it flatter", 422, Invalid.reason)
+    return encode(uid[1].decode(), None, response), response
 
 
 def uid_of(body: bytes) -> str:

@@ -11,9 +11,9 @@ Matches = Callable[[Mapping[str, str]], bool]
 _TERM = re.compile(
     r"""\s*(?:
         (?P<absent>!)\s*(?P<no>[^\s=!,()]+)
-      | (?P<key>[^\s=!,()]+)\s*(?:
-            (?P<operator>==|=|!=)\s*(?P<value>[^\s=!,()]*)
-          | \s(?P<set>in|notin)\s*\((?P<values>[^()]*)\)
+      | (?P<key>[^\s=!,()]+)(?:
+            \s*(?P<operator>==|=|!=)\s*(?P<value>[^\s=!,()]*)
+          | \s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\)
         )?
     )\s*(?:,|$)""",
     re.VERBOSE,

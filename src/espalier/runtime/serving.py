@@ -7,6 +7,8 @@ import ssl
 
 from aiohttp import web
 
+from espalier.kube.serving import Connection
+
 STOP_WITHIN = 5.0
 """Seconds that requests have to end when the server stops."""
 
@@ -18,6 +20,7 @@ class HttpServer:
         self, application: web.Application, host: str, port: int, *, context: ssl.SSLContext | None = None
     ) -> None:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_WITHIN)
+        self._listener: asyncio.Server | None = None
         self._host = host
         self._port = port
         self._context = context
@@ -25,19 +28,28 @@ class HttpServer:
     @property
     def port(self) -> int:
         """The port it listens on."""
-        return int(self._runner.addresses[0][1])
+        if self._listener is None:
+            raise RuntimeError("the server does not listen")
+        return int(self._listener.sockets[0].getsockname()[1])
 
     async def start(self) -> None:
         """Listen. Raises `OSError` when the address is taken."""
         await self._runner.setup()
+        server, loop = self._runner.server, asyncio.get_running_loop()
+        if server is None:
+            raise RuntimeError("the application has no server")
         try:
-            await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context).start()
+            self._listener = await loop.create_server(
+                lambda: Connection(server, loop=loop), self._host, self._port, ssl=self._context
+            )
         except OSError:
             await self._runner.cleanup()
             raise
 
     async def stop(self) -> None:
         """Stop listening; requests that run may end. Nobody waits for the other side to say goodbye, as TLS has it."""
+        if self._listener is not None:
+            self._listener.close()
         server = self._runner.server
         transports = [handler.transport for handler in server.connections] if server is not None else []
         await self._runner.cleanup()

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-import msgspec
 from msgspec import Raw, Struct
 
+from espalier.api import json_trees
 from espalier.kube.objects import Object, encode_json
 
 Transform = Callable[[Object], Object]
@@ -22,8 +22,9 @@ class _Entry(Struct):
     manager: str = ""
 
 
-_decode_entries = msgspec.json.Decoder(list[Raw]).decode
-_decode_entry = msgspec.json.Decoder(_Entry).decode
+_decode_entries = json_trees.decoder(list[Raw])
+_decode_parts = json_trees.decoder(dict[str, Raw])
+_decode_entry = json_trees.decoder(_Entry)
 
 
 def strip_managed_fields(object_: Object) -> Object:
@@ -87,8 +88,8 @@ def _replaced(raw: bytes, value: bytes, new: bytes) -> bytes:
 
 def _edited(raw: bytes, new: bytes | None) -> bytes:
     """For JSON that is not written as API servers write it (blanks after the colon)."""
-    tree = msgspec.json.decode(raw, type=dict[str, Raw])
-    metadata = msgspec.json.decode(tree["metadata"], type=dict[str, Raw])
+    tree = _decode_parts(raw)
+    metadata = _decode_parts(bytes(tree["metadata"]))
     if new is None:
         del metadata["managedFields"]
     else:

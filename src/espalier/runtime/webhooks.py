@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from espalier.kube.pki import KeyPair
+from espalier.kube.serving import body_of
 from espalier.runtime import admission
 from espalier.runtime.admission import AdmissionResponse, Handler, NoReview
 from espalier.runtime.certificates import ServingCertificate
@@ -164,7 +165,7 @@ class Webhooks:
         return self._metrics.webhook_in_flight.labels(path).track_inprogress()
 
     async def _answer_to(self, request: web.Request) -> web.Response:
-        body = await request.read()
+        body = await body_of(request)
         try:
             known = request.path in self._endpoints
             answer = await self.call(request.path, body) if known else self.review(request.path, body)
@@ -173,6 +174,9 @@ class Webhooks:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
         except LookupError as error:
             raise web.HTTPNotFound(text=f"{error.args[0]}\n") from error
+        except Exception as error:
+            _log.exception("panic in an endpoint", path=request.path)
+            raise web.HTTPInternalServerError(text="the endpoint failed; its log says why\n") from error
 
     def _check_free(self, path: str) -> None:
         if path in self.paths:

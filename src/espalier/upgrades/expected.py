@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
 from espalier.kube.merging import difference
@@ -27,7 +28,7 @@ def encoded(tree: Tree) -> str:
 
 def decoded(text: str) -> Tree:
     """The spec in an upgrade. Raises `ValueError` when it is none."""
-    found: Any = msgspec.json.decode(base64.b64decode(text, validate=True))
+    found: Any = json_trees.decode(base64.b64decode(text, validate=True))
     if not isinstance(found, dict):
         raise ValueError("not an object")
     return found

@@ -123,7 +123,7 @@ def test_lists_and_json_are_taken_apart() -> None:
         ("a: &a [*a]", "garden.yaml:1:4: an anchor must not contain itself"),
         ("a: !vault x", "garden.yaml:1:4: a: the tag !vault is not used in manifests; remove it"),
         ("a: .inf", "garden.yaml:1:4: a: .inf is no value that the Kubernetes API knows"),
-        ("a: " + "[" * 5000 + "]" * 5000, "garden.yaml: this is nested too deeply"),
+        ("a: " + "[" * 5000 + "]" * 5000, "garden.yaml:1:131: this is nested more than 128 levels deep"),
         ("? [a]\n: 1", "garden.yaml:1:3: a key must be text"),
         ("a: {<<: 1}", "garden.yaml:1:9: a: << takes a map, or a list of maps"),
     ],

@@ -164,35 +164,6 @@ async def test_bodies_may_be_compressed_and_are_limited_after_decompression(worl
             assert (await response.json())["reason"] == "RequestEntityTooLarge"
 
 
-async def test_yaml_of_an_apply_patch_arrives_as_json(world: World) -> None:
-    headers = {"Content-Type": "application/apply-patch+yaml"}
-    async with world.client() as session:
-        async with session.patch("/x", data=b"kind: ConfigMap\ndata: {a: 'b'}\n", headers=headers) as response:
-            assert response.status == 200
-        async with session.patch("/x", data=b"a: [", headers=headers) as response:
-            assert response.status == 400
-    assert json.loads(world.endpoint.requests[0][0].body) == {"kind": "ConfigMap", "data": {"a": "b"}}
-
-
-async def test_protobuf_arrives_as_json(world: World) -> None:
-    headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
-    namespace = b"k8s\x00\n\x0f\n\x02v1\x12\tNamespace\x12\x05\n\x03\n\x01a"
-    async with world.client() as session:
-        async with session.post("/x", data=namespace, headers=headers) as response:
-            assert response.status == 200
-        async with session.post("/x", data=b"k8s\x00\n\x0f\n", headers=headers) as response:
-            assert response.status == 400
-    ((request, _),) = world.endpoint.requests
-    assert json.loads(request.body) == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
-
-
-async def test_a_form_of_body_that_is_not_read_here_is_refused(world: World) -> None:
-    headers = {"Content-Type": "application/cbor"}
-    async with world.client() as session, session.post("/x", data=b"\xa0", headers=headers) as response:
-        assert response.status == 415
-        assert (await response.json())["reason"] == "UnsupportedMediaType"
-
-
 @pytest.mark.parametrize(
     ("accept", "status"),
     [
@@ -282,3 +253,20 @@ async def test_many_shells_live_side_by_side(world: World) -> None:
                 assert response.status == 200
     for shell in shells:
         await shell.stop()
+
+
+async def test_what_is_open_to_anybody_is_answered_without_reading_what_he_sent(world: World) -> None:
+    headers = {"Content-Type": "application/yaml"}
+    async with world.client(None) as session:
+        for method in ("GET", "POST"):
+            async with session.request(method, "/healthz", data=b"[" * 60_000, headers=headers) as response:
+                assert response.status == 200
+    assert [request.body for request, _ in world.endpoint.requests] == [b"", b""]
+
+
+@pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-Scopes"])
+async def test_parts_of_somebody_else_are_nobody(world: World, header: str) -> None:
+    async with world.client(ALICE) as session, session.get("/api", headers={header: "guests"}) as response:
+        assert response.status == 400
+        assert header in (await response.json())["message"]
+    assert world.endpoint.requests == [], "least of all is it the administrator who asked"

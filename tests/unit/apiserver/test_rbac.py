@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
+from espalier.api.resource import Resource
 from espalier.apiserver.rbac import Grant, PolicyRule, Subject, allows
 from espalier.apiserver.requests import Attributes
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
-from espalier.kube.client import Client
-from espalier.kube.errors import Forbidden
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import BadRequest, Forbidden, NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
 
@@ -120,3 +121,117 @@ async def test_who_selects_one_object_of_a_collection_by_its_name_asks_for_that_
     await client.list(CONFIG_MAP, "tools")
     await server.close()
     assert [one.name for one in asked_for if one.namespace == "tools"] == ["one", ""]
+
+
+ALICE = User("alice", ("system:authenticated",))
+EDIT_ROLES = {
+    "apiGroups": ["rbac.authorization.k8s.io"],
+    "resources": ["roles", "rolebindings"],
+    "verbs": ["create", "update", "patch", "get"],
+}
+READ_MAPS = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
+WRITES = ("create", "update", "merge patch", "apply")
+
+
+async def write(client: Client, how: str, resource: Resource, body: dict[str, Any]) -> None:
+    """Write an object by each way there is; all but `create` change one that was harmless."""
+    key = body["metadata"]["name"], body["metadata"].get("namespace", "")
+    match how:
+        case "create":
+            await client.create(resource, body)
+        case "update":
+            await client.replace(resource, body)
+        case "merge patch":
+            await client.patch(resource, *key, patch=body, type=PatchType.MERGE)
+        case _:
+            await client.apply(resource, body, field_manager="test", force=True)
+
+
+async def world_of(server: Server, *rules: dict[str, Any]) -> tuple[Client, Client]:
+    """An administrator, and alice, who has these rights in the namespace default."""
+    admin, alice = Client(InProcessTransport(server)), Client(InProcessTransport(server, ALICE))
+    meta = {"name": "alice", "namespace": "default"}
+    await admin.create(ROLE, {"metadata": meta, "rules": list(rules)})
+    subjects = [{"kind": "User", "name": "alice"}]
+    await admin.create(
+        ROLE_BINDING, {"metadata": meta, "roleRef": {"kind": "Role", "name": "alice"}, "subjects": subjects}
+    )
+    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    await admin.create(CLUSTER_ROLE, {"metadata": {"name": "cluster-admin"}, "rules": everything})
+    return admin, alice
+
+
+def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "rules": list(rules)}
+
+
+def binding(name: str, kind: str, of: str, *users: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": of},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"} for user in users],
+    }
+
+
+@pytest.mark.parametrize("how", WRITES)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "delete"]},
+        {"apiGroups": ["", "apps"], "resources": ["configmaps"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps/status"], "verbs": ["get"]},
+    ],
+)
+async def test_nobody_writes_a_role_with_rights_that_he_lacks(server: Server, how: str, rule: dict[str, Any]) -> None:
+    admin, alice = await world_of(server, EDIT_ROLES, READ_MAPS)
+    if how != "create":
+        await admin.create(ROLE, role("more"))
+    with pytest.raises(Forbidden, match="attempting to grant RBAC permissions not currently held"):
+        await write(alice, how, ROLE, role("more", rule))
+    await write(alice, how, ROLE, role("more", {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}))
+
+
+@pytest.mark.parametrize("how", WRITES)
+async def test_nobody_binds_a_role_with_rights_that_he_lacks(server: Server, how: str) -> None:
+    admin, alice = await world_of(server, EDIT_ROLES, READ_MAPS)
+    await admin.create(ROLE, role("reader", READ_MAPS))
+    for kind, of in (("ClusterRole", "cluster-admin"), ("Role", "reader")):
+        if how != "create":
+            await admin.create(ROLE_BINDING, binding(of, kind, of))
+    with pytest.raises(Forbidden, match="not currently held"):
+        await write(alice, how, ROLE_BINDING, binding("cluster-admin", "ClusterRole", "cluster-admin", "alice"))
+    with pytest.raises(Forbidden):
+        await alice.list(SECRET, "default")
+    await write(alice, how, ROLE_BINDING, binding("reader", "Role", "reader", "bob"))
+
+
+async def test_who_may_escalate_or_bind_a_role_may(server: Server) -> None:
+    group = "rbac.authorization.k8s.io"
+    escalate = {"apiGroups": [group], "resources": ["roles"], "verbs": ["escalate"], "resourceNames": ["more"]}
+    bind = {"apiGroups": [group], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["cluster-admin"]}
+    _, alice = await world_of(server, EDIT_ROLES, escalate, bind)
+    await alice.create(ROLE, role("more", READ_MAPS))
+    with pytest.raises(Forbidden):
+        await alice.create(ROLE, role("other", READ_MAPS))
+    with pytest.raises(NotFound):
+        await alice.create(ROLE_BINDING, binding("none", "ClusterRole", "nowhere", "alice"))
+    await alice.create(ROLE_BINDING, binding("all", "ClusterRole", "cluster-admin", "alice"))
+
+
+async def test_what_does_not_change_rights_is_not_asked_about(server: Server) -> None:
+    admin, alice = await world_of(server, EDIT_ROLES)
+    await admin.create(ROLE, role("more", READ_MAPS))
+    labelled = {"metadata": {"name": "more", "namespace": "default", "labels": {"a": "b"}}}
+    await alice.patch(ROLE, "more", "default", patch=labelled, type=PatchType.MERGE)
+    more = role("more", READ_MAPS, {**READ_MAPS, "verbs": ["*"]})
+    with pytest.raises(Forbidden):
+        await alice.patch(ROLE, "more", "default", patch=more, type=PatchType.MERGE)
+
+
+async def test_a_rule_that_stands_for_billions_of_rights_is_not_counted_out(server: Server) -> None:
+    _, alice = await world_of(server, EDIT_ROLES)
+    names = [str(number) for number in range(1000)]
+    with pytest.raises(BadRequest, match="more than"):
+        await alice.create(ROLE, role("many", {"apiGroups": names, "resources": names, "verbs": names}))

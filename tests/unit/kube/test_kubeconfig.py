@@ -160,7 +160,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, options: dict[str, Any], message
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: b: c", "is not YAML: line 1"),
+        ("a: b: c", "cannot be read: line 1: this is not YAML"),
         ("- a", "its top must be a mapping"),
         ("clusters: 7", "clusters must be a list"),
         ("users: [{user: {}}]", r"users\[0\] has no name"),

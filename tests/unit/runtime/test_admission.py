@@ -115,3 +115,14 @@ def test_an_unknown_path_names_those_that_are_served() -> None:
     webhooks.handle("/validate-things", lambda request: AdmissionResponse())
     with pytest.raises(LookupError, match="/validate-things"):
         webhooks.review("/mutate-things", b"{}")
+
+
+@pytest.mark.parametrize("levels", [200, 50_000])
+def test_an_object_that_is_too_deep_to_be_read_is_refused_in_the_words_of_a_review(levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    body = b'{"kind":"AdmissionReview","request":{"uid":"0a-1b","operation":"CREATE","object":{"spec":%s}}}' % deep
+    webhooks = Webhooks(port=None)
+    webhooks.handle("/validate-things", lambda request: AdmissionResponse())
+    told = msgspec.json.decode(webhooks.review("/validate-things", body))["response"]
+    assert (told["uid"], told["allowed"], told["status"]["code"]) == ("0a-1b", False, 422)
+    assert "more than 128 levels deep" in told["status"]["message"]

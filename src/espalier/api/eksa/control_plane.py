@@ -14,6 +14,9 @@ from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
 
 FLAG = "^[a-z0-9]+(-[a-z0-9]+)*$"
+LONGEST_POLICY = 256 * 1024
+"""Characters of an audit policy: that of Kubernetes' own clusters has 10,000, and an object has room for 1.5 MB."""
+
 FLAGS = "a name like audit-log-maxage"
 
 _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
@@ -67,7 +70,9 @@ class ControlPlaneConfiguration(Part):
         Meta(description="Flags of kube-apiserver, without dashes.", extra_json_schema={"maxProperties": 100}),
     ] = {}
     kubelet_configuration: Kubelet = None
-    audit_policy_content: Annotated[str, Meta(description="Audit policy of kube-apiserver, as YAML.")] = ""
+    audit_policy_content: Annotated[
+        str, Meta(description="Audit policy of kube-apiserver, as YAML.", max_length=LONGEST_POLICY)
+    ] = ""
     skip_admission_for_system_resources: Annotated[
         bool | None, Meta(description="Whether admission plugins leave system resources alone.")
     ] = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver import managers
 from espalier.apiserver.managers import Manager
@@ -72,7 +73,7 @@ def _object(tree: Tree) -> Object:
 def _last_applied(tree: Tree) -> Tree | None:
     text = (tree["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     try:
-        last = msgspec.json.decode(text) if text else None
+        last = json_trees.decode(text) if text else None
     except msgspec.DecodeError:
         return None
     return last if isinstance(last, dict) else None

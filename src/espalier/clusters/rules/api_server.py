@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from espalier.api import yaml_trees
 from espalier.api.eksa import cluster as eksa
@@ -47,10 +46,11 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 def _audit(field: str, text: str) -> Iterator[Violation]:
     try:
-        policy = _tree(text)
+        policies = yaml_trees.trees(text, "")
     except ManifestError as error:
         yield from (Violation(field, "", "", f"{one.violation.message} (line {one.line})") for one in error.problems)
         return
+    policy = policies[0] if policies else None
     if not isinstance(policy, dict):
         yield Violation(field, shown(policy), f"an object of kind {_AUDIT_KIND}", messages.NO_POLICY)
         return
@@ -66,12 +66,3 @@ def _audit(field: str, text: str) -> Iterator[Violation]:
         if level not in _AUDIT_LEVELS:
             allowed = ", ".join(_AUDIT_LEVELS)
             yield Violation(field, f"rules[{index}].level {shown(level)}", allowed, messages.NO_LEVEL)
-
-
-def _tree(text: str) -> Any:
-    """The first document. Raises `ManifestError` when it is not YAML."""
-    builder = yaml_trees.Builder("")
-    roots = [builder.build(node) for node in yaml_trees.nodes(text, "")]
-    if builder.problems:
-        raise ManifestError(builder.problems)
-    return roots[0] if roots else None

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
-import yaml
 
 from espalier.api.core import (
     CLUSTER_ROLE,
@@ -29,6 +28,7 @@ from espalier.api.core import (
 )
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.yaml_trees import trees
 from espalier.kube.client import Client
 from espalier.kube.pki import Authority
 from espalier.local.management import until_established
@@ -204,7 +204,7 @@ def documents_of(assets: Path, manager: Manager) -> Iterator[Tree]:
     folder = assets / manager.config
     files = [*sorted((folder / "crd" / "bases").glob("*.yaml")), folder / "rbac" / "role.yaml"]
     for file in [*files, folder / "webhook" / "manifests.yaml"]:
-        for tree in yaml.load_all(file.read_bytes(), yaml.CSafeLoader):
+        for tree in trees(file.read_bytes(), str(file)):
             if tree and tree["kind"] in _RESOURCES:
                 yield tree
 

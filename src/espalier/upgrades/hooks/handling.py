@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from espalier.api import json_trees
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, refusal
 from espalier.api.meta import Tree
@@ -115,7 +116,7 @@ class Hooks:
 
 def _decoded(body: bytes, type_: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=type_)
+        return json_trees.decode(body, type_)
     except msgspec.MsgspecError as error:
         raise BadBody(f"not a {type_.__name__} of {wire.API_VERSION}: {error}") from error
 

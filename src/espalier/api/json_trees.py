@@ -1,0 +1,74 @@
+"""JSON that strangers wrote, into values: not deeper than whoever walks through it can go.
+
+The decoder itself gives up with `RecursionError` somewhere before a thousand levels, depending on who calls it; code
+that walks a tree gives up earlier. So there is one limit for all, far beyond what objects have, and one kind of error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+
+MOST_LEVELS = 128
+"""Maps and lists inside of each other. The deepest objects that are known (definitions of kinds) have about 60."""
+
+_STEPS = bytes(1 if char in b"[{" else 255 if char in b"]}" else 0 for char in range(256))
+_NO_BRACKETS = bytes(char for char in range(256) if char not in b'[]{}"')
+
+
+class TooDeep(msgspec.ValidationError):
+    """The text is nested deeper than `MOST_LEVELS`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it is nested more than {MOST_LEVELS} levels deep")
+
+
+@overload
+def decode(text: bytes | str) -> Any: ...
+
+
+@overload
+def decode(text: bytes | str, type: type[T]) -> T: ...
+
+
+def decode(text: bytes | str, type: Any = Any) -> Any:
+    """The value of a JSON text. Whatever is wrong with it is a `msgspec.MsgspecError`, `TooDeep` among them."""
+    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    require_flat(encoded)
+    try:
+        return msgspec.json.decode(encoded, type=type)
+    except RecursionError:
+        raise TooDeep from None
+    except UnicodeDecodeError:
+        raise msgspec.DecodeError("it is not text in UTF-8") from None
+
+
+def require_flat(text: bytes) -> None:
+    """Raise `TooDeep` when a JSON text is. Of a text that is no JSON nothing is said: decoding it will."""
+    if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
+        return
+    # Without escapes and without what stands in strings, only brackets are left. Escaped backslashes go first: what
+    # then still stands before a quote escapes it.
+    bare = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BRACKETS)
+    brackets = b"".join(bare.split(b'"')[::2])
+    if max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0) > MOST_LEVELS:
+        raise TooDeep
+
+
+def decoder(type: type[T]) -> Callable[[bytes], T]:
+    """A function that decodes to one type, for what an API server stores or says: its depth is not measured, but one
+    beyond what the decoder can follow is a `msgspec.MsgspecError` as well."""
+    decoded = msgspec.json.Decoder(type).decode
+
+    def decode(text: bytes) -> T:
+        try:
+            return decoded(text)
+        except RecursionError:
+            raise TooDeep from None
+
+    return decode

@@ -1,0 +1,132 @@
+"""Nobody gives away rights that he does not have: roles and bindings are held to what their writer may do himself.
+
+As in kube-apiserver: who may `escalate` a role may write anything in it, who may `bind` one may bind it, and
+administrators may do both. Only rules that change are looked at, so labels of a role are anybody's who may write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import msgspec
+
+from espalier.api import core as builtin
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver import failures
+from espalier.apiserver.authorization import MASTERS
+from espalier.apiserver.rbac import Binding, PolicyRule, Role
+from espalier.apiserver.requests import Ask, Attributes, Authorizer
+from espalier.apiserver.store import Store
+from espalier.kube.errors import ApiError
+from espalier.kube.wire import User
+
+RulesFor = Callable[[User, str], Sequence[PolicyRule]]
+"""What a user may do in a namespace."""
+
+MOST_SHOWN = 10
+"""Rights in a refusal."""
+
+MOST_SINGLES = 20_000
+"""Rights that are compared one by one: a rule of a few hundred bytes may stand for billions."""
+
+_EVERYTHING = (
+    PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"]),
+    PolicyRule(verbs=["*"], non_resource_urls=["*"]),
+)
+"""What an aggregated role may come to hold."""
+
+
+def check(ask: Ask, new: Tree, old: Tree | None, store: Store, authorizer: Authorizer, rules_for: RulesFor) -> None:
+    """Raise `Forbidden` when a write would give rights that its writer lacks. `old` is None of what is new."""
+    resource = ask.kind.resource
+    if MASTERS in ask.user.groups:
+        return
+    wanted: list[PolicyRule] | None
+    if resource in (builtin.ROLE, builtin.CLUSTER_ROLE):
+        if old is not None and all(old.get(field) == new.get(field) for field in ("rules", "aggregationRule")):
+            return
+        role, name, verb = resource, ask.name, "escalate"
+        wanted = _rules(msgspec.convert(new, Role))
+    elif resource in (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING):
+        if old is not None and all(old.get(field) == new.get(field) for field in ("roleRef", "subjects")):
+            return
+        reference = msgspec.convert(new, Binding).role_ref
+        role = builtin.CLUSTER_ROLE if reference.kind == builtin.CLUSTER_ROLE.kind else builtin.ROLE
+        name, verb = reference.name, "bind"
+        found = store.table(role.group_resource).objects.get(Key(ask.namespace if role.namespaced else "", name))
+        wanted = None if found is None else list(found.decode(Role).rules or ())
+    else:
+        return
+    if authorizer(Attributes(verb, role.group, role.plural, namespace=ask.namespace, name=name), ask.user):
+        return
+    if wanted is None:
+        raise failures.not_found(role, name)
+    missing = list(_uncovered(wanted, rules_for(ask.user, ask.namespace)))
+    if missing:
+        raise _refusal(ask, missing)
+
+
+def _rules(role: Role) -> list[PolicyRule]:
+    return [*(role.rules or ()), *(_EVERYTHING if role.aggregation_rule is not None else ())]
+
+
+def _uncovered(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> Iterator[PolicyRule]:
+    """The single rights among those wanted that no rule held has in it."""
+    for count, single in enumerate(single for rule in wanted for single in _singles(rule)):
+        if count == MOST_SINGLES:
+            raise failures.bad_request(f"the rules stand for more than {MOST_SINGLES} rights; use * or fewer names")
+        if not any(_covers(rule, single) for rule in held):
+            yield single
+
+
+def _singles(rule: PolicyRule) -> Iterator[PolicyRule]:
+    """A rule as rules of one verb on one resource (of one name) each."""
+    for verb, group, resource in product(rule.verbs, rule.api_groups, rule.resources):
+        for names in [[name] for name in rule.resource_names] or [[]]:
+            yield PolicyRule(verbs=[verb], api_groups=[group], resources=[resource], resource_names=names)
+    for verb, url in product(rule.verbs, rule.non_resource_urls):
+        yield PolicyRule(verbs=[verb], non_resource_urls=[url])
+
+
+def _covers(held: PolicyRule, single: PolicyRule) -> bool:
+    if not _has(held.verbs, single.verbs[0]):
+        return False
+    if single.non_resource_urls:
+        wanted = single.non_resource_urls[0]
+        urls = held.non_resource_urls
+        return wanted in urls or any(url.endswith("*") and wanted.startswith(url[:-1]) for url in urls)
+    resource = single.resources[0]
+    subresource = resource.partition("/")[2]
+    names = held.resource_names
+    return (
+        _has(held.api_groups, single.api_groups[0])
+        and (_has(held.resources, resource) or (bool(subresource) and f"*/{subresource}" in held.resources))
+        and (not names or (bool(single.resource_names) and single.resource_names[0] in names))
+    )
+
+
+def _has(held: Sequence[str], wanted: str) -> bool:
+    return "*" in held or wanted in held
+
+
+def _refusal(ask: Ask, missing: Sequence[PolicyRule]) -> ApiError:
+    shown = [_shown(rule) for rule in missing[:MOST_SHOWN]]
+    more = [f"and {len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else []
+    groups = ", ".join(f'"{group}"' for group in ask.user.groups)
+    who = f'user "{ask.user.name}" (groups=[{groups}])'
+    rights = "\n".join([*shown, *more])
+    sentence = f"{who} is attempting to grant RBAC permissions not currently held:\n{rights}"
+    return failures.refused(ask.kind.resource, ask.name, sentence)
+
+
+def _shown(rule: PolicyRule) -> str:
+    parts = (
+        ("APIGroups", rule.api_groups),
+        ("Resources", rule.resources),
+        ("ResourceNames", rule.resource_names),
+        ("NonResourceURLs", rule.non_resource_urls),
+        ("Verbs", rule.verbs),
+    )
+    return "{" + ", ".join(f"{name}:{failures.shown(values)}" for name, values in parts if values) + "}"

@@ -1,0 +1,40 @@
+"""Warnings as a header: they quote what clients wrote, and nothing of it may be more than text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST_BYTES = 4096
+"""Of all warnings of an answer; kube-apiserver counts characters, but clients count bytes, and give up at 8 KiB."""
+
+SHORT = 256
+"""Characters of each warning when all of them would be too long."""
+
+
+def header(texts: Sequence[str]) -> str:
+    """As many header lines as warnings, which one line may stand for (RFC 9110 §5.3)."""
+    whole = ", ".join(map(_warning, texts))
+    if len(whole.encode()) <= MOST_BYTES:
+        return whole
+    parts, size = [], 0
+    for text in texts:
+        part = _warning(text if len(text) <= SHORT else f"{text[:SHORT]}…")
+        size += len(part.encode()) + 2
+        if size > MOST_BYTES:
+            break
+        parts.append(part)
+    return ", ".join(parts)
+
+
+def clean(text: str) -> str:
+    """A text in which whatever is no printable character is written as its number; ends of lines are blanks."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return " " if char in "\r\n\t" else f"\\u{ord(char):04x}"
+
+
+def _warning(text: str) -> str:
+    quoted = clean(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'

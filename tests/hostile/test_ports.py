@@ -1,0 +1,176 @@
+"""Every port of this program, and clients that send half of something, or nothing, or what is no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from espalier.apiserver.http import HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.kube import serving
+from espalier.kube.pki import Authority
+from espalier.kube.wire import User
+from espalier.runtime.admission import AdmissionResponse
+from espalier.runtime.health import health_application
+from espalier.runtime.serving import HttpServer
+from espalier.runtime.webhooks import Webhooks
+
+NOW = datetime.now(UTC)
+AUTHORITY = Authority.create("test", now=NOW, entropy=random.Random(1))
+PAIR = AUTHORITY.issue_server("server", names=["127.0.0.1"], now=NOW)
+TOKEN = "canary-token-of-a-user"
+SECOND = 0.05
+"""How long clients get here for what takes them a minute elsewhere."""
+
+
+@asynccontextmanager
+async def api_server(_folder: Path) -> AsyncIterator[tuple[int, bool]]:
+    server = Server(MemoryStore(), now=lambda: NOW, random=random.Random(1))
+    await server.start()
+    user = User("admin", ("system:masters",))
+    shell = HttpShell(server, serving=PAIR, client_ca=AUTHORITY.certificate, tokens={TOKEN: user})
+    await shell.start()
+    yield shell.port, True
+    await shell.stop()
+    await server.close()
+
+
+@asynccontextmanager
+async def webhooks(_folder: Path) -> AsyncIterator[tuple[int, bool]]:
+    served = Webhooks(host="127.0.0.1", port=0)
+    served.handle("/validate", lambda request: AdmissionResponse())
+    served.use(PAIR)
+    await served.start()
+    yield served.port, True
+    await served.stop()
+
+
+@asynccontextmanager
+async def health(_folder: Path) -> AsyncIterator[tuple[int, bool]]:
+    server = HttpServer(health_application({}, {}), "127.0.0.1", 0)
+    await server.start()
+    yield server.port, False
+    await server.stop()
+
+
+PORTS = (api_server, webhooks, health)
+Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+@pytest.fixture(params=PORTS, ids=lambda port: port.__name__)
+async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
+    async with request.param(tmp_path) as (port, encrypted):
+        context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode()) if encrypted else None
+        yield lambda: asyncio.open_connection("127.0.0.1", port, ssl=context)
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """All that a server says until it closes the connection."""
+    try:
+        async with asyncio.timeout(20):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+HALVES = {
+    "nothing": b"",
+    "a line": b"GET /healthz HTTP/1.1\r\n",
+    "half a header": b"GET /healthz HTTP/1.1\r\nHost: a\r\nAuthorization: Bear",
+    "a request and a half": GET + b"GET /heal",
+}
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+async def test_half_a_request_is_not_waited_for(connect: Connect, half: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEADERS_WITHIN", SECOND)
+    monkeypatch.setattr(serving, "IDLE_WITHIN", SECOND)
+    reader, writer = await connect()
+    writer.write(half)
+    await ended(reader)
+    writer.close()
+
+
+async def test_half_a_body_is_not_waited_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "BODY_WITHIN", SECOND)
+    monkeypatch.setattr(serving, "LINGERING", SECOND)
+    for method, path in (("POST", "/validate"), ("POST", "/api/v1/namespaces"), ("GET", "/healthz")):
+        reader, writer = await connect()
+        head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n"
+        writer.write(head.encode() + b"{")
+        assert (await ended(reader)).startswith(b"HTTP/1.1 ")
+        writer.close()
+
+
+async def test_a_connection_that_is_idle_between_requests_is_left_alone(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "HEADERS_WITHIN", SECOND)
+    reader, writer = await connect()
+    for _ in range(2):
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\n")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(6 * SECOND):
+                await reader.readuntil(b"never")
+    assert not reader.at_eof()
+    writer.close()
+
+
+MALFORMED = (
+    b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer CANARY\x01\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nCANARY CANARY: x\r\n\r\n",
+    b"CANARY\x00\xff\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: CANARY\r\n\r\n",
+    b"GET /" + b"CANARY" * 50_000 + b" HTTP/1.1\r\n\r\n",
+    b"POST /validate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nCANARY\r\n",
+)
+
+
+async def test_nothing_of_a_malformed_request_is_logged(
+    connect: Connect, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for malformed in MALFORMED:
+        reader, writer = await connect()
+        writer.write(malformed)
+        await ended(reader)
+        writer.close()
+    shown = caplog.text + "".join(capfd.readouterr())
+    assert "CANARY" not in shown
+    assert "Traceback" not in shown
+
+
+async def test_a_client_that_does_not_read_its_answer_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(serving, "ANSWER_WITHIN", SECOND)
+    answer = b"x" * 50_000_000
+
+    async def large(_request: web.Request) -> web.Response:
+        return web.Response(body=answer)
+
+    application = web.Application()
+    application.router.add_get("/", large)
+    server = HttpServer(application, "127.0.0.1", 0)
+    await server.start()
+    try:
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await asyncio.sleep(10 * SECOND)
+            assert len(await ended(reader)) < len(answer)
+            writer.close()
+    finally:
+        await server.stop()

@@ -1,0 +1,68 @@
+"""YAML and JSON are read in one place each: what is read elsewhere is not measured, and may end the process."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "espalier"
+YAML, JSON = "api/yaml_trees.py", "api/json_trees.py"
+WRITES_YAML = frozenset({"dump", "CSafeDumper", "Node"})
+"""What else may be used of the library."""
+
+OWN = {
+    "apiserver/": "what its store holds came in through bodies.py, or is encoded a line above",
+    "clusters/": "written by itself, in its process",
+    "kube/objects.py": "of objects; beyond the limit of the decoder it is TooDeep",
+    "local/": "files and programs of this machine, and what was measured when it was stored",
+    "upgrades/node/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
+    "cli/lock.py": "a file of this program",
+    "cli/output.py": "what the user of the command wrote as an argument",
+}
+"""Who decodes JSON without measuring it first, and why that is no stranger's."""
+
+STRANGERS = {
+    "apiserver/bodies.py",
+    "apiserver/content.py",
+    "apiserver/reading.py",
+    "clusters/preview/asking.py",
+    "local/bootstrap_data.py",
+}
+"""Who decodes what strangers wrote, though it stands in a folder named above."""
+
+
+def calls(tree: ast.AST) -> Iterator[str]:
+    """The dotted names that are used."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def files() -> Iterator[tuple[str, list[str]]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), list(calls(ast.parse(path.read_text())))
+
+
+def test_nobody_else_reads_yaml() -> None:
+    others = [
+        f"{file}: {name}"
+        for file, names in files()
+        for name in names
+        if file != YAML and name.startswith("yaml.") and re.split(r"\W", name)[1] not in WRITES_YAML
+    ]
+    assert others == [], f"read it with {YAML}"
+
+
+def test_nobody_else_reads_json_of_strangers() -> None:
+    readers = ("msgspec.json.decode", "msgspec.json.Decoder", "json.loads", "json.load", "msgspec.yaml.decode")
+    others = [
+        f"{file}: {name}"
+        for file, names in files()
+        for name in names
+        if file != JSON and name in readers and (file in STRANGERS or not file.startswith(tuple(OWN)))
+    ]
+    assert others == [], f"read it with {JSON}"

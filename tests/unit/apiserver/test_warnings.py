@@ -1,0 +1,26 @@
+"""Warnings quote what clients wrote; as a header they are text of one line, whatever that was."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.apiserver.warnings import MOST_BYTES, header
+
+
+@given(st.lists(st.text(st.characters(), max_size=300), max_size=40))
+def test_a_header_of_warnings_can_be_sent_and_is_not_longer_than_clients_read(texts: list[str]) -> None:
+    line = header(texts)
+    assert all(char.isprintable() for char in line)
+    assert len(line.encode()) <= MOST_BYTES
+    web.Response(headers={"warning": line})
+
+
+def test_what_cannot_be_shown_is_written_as_its_number() -> None:
+    assert header(['say "\x1b[31m"\r\nX-Injected: é\\']) == r'299 - "say \"\\u001b[31m\"  X-Injected: é\\"'
+
+
+def test_of_many_long_warnings_the_first_are_sent_short() -> None:
+    line = header(["x" * 3000, "y" * 3000, *["z" * 3000] * 50])
+    assert line.startswith(f'299 - "{"x" * 256}…", 299 - "{"y" * 256}…"')
