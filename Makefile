@@ -51,4 +51,4 @@ release: .venv/.installed ## Enter a release into the embedded manifest: make re
 lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra local pyproject.toml -o requirements.txt
 	$(COMPILE) --extra local --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
-	$(COMPILE) -c requirements.txt pyproject.toml -o requirements-manager.txt
+	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/requirements-manager.txt

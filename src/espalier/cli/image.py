@@ -62,7 +62,7 @@ def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None
 
     \b
     Examples:
-      espalier image build manager -o manager.tar --tag example.com/espalier:v0.26.0
+      espalier image build manager -o manager.tar --tag example.com/espalier:1
       espalier image build upgrader --kubernetes-version v1.36.3 -o upgrader.tar
     """
     if name == "manager":

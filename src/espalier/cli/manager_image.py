@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import espalier
-from espalier.cli.failures import Failure
 from espalier.cli.manifests import USER
 from espalier.local.assets.archive import Image, Layer, write_archive
 from espalier.local.assets.base import find_root
@@ -21,7 +20,8 @@ PROGRAM = "usr/local/bin/espalier"
 LIBRARY = "usr/lib/espalier"
 """Where Espalier and its libraries lie in the image."""
 BILL = "usr/share/sbom/espalier.cdx.json"
-REQUIREMENTS = "requirements-manager.txt"
+REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
+"""The locked ones of Espalier without its extra."""
 LEFT_OUT = "local"
 """The package that only the local environment needs."""
 TRIED = ("espalier.cli.main", "espalier.cli.manager", "espalier.cli.manifests", "espalier.cli.plan", "jsonpatch")
@@ -31,14 +31,13 @@ TRIED = ("espalier.cli.main", "espalier.cli.manager", "espalier.cli.manifests", 
 def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
     """Write the archive of the manager's image. Returns its digest, the size of each layer, and its bill of materials.
 
-    Raises `Failure`, `MissingAssets`, `BuildFailed` and `OSError`.
+    Raises `MissingAssets`, `BuildFailed` and `OSError`.
     """
-    requirements = _requirements()
     debian = Debian(find_root())
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as made:
         workshop = Path(made)
         staged = workshop / "image"
-        libraries = [unpack(wheel, staged / LIBRARY) for wheel in download(debian, requirements, workshop / "wheels")]
+        libraries = [unpack(wheel, staged / LIBRARY) for wheel in download(debian, REQUIREMENTS, workshop / "wheels")]
         theirs = sorted(path for path in (staged / LIBRARY).rglob("*") if path.is_file())
         ours = _program(debian, staged)
         debian.try_modules(TRIED, staged / LIBRARY)
@@ -57,16 +56,6 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
         image = Image((tag,), tuple(layers.values()), (f"/{PROGRAM}",), f"{USER}:{USER}")
         digest = write_archive([image], output, docker=True)[tag]
         return digest, {what: layer.size for what, layer in layers.items()}, text
-
-
-def _requirements() -> Path:
-    """The locked requirements: beside this module where Espalier is installed, else in its source tree."""
-    package = Path(espalier.__file__).parent
-    places = (package / REQUIREMENTS, package.parents[1] / REQUIREMENTS)
-    for place in places:
-        if place.is_file():
-            return place
-    raise Failure(f"there is no {places[0]}: install Espalier from its wheel, or build from a clone of its repository")
 
 
 def _program(debian: Debian, staged: Path) -> list[Path]:

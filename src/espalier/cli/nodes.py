@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # loaded by the commands that need them: most command lines a
     from espalier.local.nspawn.state import NodeRecord, State
 
 NAME = click.argument("name", help="The node's name, as `espalier nodes list` shows it.")
+LONGEST_LOG = 16 * 1024 * 1024
+"""Bytes of what bootstrap data said that are shown: the end."""
 
 
 @click.group(cls=Group)
@@ -81,14 +83,17 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     Example:
       espalier nodes logs garden-abcde -u kubelet -f
     """
-    from espalier.local.nspawn import container  # noqa: PLC0415
+    from espalier.local import confined  # noqa: PLC0415
+    from espalier.local.nspawn import container, inside  # noqa: PLC0415
 
     if bootstrap:
         record = _find(name)
-        file = state_of(Home.locate()).folder(record.id).root / "var/log/cloud-init-output.log"
-        if not file.exists():
-            raise Failure(f"node {record.name} has not run its bootstrap data yet")
-        sys.stdout.write(file.read_text(errors="replace"))
+        root = state_of(Home.locate()).folder(record.id).root
+        try:  # root in the node has written it: no link of his is followed out of there
+            said = confined.read(root, inside.LOG, start=-LONGEST_LOG, limit=LONGEST_LOG)
+        except OSError as error:
+            raise Failure(f"node {record.name} has not run its bootstrap data yet ({error.strerror})") from None
+        sys.stdout.write(said.decode(errors="replace"))
         return
     _, running = _running(name)
     options = [*(["--unit", unit] if unit else []), *(["--follow"] if follow else ["--no-pager"])]

@@ -88,7 +88,10 @@ REFUSED = [
         "plan --isolation none",
         "--isolation: found 'none', allowed are layers, gate, off; `espalier plan --help` says more",
     ),
-    ("image build lower", "NAME: found 'lower', allowed is upgrader; `espalier image build --help` says more"),
+    (
+        "image build lower",
+        "NAME: found 'lower', allowed are manager, upgrader; `espalier image build --help` says more",
+    ),
     (
         "up --port 70000",
         "--port: found '70000', allowed is a whole number from 0 to 65535; `espalier up --help` says more",

@@ -97,7 +97,7 @@ def locked(name: str) -> dict[str, set[str]]:
 
 
 def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_the_extra() -> None:
-    everything, manager = locked("requirements.txt"), locked("requirements-manager.txt")
+    everything, manager = locked("requirements.txt"), locked("src/espalier/cli/requirements-manager.txt")
     assert manager.items() <= everything.items()
     only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
     extra = {one.partition(">")[0] for one in PROJECT["optional-dependencies"]["local"]}

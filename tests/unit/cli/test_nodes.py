@@ -1,0 +1,46 @@
+"""What the commands on real nodes read of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.main import run
+from espalier.local.nspawn.inside import LOG
+from espalier.local.nspawn.state import NodeRecord, State
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the bootstrap data of a node have written what they said."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("ESPALIER_HOME", str(home))
+    state = State(home / "nodes")
+    state.write_node(NodeRecord("esp-0", "node-1", "eksa-system", "0", "garden", "10.77.0.2", "1.36.3"))
+    file = state.folder("esp-0").root / LOG
+    file.parent.mkdir(parents=True)
+    return file
+
+
+def test_the_log_of_the_bootstrap_data_is_shown(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text("all is well\n")
+    assert run(["nodes", "logs", "node-1", "--bootstrap"]) == 0
+    assert capsys.readouterr().out == "all is well\n"
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "nothing"])
+def test_a_log_that_is_none_is_neither_followed_nor_waited_for(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    (tmp_path / "secret").write_text("only for the host")
+    if kind == "link":
+        log.symlink_to(tmp_path / "secret")
+    elif kind == "fifo":
+        os.mkfifo(log)
+    assert run(["nodes", "logs", "node-1", "--bootstrap"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "node node-1 has not run its bootstrap data yet" in told.err
