@@ -50,7 +50,7 @@ class Answer:
             return {"text": self.body}
         if tree.get("type") == "ERROR":
             return dict(tree["object"])
-        if tree.get("kind") != "Status":
+        if tree.get("kind") not in ("Status", "Scale"):
             return {"kind": tree.get("kind", "")}
         return tree
 

@@ -12,7 +12,6 @@ OTHER_ANSWERS = frozenset(
         "a label selector with an illegal value",  # nothing has such a value: the list is empty
         "a step without a value",  # kube-apiserver adds null
         "what is not there replaced",  # kube-apiserver adds it; RFC 6902 says that it must be there
-        "a JSON patch that breaks the type",  # what is wrong is said of the object, not of the patch
         "a pod for an account whose name is none",  # there is no admission of service accounts here
     }
 )
@@ -35,6 +34,7 @@ OTHER_WORDS = frozenset(
         "a watch from long ago",
         "an illegal label selector",
         "a collection deleted by an illegal selector",
+        "a JSON patch that breaks the type",
         "a patch of another kind",
         "a patch of another version",
         "a patch of the uid",

@@ -552,6 +552,21 @@ async def test_what_kubectl_applied_by_itself_moves_to_server_side_apply(kubectl
     assert not any(manager == "kubectl-client-side-apply" for manager, _ in owners)
 
 
+async def test_kubectl_takes_over_what_it_applied_by_itself_and_nothing_else(with_things: Kubectl) -> None:
+    kubectl = with_things
+    changed = THING.replace("size: small", "size: large")
+    assert "applied" in await kubectl("apply", "--server-side", "-f", "-", stdin=changed)
+    thing = await kubectl.tree("thing", "one")
+    assert thing["spec"]["size"] == "large"
+    last = json.loads(thing["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
+    assert last["spec"] == {"size": "large"}
+    await kubectl("patch", "thing", "one", "--type=merge", "-p", '{"spec":{"replicas":5}}')
+    complaint = await kubectl.refused(
+        "apply", "--server-side", "-f", "-", stdin=changed.replace("{size:", "{replicas: 3, size:")
+    )
+    assert 'conflict with "kubectl-patch" using example.org/v1: .spec.replicas' in complaint
+
+
 async def test_an_edit_that_breaks_the_object_is_not_saved(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
     code, _, complaint = await kubectl.finish("edit", "configmap", "settings", EDITOR="sed -i s/^data:/date:/")

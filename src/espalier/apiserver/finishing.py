@@ -111,8 +111,8 @@ class Finisher:
             return None
         if draft.old is not None and self._unchanged(draft):
             return self._answer(draft, draft.old)
-        if draft.managers:
-            draft.new["metadata"]["managedFields"] = managers.encode(draft.managers)
+        if entries := managers.encode(draft.managers):
+            draft.new["metadata"]["managedFields"] = entries
         if ask.dry_run:
             return self._answer(draft, Object(encoded(draft.new, kind)))
         return self._answer(draft, self._store(draft))

@@ -23,6 +23,12 @@ from espalier.kube.objects import encode_json
 MAX_UPDATERS = 10
 """Managers with operation Update that are told apart; the fields of the oldest ones go to `ancient-changes`."""
 
+KUBECTL = "kubectl"
+"""Who applies when kubectl has the server do it."""
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""What kubectl applied when it still did so by itself."""
+
 BEFORE_FIRST_APPLY = "before-first-apply"
 ANCIENT = "ancient-changes"
 
@@ -74,6 +80,7 @@ class _Entry(msgspec.Struct, rename="camel"):
     subresource: str = ""
 
 
+_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_entry = msgspec.json.Decoder(_Entry).decode
 
@@ -136,8 +143,10 @@ def applied(
 ) -> tuple[Tree, Managers]:
     """What the live object becomes when `me` applies `config`, and the managers after that.
 
-    Raises `Conflict` when a field that would change belongs to somebody else, unless forced.
+    Raises `Conflict` when a field that would change belongs to somebody else, unless forced. kubectl takes over what it
+    applied by itself before: that is as its annotation says.
     """
+    mine = _applied_by_kubectl(live, node) if me.name == KUBECTL and not force else {}
     config = _bare(config)
     if live and not managers:
         managers = {
@@ -159,7 +168,9 @@ def applied(
     changed, removed = difference(_bare(live), _bare(result), node)
     changed, removed = _owned(changed), _owned(removed)
     conflicts = [
-        (manager, taken) for manager, owned in others.items() if (taken := fields.intersection(owned.fields, changed))
+        (manager, taken)
+        for manager, owned in others.items()
+        if (taken := fields.difference(fields.intersection(owned.fields, changed), mine))
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
@@ -171,6 +182,27 @@ def applied(
     same = before is not None and before.fields == wanted and not changed and not removed
     after[me] = before if before is not None and same else Owned(wanted, now)
     return result, after
+
+
+def _applied_by_kubectl(live: Tree, node: Node) -> FieldSet:
+    """Fields that kubectl applied by itself (not by the server), and that nobody changed since."""
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        last = msgspec.json.decode(text or "{}", type=Tree)
+    except msgspec.MsgspecError:
+        return {}
+    changed, removed = difference(last, _bare(live), node)
+    return fields.without_below(fields.difference(fields_of(last, node, containers=False), changed), removed)
+
+
+def kept_for_kubectl(live: Tree, config: Tree, result: Tree, me: Manager) -> Tree:
+    """The result of an apply by kubectl with its annotation brought up to date, where there was one."""
+    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    if me.name != KUBECTL or LAST_APPLIED not in annotations:
+        return result
+    metadata = result["metadata"]
+    kept = {**(metadata.get("annotations") or {}), LAST_APPLIED: _sorted(_bare(config)).decode() + "\n"}
+    return {**result, "metadata": {**metadata, "annotations": kept}}
 
 
 def _bare(tree: Tree) -> Tree:

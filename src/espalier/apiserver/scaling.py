@@ -17,13 +17,15 @@ def scale_of(kind: ServedKind, tree: Tree) -> Tree:
     paths = kind.scale or Scale()
     status: Tree = {"replicas": _at(tree, paths.status_replicas) or 0}
     selector = _at(tree, paths.selector) if paths.selector else _selector(tree)
+    wanted = _at(tree, paths.spec_replicas)
     if selector:
         status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: tree["metadata"][name] for name in _METADATA if name in tree["metadata"]},
-        "spec": {"replicas": _at(tree, paths.spec_replicas) or 0},
+        # As upstream: none wanted is nothing said.
+        "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
 

@@ -125,6 +125,8 @@ class Writer:
                 metadata.timestamp(self._core.now()),
                 force=ask.flag("force"),
             )
+            whole = {"apiVersion": ask.kind.resource.api_version, "kind": ask.kind.resource.kind, **config}
+            new = managers.kept_for_kubectl(before, whole, new, manager_of(ask, "Apply"))
             if old is None:
                 draft = self._created(ask, new, "")
             else:

@@ -166,6 +166,37 @@ def test_changes_are_kept_for_some_minutes() -> None:
 # Watches.
 
 
+def test_who_has_seen_more_than_a_store_that_was_put_back_hears_nothing_that_it_may_have_seen() -> None:
+    """As kube-apiserver: a watch from the future waits in silence, without bookmarks, until the store is there."""
+
+    async def story(client: Client) -> None:
+        seen = int((await client.create(CONFIG_MAP, body("last"))).resource_version) + 2
+        watch = client.watch(CONFIG_MAP, "default", resource_version=str(seen), timeout_seconds=150)
+        async with aclosing(watch) as events:
+            first = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(61)  # the minute in which others get a bookmark
+            for name in "abc":
+                await client.create(CONFIG_MAP, body(name))
+            event = await first
+            assert (event.type, event.object.name) == ("ADDED", "c")
+            assert (await anext(events)).type == "BOOKMARK"
+
+    simulated(story)
+
+
+async def test_a_page_of_a_store_that_was_put_back_is_too_old(server: Server, client: Client) -> None:
+    for name in "abc":
+        await client.create(CONFIG_MAP, body(name))
+    path = CONFIG_MAP.path("default")
+    later = msgspec.json.decode((await client.raw(Request("GET", path, {"limit": "1"}))).body)
+    earlier = new_server()
+    await earlier.start()
+    query = {"limit": "1", "continue": later["metadata"]["continue"]}
+    assert (await server.serve(Request("GET", path, query), ADMIN)).status == 200
+    assert (await earlier.serve(Request("GET", path, query), ADMIN)).status == 410
+    await earlier.close()
+
+
 async def test_a_reader_that_falls_too_far_behind_is_cut_off(client: Client) -> None:
     start = (await client.create(CONFIG_MAP, body("a"))).resource_version
     async with aclosing(client.watch(CONFIG_MAP, resource_version=start)) as events:
