@@ -226,3 +226,11 @@ def test_what_admission_refuses_is_not_made(tmp_path: Path) -> None:
         "standard input:21: spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told.err
     )
     assert "Traceback" not in told.err
+
+
+def test_objects_of_clusters_under_several_management_clusters_are_generated_together(tmp_path: Path) -> None:
+    example = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+    other = example.replace("name: laptop", "name: hub").replace("name: garden", "name: plot")
+    made = generated(tmp_path, f"{example}\n---\n{other}")
+    named = {tree["metadata"]["name"] for tree in made if tree["kind"] == "KubeadmControlPlane"}
+    assert named == {"garden", "plot"}

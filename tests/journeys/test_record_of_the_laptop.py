@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from espalier.api.catalog import resource_of
-from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli.home import Home
-from espalier.clusters import rights
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from tests.support.managing import unasked
 from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
@@ -81,14 +80,11 @@ def test_the_record_is_not_deleted_while_it_manages_clusters(world: LaptopWorld)
 
 def test_a_world_that_lost_its_record_starts_and_has_it_again(world: LaptopWorld) -> None:
     async def lose(client: Client) -> None:
-        configuration = await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-        await client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-        await client.delete(Cluster.resource, "laptop", "default")
-        patch = {"metadata": {"finalizers": None}}
-        with suppress(NotFound):
-            await client.patch(Cluster.resource, "laptop", "default", patch=patch, type=PatchType.MERGE)
-        hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
-        await client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
+        async with unasked(client):
+            await client.delete(Cluster.resource, "laptop", "default")
+            patch = {"metadata": {"finalizers": None}}
+            with suppress(NotFound):
+                await client.patch(Cluster.resource, "laptop", "default", patch=patch, type=PatchType.MERGE)
 
     do(world, lose)
     world.down()

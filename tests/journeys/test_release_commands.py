@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 import espalier.releases
-from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.release import EKSARelease
 from espalier.cli.home import Home
-from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from tests.support.managing import unasked
 from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
@@ -153,12 +152,8 @@ def test_upgrading_a_cluster_brings_them_as_well(world: LaptopWorld) -> None:
 async def deleted(world: LaptopWorld, name: str) -> None:
     access = Kubeconfig.load([Home(world.home).kubeconfig]).context()
     client = Client(HttpTransport(access, environment={}))
-    # The management cluster's record uses it, so that no webhook may be asked.
-    configuration = await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    await client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    await client.delete(EKSARelease.resource, name)
-    hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
-    await client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
+    async with unasked(client):  # the record of the management cluster uses it
+        await client.delete(EKSARelease.resource, name)
     await client.close()
 
 

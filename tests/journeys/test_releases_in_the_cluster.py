@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.support.managing import unasked
 
 pytestmark = pytest.mark.embedded
 
@@ -61,16 +61,6 @@ def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
             await tell(world)
 
     run(main, epoch=EPOCH, seed=1)
-
-
-@asynccontextmanager
-async def unasked(world: ManagedLaptop) -> AsyncIterator[None]:
-    """While nobody asks the webhooks, as when somebody took them away."""
-    configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    yield
-    hooks = {"metadata": {"name": rights.VALIDATING_WEBHOOKS}, "webhooks": configuration.tree["webhooks"]}
-    await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, hooks)
 
 
 def said(cluster: Cluster, type_: str) -> Condition:
@@ -160,7 +150,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
             await world.until_ready()
             await asyncio.sleep(CALM)
             # As an earlier manager left it: its definitions have no such kind.
-            async with unasked(world):
+            async with unasked(world.client):
                 await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
                 await asyncio.sleep(1)
             preview = await manager_upgrade(world, None)
@@ -180,7 +170,7 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
     seen: list[int] = []
 
     async def tell(world: ManagedLaptop) -> None:
-        async with unasked(world):
+        async with unasked(world.client):
             for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
                 await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         cache = world.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
@@ -197,7 +187,7 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
     resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
 
     async def tell(world: ManagedLaptop) -> None:
-        async with unasked(world):
+        async with unasked(world.client):
             for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
                 await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
         before = await world.client.get(resource, nowhere)
@@ -258,7 +248,7 @@ def test_a_steady_cluster_whose_release_went_is_told_and_left_alone() -> None:
         await world.until_ready()
         await asyncio.sleep(CALM)
         before, written = await machines(world.client), world.written()
-        async with unasked(world):
+        async with unasked(world.client):
             await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
         await asyncio.sleep(3 * RESYNC)
         found = await garden(world)
@@ -386,7 +376,7 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
                 entry | {"eksD": entry["eksD"] | {"name": DISTRO}} if entry["kubeVersion"] == "1.34" else entry
                 for entry in other["spec"]["versionsBundles"]
             ]
-        async with unasked(world):
+        async with unasked(world.client):
             await world.client.delete(resource, name, namespace)
             await world.client.create(resource, other)
         found = await world.until(lambda cluster: cluster.status.spec_valid is False)

@@ -34,6 +34,7 @@ from espalier.runtime.virtual import Simulation, run
 from tests.journeys.faulty import Passing
 from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, MANAGER_AGENT, NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+from tests.support.managing import unasked
 
 pytestmark = pytest.mark.embedded
 
@@ -99,7 +100,9 @@ async def define(kind: type[KubeObject], client: Client) -> None:
 
 
 async def no_definition(kind: type[KubeObject], client: Client) -> None:
-    await client.delete(CUSTOM_RESOURCE_DEFINITION, kind.resource.group_resource)
+    async with unasked(client):
+        await client.delete(CUSTOM_RESOURCE_DEFINITION, kind.resource.group_resource)
+        await asyncio.sleep(1)
 
 
 async def no_right(role: Resource, resource: Resource, verb: str, client: Client) -> None:
@@ -120,9 +123,10 @@ async def give_rights(client: Client) -> None:
 
 async def no_releases(client: Client) -> None:
     """As an earlier manager left it, which had no such objects."""
-    for kind in KINDS:
-        for found in (await client.list(kind.resource)).items:
-            await client.delete(kind.resource, found.name, found.namespace)
+    async with unasked(client):
+        for kind in KINDS:
+            for found in (await client.list(kind.resource)).items:
+                await client.delete(kind.resource, found.name, found.namespace)
 
 
 class Away(Passing):

@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.cli import manifests
 from espalier.cli.managing import Managing
+from espalier.clusters import rights
 from espalier.kube.client import Client
 from espalier.runtime.manager import Manager
 
@@ -33,3 +35,13 @@ async def register_webhooks(client: Client, url: str, authority: bytes) -> None:
         for webhook in tree["webhooks"]:
             webhook["clientConfig"]["caBundle"] = msgspec.to_builtins(authority)
         await client.apply(resource, tree)
+
+
+@asynccontextmanager
+async def unasked(client: Client) -> AsyncIterator[None]:
+    """While no validating webhook of ours is asked, as when somebody took them away, or another manager had none."""
+    resource, name = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
+    hooks = (await client.get(resource, name)).tree["webhooks"]
+    await client.delete(resource, name)
+    yield
+    await client.create(resource, {"metadata": {"name": name}, "webhooks": hooks})

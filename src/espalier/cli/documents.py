@@ -83,9 +83,10 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
 
 def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether a Cluster refers to another object of its manifest; both have their namespace."""
-    reference = cluster["spec"].get("datacenterRef") or {}
+    references = [cluster["spec"].get(field) or {} for field in ("datacenterRef", "gitOpsRef")]
     same = other["metadata"].get("namespace") == cluster["metadata"]["namespace"]
-    return same and (other["kind"], other["metadata"]["name"]) == (reference.get("kind"), reference.get("name"))
+    named = [(reference.get("kind"), reference.get("name")) for reference in references]
+    return same and (other["kind"], other["metadata"]["name"]) in named
 
 
 async def apply_all(

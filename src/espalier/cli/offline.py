@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from espalier.api.core import ConfigMap
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
@@ -31,7 +32,7 @@ class Workshop:
     def __init__(self, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
         offered = Releases.load(releases)
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
-        snapshot = Snapshot()
+        snapshot = self._snapshot = Snapshot()
         self._observer = Observer(snapshot)
         snapshot.fill([*_objects(offered), *self._management_clusters(offered.newest().version)])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
@@ -43,6 +44,13 @@ class Workshop:
         """
         tree = document.tree
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
+        # Each cluster is looked at by itself: in the management cluster that it names.
+        manager = (tree["spec"].get("managementCluster") or {}).get("name") or key.name
+        named = ConfigMap(
+            metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
+            data={"namespace": key.namespace, "name": manager},
+        )
+        self._snapshot.put(Object(to_bytes(named)))
         linked = [other for other in self._trees if documents.links(tree, other)]
         preview = self._previews.of_change(key, [*linked, tree])
         if preview.refusals:

@@ -73,12 +73,15 @@ async def find_children(p: Pass) -> Outcome:
 
 
 async def own_children(p: Pass) -> Outcome:
-    """Linked objects go with the Clusters that use them, but for those of the management cluster: they stay."""
-    client, owner = (
-        p.tools.writer.client,
-        owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False),
-    )
-    lent = linked(p.scope.management) if p.scope.management is not None else set()
+    """Linked objects go with the Clusters that use them, but for those of the management cluster: they stay.
+
+    Whose they are is not known while the record of the management cluster is not.
+    """
+    client, management = p.tools.writer.client, p.scope.management
+    if management is None:
+        return Continue()
+    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+    lent = linked(management)
     for resource, child in p.scope.children:
         if (child.kind, child.key) in lent:
             written = await owners.remove_owner(client, resource, child, owner.uid)

@@ -42,9 +42,10 @@ def standing_problem(scope: Scope) -> Problem | None:
 
 
 def _relations(scope: Scope) -> Problem | None:
-    return (
-        _management(scope) or _skew(scope) or _git_ops(scope) or _sharing(scope) or _release(scope) or _replaced(scope)
-    )
+    for judge in (_management, _git_ops, _sharing, _release, _skew, _replaced):
+        if found := judge(scope):
+            return found
+    return None
 
 
 def name_taken(objects: Iterable[object]) -> str:

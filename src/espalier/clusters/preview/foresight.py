@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
-from espalier.clusters import cni, drift, names, ownership, plan, readiness
+from espalier.clusters import cni, drift, names, ownership, plan, readiness, synced
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
@@ -97,6 +97,8 @@ def _settled(scope: Scope, here: Foreseen) -> Foreseen:
         here = replace(here, after=machinery, objects=shown)
     if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
         return replace(here, settled=True)
+    if scope.replaced_releases:
+        return replace(here, settled=True, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
     found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
     corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
     changes = [one.remedy for one in corrected if isinstance(one.remedy, Change)]
