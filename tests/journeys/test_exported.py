@@ -9,6 +9,11 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.capi.machine import Machine
+from espalier.api.core import (
+    CUSTOM_RESOURCE_DEFINITION,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
@@ -109,5 +114,42 @@ def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> Non
                 await world.client.create(resource, tree)
             await world.until_ready()
             assert await world.machine_names(GARDEN.name) == before
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cluster_that_is_none_says_so_and_goes_on_once_it_is_one() -> None:
+    """Another schema than ours let it pass: that of an earlier or later manager, or of somebody's hand."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            name = Cluster.resource.group_resource
+            defined = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
+            served = defined["spec"]["versions"][0]
+            anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            served["schema"] = {"openAPIV3Schema": anything}
+            loose = {"spec": {"versions": [served]}}
+            await world.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=loose, type=PatchType.MERGE)
+            for webhooks in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION):
+                for found in (await world.client.list(webhooks)).items:
+                    await world.client.delete(webhooks, found.name)
+
+            async def status_after(version: object) -> Tree:
+                patch = {"spec": {"kubernetesVersion": version}}
+                await world.client.patch(
+                    Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE
+                )
+                await asyncio.sleep(60)
+                status: Tree = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree["status"]
+                return status
+
+            status = await status_after(1.35)
+            assert (status["failureReason"], status["phase"], status["ready"]) == ("ClusterInvalid", "Failed", False)
+            assert "kubernetesVersion" in status["failureMessage"]
+            assert [one["reason"] for one in status["conditions"] if one["type"] == "Ready"] == ["ClusterInvalid"]
+            status = await status_after("1.35")
+            assert (status.get("failureReason"), status["phase"], status["ready"]) == (None, "Running", True)
 
     run(main, epoch=EPOCH, seed=1)

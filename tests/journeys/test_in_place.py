@@ -123,7 +123,7 @@ def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_whe
         )
         told = {one.type: one for one in cluster.status.conditions}
         assert told["ControlPlaneReady"].status == "False"
-        assert told["ControlPlaneReady"].reason == "InPlaceUpgradeInProgress"
+        assert told["ControlPlaneReady"].reason == "InPlaceUpgradeFailed"
         assert f"1 of 3 nodes are upgraded; Machine {planes[1].name}" in told["ControlPlaneReady"].message
         upgrade = await world.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
         assert "step kubeadm-upgrader failed" in ready(upgrade.tree)["message"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.machine import Machine, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, DAEMON_SET
 from espalier.api.eksa.cluster import Cluster
@@ -98,6 +99,21 @@ def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
         assert len(await world.nodes()) >= 3
 
     story(tell, isolation=isolation)
+
+
+def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None:
+    """It wrote no mark of what it installed."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        unmarked = {"metadata": {"annotations": {names.CNI_ANNOTATION: None}}}
+        theirs = (capi.Cluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
+        await world.client.patch(*theirs, patch=unmarked, type=PatchType.MERGE)
+        await lose_cni(world)
+        await world.change(kubernetesVersion="1.36")
+        await ready_again(world)
+        assert await has_cni(world)
+
+    story(tell)
 
 
 def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_helps() -> None:

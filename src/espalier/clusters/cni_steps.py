@@ -30,13 +30,15 @@ async def restore_cni(p: Pass) -> Outcome:
     A workload cluster that gives no answer holds nothing up: the change may be what brings it back.
     """
     scope = p.scope
-    if not scope.machinery.installed_cni or scope.leaves_cni_alone or scope.design is None:
+    installed = scope.machinery.installed_cni
+    is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it, and wrote no mark
+    if is_new or scope.leaves_cni_alone or scope.design is None:
         return Continue()
     answer = await seen_in_workload(p, cni.objects(scope.design))
     if answer is None or answer.failure or not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
-    if scope.machinery.installed_cni != scope.wanted_cni:
+    if installed != scope.wanted_cni:
         return await install_cni(p) if lost else Continue()
     await p.open_gate()
     failure = await _restored(p, answer.drifts)

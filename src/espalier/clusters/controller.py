@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import msgspec
 
@@ -11,7 +12,7 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
 from espalier.clusters.passing import Pass, Tools
-from espalier.clusters.status import status_of
+from espalier.clusters.status import reported, status_of, unreadable
 from espalier.clusters.steps import DELETION, LIFE
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps
@@ -50,7 +51,7 @@ class Reconciler:
         try:
             scope = self._tools.observer.scope(key)
         except msgspec.ValidationError as error:
-            return Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
+            return await self._unreadable(key, error)
         if scope is None:
             self._tools.remotes.drop(key)
             self._tools.errands.forget(key)
@@ -61,6 +62,16 @@ class Reconciler:
         if not (scope.is_deleted and isinstance(outcome, Done)):
             await self._report(p, outcome)
         return outcome
+
+    async def _unreadable(self, key: Key, error: Exception) -> Outcome:
+        """Say of a Cluster that nothing can be made of what is stored: a schema that let it pass is not ours."""
+        fault = Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
+        found = self._tools.observer.clusters.get(key)
+        if found is not None:
+            status = unreadable(found, fault, self._tools.clock.now())
+            with suppress(NotFound):
+                await self._tools.writer.report(found, reported(found), status)
+        return fault
 
     async def _act(self, p: Pass) -> Outcome:
         scope = p.scope

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import Problem, problem
+from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
@@ -50,6 +53,31 @@ def status_of(scope: Scope, outcome: Outcome, now: datetime, compared: Condition
         children_reconciled_generation=old.children_reconciled_generation,
         eksd_release_ref=_distro(scope) or old.eksd_release_ref,
         cluster_certificate_info=old.cluster_certificate_info,
+    )
+
+
+def reported(found: Object) -> ClusterStatus:
+    """What was last reported of a Cluster whose spec can't be read."""
+    try:
+        return msgspec.convert(found.tree.get("status") or {}, ClusterStatus)
+    except msgspec.ValidationError:
+        return ClusterStatus()
+
+
+def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
+    """The status of a Cluster whose spec can't be read. What was known of its machines is not said any longer."""
+    old = reported(found)
+    ready = _condition(names.READY, "False", fault.reason, fault.message)
+    ready.observed_generation = found.metadata.generation
+    before = [one for one in old.conditions if one.type == names.READY]
+    return msgspec.structs.replace(
+        old,
+        conditions=condition_list.set(before, ready, now),
+        phase="Deleting" if found.metadata.deletion_timestamp else "Failed",
+        spec_valid=False,
+        ready=False,
+        failure_reason=fault.reason,
+        failure_message=fault.message,
     )
 
 
