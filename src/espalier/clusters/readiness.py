@@ -58,7 +58,7 @@ PROGRESS = frozenset(
 """Reasons to wait that the conditions tell better than the step that waits."""
 
 _MADE_BY_CLUSTER_API = frozenset(
-    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY, UNHEALTHY}
+    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY}
 )
 """Reasons that pass when Cluster API does what it was told."""
 
@@ -314,6 +314,8 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> tuple[str, str] | None:
         return ROLLING, f"{message}, {counts.outdated} not{coming}"
     if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
         reason, why = resting
+        if counts.replicas < counts.expected:
+            return reason, f"{counts.replicas} of {counts.expected} {what} machines are there; {why}"
         return reason, f"{counts.replicas} {what} machines are there, {counts.expected} are asked for; {why}"
     if counts.replicas < counts.expected:
         return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"
