@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.capi import cluster as capi
@@ -164,6 +165,50 @@ class _RefusingTransport:
 
     async def close(self) -> None:
         await self._transport.close()
+
+
+class Mirroring:
+    """Workload clusters in which a webhook has every image of the CNI come from a mirror."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def wrap(self, transport: Transport) -> Transport:
+        return _MirroringTransport(transport, self) if isinstance(transport, LaptopTransport) else transport
+
+
+class _MirroringTransport(_RefusingTransport):
+    def __init__(self, transport: Transport, mirroring: Mirroring) -> None:
+        super().__init__(transport, Refusing())
+        self._mirroring = mirroring
+
+    async def request(self, request: Request) -> Response:
+        if request.method == "PATCH" and "/daemonsets/" in request.path:
+            self._mirroring.writes += 1
+            body = request.body.replace(b"public.ecr.aws", b"mirror.example")
+            assert body != request.body
+            request = msgspec.structs.replace(request, body=body)
+        return await self._transport.request(request)
+
+
+def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -> None:
+    async def main(simulation: Simulation) -> None:
+        mirroring = Mirroring()
+        async with managed_laptop(simulation.clock, wrap=mirroring.wrap, resync=RESYNC) as world:
+            await world.apply(kubernetesVersion="1.35")
+            await world.until_ready()
+            before = mirroring.writes
+            await world.change(kubernetesVersion="1.36")
+            await ready_again(world)
+            assert mirroring.writes - before < 12
+            before = mirroring.writes
+            await asyncio.sleep(4 * RESYNC)
+            assert mirroring.writes == before
+            cluster = await world.until(lambda one: bool(one.status.ready))
+            synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
+            assert "DaemonSet kube-system/kindnet of the workload cluster" in synced.message
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None:

@@ -40,9 +40,13 @@ async def restore_cni(p: Pass) -> Outcome:
     lost = lost_cni(answer.drifts)
     if installed != scope.wanted_cni:
         return await install_cni(p) if lost else Continue()
+    if p.tools.rests.is_resting(scope.key):
+        return Continue()
     await p.open_gate()
-    failure = await _restored(p, answer.drifts)
-    return Fault(_reason(failure), f"{_lost(lost)}: {failure}") if failure and lost else Continue()
+    match await _restored(p, answer.drifts):
+        case Failed(error) if lost:
+            return Fault(_reason(error), f"{_lost(lost)}: {error}")
+    return Continue()
 
 
 async def install_cni(p: Pass) -> Outcome:
@@ -87,27 +91,40 @@ async def compare_cni(p: Pass) -> Outcome:
         return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be compared")
     if answer.failure or not answer.drifts:
         return Continue()
-    what = ", ".join(map(str, answer.drifts))
-    failure = await _restored(p, answer.drifts)
-    if failure:
-        return Fault(_reason(failure), f"{what}: {failure}")
-    return Wait(readiness.CNI_INSTALLATION, f"waiting for the CNI to be as it was: {what}", after=FRESH)
+    lost = lost_cni(answer.drifts)
+    if p.tools.rests.is_resting(p.scope.key):
+        return _lasting(lost)
+    match await _restored(p, answer.drifts):
+        case Failed(error) if lost:
+            return Fault(_reason(error), f"{_lost(lost)}: {error}")
+        case None:
+            return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be as it was")
+    return _lasting(p.scope.lost_cni or ())
 
 
-async def _restored(p: Pass, drifts: Sequence[Drift]) -> Exception | None:
-    """Bring back what differs. None when it is done, or under way: then the pass comes again; else why it failed."""
+def _lasting(lost: Sequence[str]) -> Outcome:
+    """What can't be restored holds nothing up unless it is lost: something in the workload cluster may change objects
+    at once, a webhook say, and Synced names that."""
+    if not lost:
+        return Continue()
+    return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be there", after=FRESH)
+
+
+async def _restored(p: Pass, drifts: Sequence[Drift]) -> bool | Failed | None:
+    """Bring back what differs: whether anything could be, or why not; None while it is under way."""
     manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
     content = p.scope.machinery.kubeconfig
     if not manifests or content is None:
-        return None
+        return False
     match await p.tools.errands.send(p.scope.key, workload.correct(manifests, content)):
-        case Failed(error):
-            return error
+        case Failed() as failed:
+            return failed
         case None:
             return None
+    p.tools.rests.rest(p.scope.key)
     p.event("Normal", "CNIRestored", "; ".join(map(str, drifts)))
     p.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
-    return None
+    return True
 
 
 def _manifests(p: Pass) -> list[Manifest]:
@@ -118,7 +135,7 @@ def _lost(lost: Sequence[str]) -> str:
     return f"the workload cluster has lost its CNI ({', '.join(lost)}), and it could not be installed again"
 
 
-def _reason(failure: Exception | None) -> str:
+def _reason(failure: Exception) -> str:
     """Of a failure; an answer that says no will not be another by being asked for again."""
     if isinstance(failure, workload.NotCorrected):
         failure = next(iter(failure.refusals.values()))

@@ -14,6 +14,7 @@ from espalier.clusterapi import contract, rollouts
 from espalier.clusters import in_place, names
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
+from espalier.clusters.gate import Isolation
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
@@ -57,7 +58,7 @@ PROGRESS = frozenset(
 """Reasons to wait that the conditions tell better than the step that waits."""
 
 _MADE_BY_CLUSTER_API = frozenset(
-    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY, UNHEALTHY}
+    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY}
 )
 """Reasons that pass when Cluster API does what it was told."""
 
@@ -222,8 +223,9 @@ def _cni_configured(scope: Scope) -> Condition:
     if scope.lost_cni:
         return _condition(type_, "False", *_lost_cni(scope, scope.lost_cni))
     before = condition_list.get(scope.status.conditions, type_)
-    if scope.lost_cni is None and before is not None and before.reason == CNI_MISSING:
-        return _condition(type_, before.status, before.reason, before.message)  # until it is looked at again
+    is_compared = scope.isolation is Isolation.LAYERS or not scope.is_settled
+    if scope.lost_cni is None and is_compared and before is not None and before.reason == CNI_MISSING:
+        return _condition(type_, before.status, before.reason, before.message)  # until it is compared again
     if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
         return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
     return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
@@ -312,6 +314,8 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> tuple[str, str] | None:
         return ROLLING, f"{message}, {counts.outdated} not{coming}"
     if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
         reason, why = resting
+        if counts.replicas < counts.expected:
+            return reason, f"{counts.replicas} of {counts.expected} {what} machines are there; {why}"
         return reason, f"{counts.replicas} {what} machines are there, {counts.expected} are asked for; {why}"
     if counts.replicas < counts.expected:
         return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"

@@ -6,6 +6,7 @@ import copy
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.eksa import reasons
@@ -14,7 +15,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.clusters import names, readiness
+from espalier.clusters import Isolation, names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.validity import problem
@@ -382,3 +383,28 @@ def test_another_plugin_than_was_installed_is_refused_whoever_let_it_through() -
     tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
     assert problem(made(objects=half)) is None
     assert problem(made(objects=half, clusterNetwork=network)) is None
+
+
+def test_a_reason_under_its_earlier_name_is_not_kept() -> None:
+    """As a manager before this one wrote it."""
+    old = {"type": "Synced", "status": "Unknown", "reason": "NotLookedYet", "message": "waiting"}
+    status = report(made(objects=objects(), status=settled(conditions=[old])), Done())
+    assert said(status)["Synced"] == "Unknown/NotYetCompared"
+
+
+def test_a_lost_cni_is_said_until_it_is_compared_again() -> None:
+    lost = {"type": "DefaultCNIConfigured", "status": "False", "reason": "DefaultCNIMissing", "message": "gone"}
+    before = made(objects=objects(), status=settled(conditions=[lost]))
+    assert said(report(before, Done()))["DefaultCNIConfigured"] == "False/DefaultCNIMissing"
+    seen = msgspec.structs.replace(before, lost_cni=())
+    assert said(report(seen, Done()))["DefaultCNIConfigured"] == "True"
+    without_layers = msgspec.structs.replace(before, isolation=Isolation.GATE)  # nobody compares it any longer
+    assert said(report(without_layers, Done()))["DefaultCNIConfigured"] == "True"
+
+
+def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it_is_done() -> None:
+    found = objects()
+    plane = next(tree for tree in found if tree["kind"] == "KubeadmControlPlane")
+    plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
+    told = condition(report(made(objects=found)), "ControlPlaneReady")
+    assert told.message == "machines of KubeadmControlPlane garden are held for an upgrade in place"

@@ -1,0 +1,66 @@
+"""Annotations of our own: whether each is a wish of people, or state; and whose state when objects are copied."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from espalier.api.eksa.group import GROUP
+
+SOURCE = Path(__file__).parents[2] / "src" / "espalier"
+PACKAGES = ("api", "clusterapi", "clusters", "upgrades")
+
+BY_PEOPLE = {
+    "PAUSED_ANNOTATION",
+    "MANAGED_BY_CLI_ANNOTATION",
+    "CONTROL_PLANE_ANNOTATION",
+    "ETCD_ANNOTATION",
+    "MANAGED_BY_ANNOTATION",
+    "ALLOW_DELETE_WHEN_PAUSED_ANNOTATION",
+    "SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION",
+    "MANAGEMENT_COMPONENTS_VERSION_ANNOTATION",
+    "PATCHES_ANNOTATION",
+    "DRIFT_ANNOTATION",
+    "RETRY_ANNOTATION",
+    "IGNORED_CHECKS",
+}
+"""Who copies an object copies the wish."""
+
+WITH_UIDS = {"GATE_ANNOTATION", "IDENTITY_ANNOTATION", "KUBECONFIG_ANNOTATION"}
+"""State of a Cluster: which one it tells of is said by uids, in it or beside it, for Clusters are exported and applied
+again (`tests/journeys/test_exported.py`)."""
+
+OF_WHAT_WE_MAKE = {
+    "CNI_ANNOTATION",
+    "REMEDIATION_STOPPED_ANNOTATION",
+    "NODE_UPGRADE_ANNOTATION",
+    "FALLBACK_ANNOTATION",
+    "IN_PLACE_CONTROL_PLANE",
+    "IN_PLACE_DEPLOYMENT",
+    "IN_PLACE_HOOKS",
+    "IN_PLACE_REFUSED",
+    "KUBEADM_PATCHES",
+    "UPGRADE_SECONDS",
+    "MARK",
+}
+"""State of objects that go with their cluster, and that nobody makes but we."""
+
+NO_ANNOTATIONS = {"FINALIZER", "LABEL"}
+
+
+def ours() -> Iterator[str]:
+    """Names of constants with a key of our group."""
+    for package in PACKAGES:
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            module = importlib.import_module(".".join(("espalier", *path.relative_to(SOURCE).with_suffix("").parts)))
+            for name, value in vars(module).items():
+                is_key = isinstance(value, str) and value.startswith(f"{GROUP}/") and name.isupper()
+                if is_key and not any(word in name for word in NO_ANNOTATIONS):
+                    yield name
+
+
+def test_each_annotation_is_a_wish_or_state_that_knows_of_whom() -> None:
+    """When this fails: if it is state on an object that people make, let it say of which one it tells, by uid."""
+    known = BY_PEOPLE | WITH_UIDS | OF_WHAT_WE_MAKE
+    assert set(ours()) - known == set()
