@@ -12,6 +12,7 @@ import click
 from espalier.cli import flags
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
+from espalier.cli.output import say
 from espalier.local.assets import base, recipes
 from espalier.local.assets.archive import Image, Layer, write_archive
 from espalier.local.assets.processes import BuildFailed
@@ -65,7 +66,7 @@ def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None
     except (BuildFailed, OSError) as error:
         raise Failure(f"the image could not be built: {error}") from None
     said = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
-    print(f"{output}: {tag} ({digest})\n{', '.join(said)}")
+    say(f"{output}: {tag} ({digest})\n{', '.join(said)}")
 
 
 def write(found: base.Base, version: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from espalier.api.core import SECRET, Secret
-from espalier.cli import connection, flags
+from espalier.cli import connection, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
 from espalier.kube.errors import NotFound
@@ -32,4 +30,4 @@ async def kubeconfig(name: str, *, connect: flags.Connection) -> None:
                 "the cluster does not exist there, "
                 "or its control plane is not initialized yet (`espalier get clusters -A` tells)"
             ) from None
-        sys.stdout.write(secret.decode(Secret).data["value"].decode())
+        output.write_data(secret.decode(Secret).data["value"].decode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,7 +77,7 @@ def manifests(*, image: str, webhook_url: str, namespace: Sequence[str], in_plac
     webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
     deployment = deployed(image, namespaces, in_place) if image else []
     objects = [*installed(namespaces, in_place), *webhooks, *deployment]
-    sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
+    output.write_data("---\n".join(output.to_yaml(tree) for tree in objects))
 
 
 def installed(

@@ -88,7 +88,7 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
         file = state_of(Home.locate()).folder(record.id).root / "var/log/cloud-init-output.log"
         if not file.exists():
             raise Failure(f"node {record.name} has not run its bootstrap data yet")
-        sys.stdout.write(file.read_text(errors="replace"))
+        output.write_data(file.read_text(errors="replace"))
         return
     _, running = _running(name)
     options = [*(["--unit", unit] if unit else []), *(["--follow"] if follow else ["--no-pager"])]
@@ -109,7 +109,7 @@ async def crash(name: str) -> None:
     record = _find(name)
     state_of(Home.locate()).write_node(msgspec.structs.replace(record, crashed=True))
     await cgroups.end_all(record.id)
-    sys.stdout.write(f"node {record.name} is off\n")
+    output.say(f"node {record.name} is off")
 
 
 def _facts(state: State, record: NodeRecord) -> dict[str, str | int]:

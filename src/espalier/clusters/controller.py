@@ -57,7 +57,7 @@ class Reconciler:
             self._tools.observer.linked.forget(key)
             return Done()
         p = Pass(self._tools, scope)
-        outcome = await self._act(p)
+        outcome = scope.told(await self._act(p))
         if not (scope.is_deleted and isinstance(outcome, Done)):
             await self._report(p, outcome)
         return outcome

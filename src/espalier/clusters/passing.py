@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
@@ -79,7 +80,8 @@ class Pass:
 
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Tell people who look at the Cluster."""
-        self.tools.recorder.event(self.scope.object, type, reason, message)
+        said = redaction.concealed(message, self.scope.secrets)
+        self.tools.recorder.event(self.scope.object, type, reason, said)
 
     def look_again(self) -> None:
         """Read again what was made for the Cluster."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from espalier.api import redaction
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
@@ -126,6 +127,7 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
     found = [old for old in scope.status.conditions if old.type in known]
     for part in parts:
         part.observed_generation = scope.generation
+        part.message = redaction.concealed(part.message, scope.secrets)
         found = condition_list.set(found, part, now)
     return sorted(found, key=lambda part: [*ORDER, names.READY, names.SYNCED].index(part.type))
 
