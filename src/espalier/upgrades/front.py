@@ -208,11 +208,10 @@ class Reconciler:
         if owner.metadata.annotations.get(side.mark) != "true":
             if upgrade is not None:
                 await self._tools.writer.remove(side.resource, upgrade)
-            observer.leave_if_idle(cluster_of(owner))
             return Done()
         if owner.metadata.deletion_timestamp is not None:
             return await self._release(owner)
-        site = observer.following.look(cluster_of(owner))
+        site = observer.look(cluster_of(owner))
         found = site.machinery.get(side.owner_resource, key.name) if site else None
         if site is None or found is None or found.resource_version != owner.resource_version:
             return Wait("Reading", f"reading cluster {cluster_of(owner)}")
