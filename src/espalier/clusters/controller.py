@@ -54,6 +54,7 @@ class Reconciler:
         if scope is None:
             self._tools.remotes.drop(key)
             self._tools.errands.forget(key)
+            self._tools.rests.answered(key)
             self._tools.observer.linked.forget(key)
             return Done()
         p = Pass(self._tools, scope)

@@ -72,10 +72,12 @@ async def _look(p: Pass, manifests: list[Manifest]) -> Answer | None:
     wish = scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, "")
     match await p.tools.errands.send(scope.key, workload.look(manifests, wish, scope.machinery.kubeconfig)):
         case Failed(error):
+            p.tools.rests.try_again(scope.key)
             return Answer(failure=type(error).__name__)
         case None:
             return None
         case drifts:
+            p.tools.rests.answered(scope.key)
             return Answer(drifts)
 
 
