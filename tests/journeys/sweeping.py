@@ -18,7 +18,7 @@ from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
-from espalier.api.core import NODE, SECRET
+from espalier.api.core import DAEMON_SET, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
@@ -284,6 +284,15 @@ async def drop_node(h: History) -> str:
     return "no node"
 
 
+async def drop_cni(h: History) -> str:
+    with suppress(ApiError):
+        workload = await h.world.workload()
+        for one in (await workload.list(DAEMON_SET, "kube-system")).items:
+            if one.name == "kindnet":
+                await workload.delete(DAEMON_SET, one.name, one.namespace)
+    return "delete the CNI"
+
+
 def none(*path: str) -> Callable[[History], Tree]:
     def patch(_: History) -> Tree:
         tree: Any = None
@@ -334,6 +343,7 @@ HANDS: dict[str, Act] = {
     "strip the datacenter": disown,
     "delete the datacenter": drop_datacenter,
     "delete a node": drop_node,
+    "delete the CNI": drop_cni,
 }
 
 
