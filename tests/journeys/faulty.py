@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import random
+from collections.abc import AsyncIterator, Callable, Collection
 from enum import Enum
+
+import msgspec
 
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
@@ -142,3 +145,105 @@ class Blocked(Passing):
         if request.method != "GET" and self._words in request.path and self._shut.is_set():
             raise Unreachable("no answer")
         return await super().request(request)
+
+
+class Fault(Enum):
+    """What can go wrong between a manager and its API servers, each now and then."""
+
+    LOST_REQUEST = "a request does not arrive"
+    LOST_ANSWER = "a write is applied and not answered"
+    CONFLICT = "409"
+    THROTTLED = "429"
+    BROKEN = "500"
+    STALE = "watches tell late"
+    CUT = "a watch ends, and what it had not told yet is not told by it"
+
+
+_STATUS = {Fault.CONFLICT: (409, "Conflict"), Fault.THROTTLED: (429, "TooManyRequests"), Fault.BROKEN: (500, "Broken")}
+_CHANCE = 0.15
+_LATE = 20.0
+
+
+class Faults:
+    """All faults in one: those that are `present` happen by chance, the same for the same generator.
+
+    `after_write`: called at the manager's next write that landed, for crashes; then it is forgotten.
+    """
+
+    def __init__(self, entropy: random.Random) -> None:
+        self.present: Collection[Fault] = ()
+        self.after_write: Callable[[], None] | None = None
+        self.happened = 0
+        self._entropy = entropy
+
+    def __call__(self, transport: Transport) -> Transport:
+        return _Faulty(transport, self)
+
+    def happens(self, fault: Fault) -> bool:
+        """Whether it does now."""
+        found = fault in self.present and self._entropy.random() < _CHANCE
+        self.happened += found
+        return found
+
+    def wrote(self) -> None:
+        """A write of the manager landed."""
+        if self.after_write is not None:
+            then, self.after_write = self.after_write, None
+            then()
+
+    @property
+    def lateness(self) -> float:
+        """Seconds by which the next event is late."""
+        return self._entropy.uniform(0, _LATE) if self.happens(Fault.STALE) else 0.0
+
+
+class _Faulty(Passing):
+    def __init__(self, transport: Transport, faults: Faults) -> None:
+        super().__init__(transport)
+        self._faults = faults
+
+    async def request(self, request: Request) -> Response:
+        faults = self._faults
+        if request.headers.get("user-agent") != MANAGER_AGENT or "/leases/" in request.path:
+            return await super().request(request)
+        if faults.happens(Fault.LOST_REQUEST):
+            raise Unreachable("the connection was refused", sent=False)
+        for fault, (code, reason) in _STATUS.items():
+            if (request.method != "GET" or fault is not Fault.CONFLICT) and faults.happens(fault):
+                return _refused(code, reason)
+        response = await super().request(request)
+        if request.method != "GET":
+            faults.wrote()
+            if faults.happens(Fault.LOST_ANSWER):
+                raise Unreachable("the connection was reset")
+        return response
+
+    async def stream(self, request: Request) -> Stream | Response:
+        stream = await super().stream(request)
+        if isinstance(stream, Response) or request.headers.get("user-agent") != MANAGER_AGENT:
+            return stream
+        return _Late(stream, self._faults)
+
+
+class _Late:
+    """A watch whose events come late, and that ends now and then."""
+
+    def __init__(self, stream: Stream, faults: Faults) -> None:
+        self._stream = stream
+        self._faults = faults
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for document in self._stream:
+            if self._faults.happens(Fault.CUT):
+                return
+            if late := self._faults.lateness:
+                await asyncio.sleep(late)
+            yield document
+
+    async def close(self) -> None:
+        await self._stream.close()
+
+
+def _refused(code: int, reason: str) -> Response:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
+    return Response(code, msgspec.json.encode({**status, "message": "a fault of this story"}))

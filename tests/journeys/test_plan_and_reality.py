@@ -14,14 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from espalier.api import catalog, paths
+from espalier.api import catalog, paths, redaction
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.clusters import gate, names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
-from espalier.clusters.preview.differing import ObjectChange, safe
+from espalier.clusters.preview.differing import ObjectChange
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
@@ -212,7 +212,7 @@ def leaves_of_change(change: ObjectChange) -> Leaves:
 
 def as_shown(leaves: Leaves) -> Leaves:
     """What a watch saw, hidden where a plan hides it."""
-    return {path: (safe(path, old), safe(path, new)) for path, (old, new) in leaves.items()}
+    return {path: (redaction.shown(path, old), redaction.shown(path, new)) for path, (old, new) in leaves.items()}
 
 
 def assert_so(preview: Preview, happened: Happened) -> None:

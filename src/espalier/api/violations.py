@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import paths
+from espalier.api.redaction import HIDDEN, is_secret
+
 LONGEST_FOUND = 60
 
 
@@ -22,7 +25,7 @@ class Violation(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         parts = [self.message]
         if self.found:
-            parts.append(f"found {self.found}")
+            parts.append(f"found {HIDDEN if _is_secret(self.field) else self.found}")
         if self.allowed:
             parts.append(f"allowed: {self.allowed}")
         text = "; ".join(parts)
@@ -50,6 +53,13 @@ class ManifestError(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+
+def _is_secret(field: str) -> bool:
+    try:
+        return is_secret(paths.parse(field))
+    except ValueError:  # of what is no path, the whole text
+        return is_secret((field,))
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:

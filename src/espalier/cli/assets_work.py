@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 
 from espalier.cli import output
@@ -101,5 +100,4 @@ def _stopped_by_signals() -> Iterator[None]:
 
 def say(line: str) -> None:
     """A line for whoever waits, at once."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    output.say(line)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from click.shell_completion import get_completion_class
 
+from espalier.cli import output
 from espalier.cli.commands import COMPLETING, Command
 from espalier.cli.flags import OneOf
 
@@ -25,4 +24,4 @@ def completion(context: click.Context, shell: str) -> None:
     """
     made = get_completion_class(shell)
     if made is not None:
-        sys.stdout.write(made(context.find_root().command, {}, "espalier", COMPLETING).source())
+        output.write_data(made(context.find_root().command, {}, "espalier", COMPLETING).source())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
 
-from espalier.cli import flags
+from espalier.api.printable import in_one_line
+from espalier.cli import flags, output
 from espalier.cli.failures import Away
 from espalier.cli.home import Home
 from espalier.kube.access import Access
@@ -70,7 +70,7 @@ def _print_each_once() -> Callable[[str], None]:
 
     def tell(text: str) -> None:
         if text not in told:
-            print(f"Warning: {text}", file=sys.stderr)
+            output.say(f"Warning: {in_one_line(text)}", stderr=True)
         told.add(text)
 
     return tell

@@ -87,7 +87,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
             World.run(home, port=0, boot_seconds=boot_seconds, releases=Releases.load()) as world,
             _client(home.kubeconfig.read_bytes()) as client,
         ):
-            progress.say(f"management cluster serves at {world.url}   [dim]({time.monotonic() - began:.1f} s)[/]")
+            progress.say(f"management cluster serves at {world.url}", aside=f"{time.monotonic() - began:.1f} s")
             story = Story(client, documents.in_namespace(found, "default"), progress)
             await _create(story, filename)
             await _scale(story)
@@ -116,7 +116,7 @@ async def _create(story: Story, filename: Path) -> None:
     _chapter(story, f"Create: {filename}")
     began = time.monotonic()
     await _settle(story)
-    story.progress.say(f"cluster {story.key} is ready   [dim]({time.monotonic() - began:.1f} s)[/]")
+    story.progress.say(f"cluster {story.key} is ready", aside=f"{time.monotonic() - began:.1f} s")
     await _show(story)
 
 
@@ -125,7 +125,7 @@ async def _scale(story: Story) -> None:
     began = time.monotonic()
     story.cluster["spec"]["workerNodeGroupConfigurations"][0]["count"] = 4
     await _settle(story)
-    story.progress.say(f"four workers are ready   [dim]({time.monotonic() - began:.1f} s)[/]")
+    story.progress.say("four workers are ready", aside=f"{time.monotonic() - began:.1f} s")
     await _show(story)
 
 
@@ -143,7 +143,7 @@ async def _upgrade(story: Story, offered: tuple[str, ...]) -> None:
         teller = group.create_task(_tell_machines(workload, story.progress))
         await _settle(story)
         teller.cancel()
-    story.progress.say(f"every node runs {later[0]}   [dim]({time.monotonic() - began:.1f} s)[/]")
+    story.progress.say(f"every node runs {later[0]}", aside=f"{time.monotonic() - began:.1f} s")
     await _show(story)
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
 from espalier.cli import connection, flags, output, support
 from espalier.cli.commands import Group
@@ -59,18 +60,23 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         (objects, hidden), events, supported = await asyncio.gather(
             _objects(client, root), _events(client, root), support.end_of_support(client, root)
         )
+    secrets = redaction.secrets_of(*(one.get("spec") for one in (root, *objects)))
+    root, *objects = [
+        one | {"status": redaction.all_concealed(one.get("status") or {}, secrets)} for one in (root, *objects)
+    ]
+    events = redaction.all_concealed(events, secrets)
     whole = family(root, objects)
     if output_format:
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
     now = datetime.now(UTC)
-    print("\n".join(_top(whole, told(supported, now), now)), end="\n\n")
+    output.say("\n".join(map(in_one_line, _top(whole, told(supported, now), now))) + "\n")
     columns = ("object", "state", "since", "message")
     output.write_table(columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
     if hidden:
-        print(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", file=sys.stderr)
+        output.say(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
     if events:
-        print()
+        output.say()
         rows = [(_age(_time_of(event), now), event["type"], event["reason"], event["message"]) for event in events]
         output.write_table(("age", "type", "reason", "event"), rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,4 +64,4 @@ def objects(
     if output_format == "json":
         output.write_objects(made, "json", single=False)
     else:
-        sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in made))
+        output.write_data("---\n".join(output.to_yaml(tree) for tree in made))

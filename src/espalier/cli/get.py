@@ -57,7 +57,7 @@ async def clusters(
         elif watch:
             async for state in tables.watch_objects(client, selection):
                 if output_format == "yaml":
-                    sys.stdout.write("---\n")
+                    output.write_data("---\n")
                 output.write_objects([state.tree], output_format, single=True)
                 sys.stdout.flush()
         elif output_format in ("", "wide"):

@@ -14,6 +14,7 @@ import click
 from espalier.cli import flags, manager_image
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
+from espalier.cli.output import say
 from espalier.local.assets import base, recipes
 from espalier.local.assets.archive import Image, Layer, write_archive
 from espalier.local.assets.processes import BuildFailed
@@ -95,12 +96,12 @@ def _build_manager(tag: str, kubernetes_version: str, output: Path) -> None:
     except (BuildFailed, OSError) as error:
         raise Failure(f"the image could not be built: {error}") from None
     _say(output, tag, digest, sizes)
-    print(f"{beside}: what it is made of (CycloneDX)")
+    say(f"{beside}: what it is made of (CycloneDX)")
 
 
 def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:
     said = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
-    print(f"{output}: {tag} ({digest})\n{', '.join(said)}")
+    say(f"{output}: {tag} ({digest})\n{', '.join(said)}")
 
 
 def write(found: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:

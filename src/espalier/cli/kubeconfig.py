@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
-from espalier.cli import connection, flags
+from espalier.cli import connection, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
 from espalier.clusterapi import kubeconfig as kubeconfigs
@@ -35,7 +33,7 @@ async def kubeconfig(name: str, *, connect: flags.Connection) -> None:
     """
     async with connection.connect(connect) as connected:
         content = await read(connected.client, Key(connected.namespace, name))
-    sys.stdout.write(content.decode())
+    output.write_data(content.decode())
 
 
 async def read(client: Client, key: Key) -> bytes:

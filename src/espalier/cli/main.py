@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 import uvloop
 
+from espalier.cli import output
 from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
 from espalier.cli.failures import Exit, explain, printing
 from espalier.cli.listed import COMMANDS
@@ -86,19 +87,19 @@ def run(tokens: Sequence[str]) -> int:
             if inspect.isawaitable(result):
                 result = uvloop.run(_finish(result))
     except click.exceptions.NoArgsIsHelpError as asked:
-        print(asked.message)
+        output.say(asked.message)
         return Exit.OK
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as wrong:
-        print(f"error: {sentence(wrong)}", file=sys.stderr)
+        output.error(sentence(wrong))
         return Exit.USAGE
     except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
         explained = explain(error)
         if explained is None:
             raise
         code, text = explained
-        print(f"error: {text}" if not text.startswith("Error") else text, file=sys.stderr)
+        output.error(text)
         return code
     return result if isinstance(result, int) else Exit.OK
 

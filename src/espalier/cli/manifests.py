@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -122,7 +121,7 @@ def manifests(
     if kubeconfig_copies:
         if not namespaces or image or webhook_url:
             raise Usage("--kubeconfig-copies goes with --namespace, and with nothing else: it prints a Role for each")
-        sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in copying(namespaces)))
+        output.write_data("---\n".join(output.to_yaml(tree) for tree in copying(namespaces)))
         return
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
@@ -134,7 +133,7 @@ def manifests(
     named = [management(management_cluster)] if management_cluster else []
     deployment = deployed(image, namespaces, in_place) if image else []
     objects = [*installed(namespaces, in_place), *named, *webhooks, *deployment]
-    sys.stdout.write("---\n".join(output.to_yaml(tree) for tree in objects))
+    output.write_data("---\n".join(output.to_yaml(tree) for tree in objects))
 
 
 def management(record: str) -> Tree:

@@ -93,7 +93,7 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
             said = confined.read(root, inside.LOG, start=-LONGEST_LOG, limit=LONGEST_LOG)
         except OSError as error:
             raise Failure(f"node {record.name} has not run its bootstrap data yet ({error.strerror})") from None
-        sys.stdout.write(said.decode(errors="replace"))
+        output.write_data(said.decode(errors="replace"))
         return
     _, running = _running(name)
     options = [*(["--unit", unit] if unit else []), *(["--follow"] if follow else ["--no-pager"])]
@@ -114,7 +114,7 @@ async def crash(name: str) -> None:
     record = _find(name)
     state_of(Home.locate()).write_node(msgspec.structs.replace(record, crashed=True))
     await cgroups.end_all(record.id)
-    sys.stdout.write(f"node {record.name} is off\n")
+    output.say(f"node {record.name} is off")
 
 
 def _facts(state: State, record: NodeRecord) -> dict[str, str | int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from espalier.api.printable import in_one_line, json_text, printable
 from espalier.cli.failures import Usage
 
 if TYPE_CHECKING:
@@ -35,6 +36,28 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=stream, highlight=False, soft_wrap=not stream.isatty())
 
 
+def say(text: str = "", *, stderr: bool = False) -> None:
+    """Print sentences. What others wrote may stand in them: it can't steer the terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    stream.write(printable(text) + "\n")
+    stream.flush()
+
+
+def write_data(text: str) -> None:
+    """Print what programs read, as it is; on a terminal, which no program reads, like a sentence."""
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+
+
+def write_styled(text: str) -> None:
+    """Print what was made fit for a terminal, and then given colours."""
+    sys.stdout.write(text)
+
+
+def error(text: str) -> None:
+    """Say on standard error why a command ends."""
+    say(text if text.startswith("Error") else f"error: {text}", stderr=True)
+
+
 def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None:
     """Print trees as `output` asks. A single object that was named is not wrapped into a List."""
     for item in objects:
@@ -46,26 +69,30 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
         else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}
     )
     if output == "json":
-        text = json.dumps(whole, indent=4, ensure_ascii=False) + "\n"
+        text = _json(whole)
     elif output == "yaml":
         text = to_yaml(whole)
     elif output == "name":
         text = "".join(name_of(item) + "\n" for item in objects)
     else:
         text = json_path(whole, output.removeprefix("jsonpath="))
-    sys.stdout.write(text)
+    write_data(text)
 
 
 def write_facts(facts: Tree, output: str) -> None:
     """Print what is no object, in the formats that make sense for it."""
     if output == "json":
-        sys.stdout.write(json.dumps(facts, indent=4, ensure_ascii=False) + "\n")
+        write_data(_json(facts))
     elif output == "yaml":
-        sys.stdout.write(to_yaml(facts))
+        write_data(to_yaml(facts))
     elif output.startswith("jsonpath="):
-        sys.stdout.write(json_path(facts, output.removeprefix("jsonpath=")))
+        write_data(json_path(facts, output.removeprefix("jsonpath=")))
     else:
         raise Usage(f"-o: found {output!r}, allowed are json, yaml and jsonpath=TEMPLATE")
+
+
+def _json(tree: Tree) -> str:
+    return json_text(json.dumps(tree, indent=4, ensure_ascii=False)) + "\n"
 
 
 def to_yaml(tree: Any) -> str:
@@ -110,18 +137,24 @@ def _text(value: Any) -> str:
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A plain table like kubectl's; the widest columns give way on a narrow terminal."""
     from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     table = RichTable(
         box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "", padding=(0, 3, 0, 0)
     )
     for column in columns:
-        table.add_column(column.upper(), overflow="ellipsis", no_wrap=True)
+        table.add_column(Text(in_one_line(column.upper())), overflow="ellipsis", no_wrap=True)
     for row in rows:
-        table.add_row(*("<none>" if cell in (None, "") else str(cell) for cell in row))
+        table.add_row(*(Text(cell_of(one)) for one in row))  # a plain string would be read as markup
     wide = console()
     if not sys.stdout.isatty():
         wide.width = 4000
     with wide.capture() as capture:
         wide.print(table)
-    sys.stdout.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+    write_styled("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
     sys.stdout.flush()
+
+
+def cell_of(value: Any) -> str:
+    """What stands in a cell of a table: one line, and nothing that steers a terminal."""
+    return "<none>" if value in (None, "") else in_one_line(str(value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,7 +85,7 @@ async def plan(
         if explained is None:
             raise
         code, text = explained
-        print(f"error: {text}" if not text.startswith("Error") else text, file=sys.stderr)
+        output.error(text)
         return REFUSED if code is Exit.REFUSED else code
     if any(preview.refusals for one in planned for preview in one if preview is not None):
         return REFUSED

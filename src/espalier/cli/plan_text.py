@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
+from espalier.cli import output
 from espalier.clusters.names import PATCHES_ANNOTATION
 from espalier.clusters.preview.differing import FieldChange, ObjectChange, Verb
 from espalier.clusters.preview.duration import Duration
@@ -43,11 +45,11 @@ def write(planned: Sequence[Planned]) -> None:
     """Print the plan; on a terminal in colours, and within its width."""
     paper = _Paper(colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"), width=_width())
     for one in planned:
-        sys.stdout.write("".join(f"{line}\n" for line in paper.cluster(one)))
+        output.write_styled("".join(f"{line}\n" for line in paper.cluster(one)))
     if not planned:
-        sys.stdout.write("There are no clusters.\n")
+        output.say("There are no clusters.")
         return
-    sys.stdout.write("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
+    output.write_styled("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
 
 
 def _width() -> int:
@@ -125,7 +127,7 @@ class _Paper:
 
     def _field(self, change: FieldChange) -> Lines:
         old, new = _text(change.old), _text(change.new)
-        line = f"        {change.field}: {old} → {new}"
+        line = f"        {in_one_line(change.field)}: {old} → {new}"
         if len(line) <= self._width:
             yield line
             return
@@ -173,7 +175,7 @@ class _Paper:
         blank = " " * indent
         further = f"{blank}  "
         return textwrap.wrap(
-            text,
+            in_one_line(text),
             self._width,
             initial_indent=blank,
             subsequent_indent=further,
@@ -252,7 +254,7 @@ def _time(seconds: float) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "nothing"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return in_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _facts(preview: Preview) -> Tree:

@@ -6,8 +6,10 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
+from espalier.api.printable import in_one_line
 from espalier.cli.output import console
 
 
@@ -27,16 +29,17 @@ class Progress:
     ) -> None:
         self.settle()
 
-    def say(self, text: str, mark: str = "[green]✓[/]") -> None:
-        """Keep a line: something is done, or has changed."""
+    def say(self, text: str, mark: str = "[green]✓[/]", *, aside: str = "") -> None:
+        """Keep a line: something is done, or has changed. `aside` stands behind it, dimmed."""
         self.settle()
-        self.out.print(f"{mark} {text}")
+        self.out.print(f"{mark} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else ""))
 
     def wait(self, text: str) -> None:
         """Show what is waited for, until something else is said. The same text twice is said once."""
         if text == self._last:
             return
         self._last = text
+        text = _safe(text)
         if not self.out.is_terminal:
             self.out.print(f"  {text}")
         elif self._status:
@@ -51,3 +54,8 @@ class Progress:
         if self._status:
             self._status.stop()
             self._status = None
+
+
+def _safe(text: str) -> str:
+    """A sentence in which others may have written: it neither steers the terminal nor is read as markup."""
+    return escape(in_one_line(text))

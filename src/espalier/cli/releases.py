@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,7 +50,7 @@ async def list_(*, connect: flags.Connection, releases: Path | None, output_form
     rows = _rows(offered, installed)
     if output_format == "name":
         kind = f"{EKSARelease.resource.kind}.{EKSARelease.resource.group}".lower()
-        sys.stdout.write("".join(f"{kind}/{row['name']}\n" for row in rows))
+        output.write_data("".join(f"{kind}/{row['name']}\n" for row in rows))
     elif output_format:
         output.write_facts({"releases": rows}, output_format)
     else:
@@ -95,7 +94,7 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     spec = found.eksa_release.spec
     facts = (("version", spec.version), ("released", spec.date), ("commit", spec.git_commit), ("name", found.name))
     output.write_table(("release", ""), [*facts, ("bundles", found.bundles.metadata.name)])
-    sys.stdout.write("\n")
+    output.say()
     output.write_table(
         ("Kubernetes", "Full Version", "EKS Distro", "Support Ends"),
         [
@@ -125,7 +124,7 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
         there = [object_ for object_ in objects if object_ not in created]
         different = [object_ for object_ in there if not await _is_equal(connected.client, object_)]
     for object_ in objects:
-        sys.stdout.write(f"{_name(object_)} {_fate(object_, created, different)}\n")
+        output.say(f"{_name(object_)} {_fate(object_, created, different)}")
     if different:
         names = ", ".join(map(_name, different))
         advice = "give the release another version, and what it names other names"
@@ -152,7 +151,7 @@ async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundl
             releases = await connected.client.list(EKSARelease.resource)
             bundles = await connected.client.list(Bundles.resource, SYSTEM_NAMESPACE)
     except (Away, Unreachable) as error:
-        output.console(stderr=True).print(f"Not known which are installed: {error}")
+        output.say(f"Not known which are installed: {error}", stderr=True)
         return None
     by_name = {found.name: found.decode(Bundles) for found in bundles.items}
     decoded = [found.decode(EKSARelease) for found in releases.items]

@@ -152,7 +152,7 @@ async def _read(client: Client, selection: Selection, columns: Columns) -> tuple
 def _say_nothing_found(selection: Selection) -> None:
     where = f"in namespace {selection.namespace}" if selection.namespace else "in any namespace"
     named = f" named {selection.name}" if selection.name else ""
-    output.console(stderr=True).print(f"No {selection.resource.plural}{named} found {where}.")
+    output.say(f"No {selection.resource.plural}{named} found {where}.", stderr=True)
 
 
 class _Printer:
@@ -166,8 +166,8 @@ class _Printer:
         """Have a row printed with the next ones; before the first, the header."""
         if not self._widths:
             self._widths = [0] * len(columns)
-            self._waiting.append([column.upper() for column in columns])
-        self._waiting.append(["<none>" if cell in (None, "") else str(cell) for cell in row])
+            self._waiting.append([output.cell_of(column.upper()) for column in columns])
+        self._waiting.append([output.cell_of(cell) for cell in row])
 
     def write(self) -> None:
         """Print what was added."""
@@ -175,5 +175,5 @@ class _Printer:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
         for row in self._waiting:
             line = "   ".join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True))
-            print(line.rstrip(), flush=True)
+            output.say(line.rstrip())
         self._waiting.clear()

@@ -295,13 +295,13 @@ async def status(*, output_format: str) -> None:
         output.write_facts({**facts, **more}, output_format)
         return
     output.write_table(("world", ""), list(facts.items()))
-    sys.stdout.write("\n")
+    output.say()
     if programs:
         rows = [
             (report.name, report.state, str(report.restarts), str(report.pid or ""), report.log) for report in programs
         ]
         output.write_table(("program", "state", "restarts", "pid", "log"), rows)
-        sys.stdout.write("\n")
+        output.say()
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
             await tables.write(connected.client, Selection(Cluster.resource, None))

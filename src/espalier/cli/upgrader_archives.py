@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 from espalier.cli import image
+from espalier.cli.output import say
 from espalier.cli.upgrader_images import versions_by_image
 from espalier.local.assets.base import Base, MissingAssets, find_base
 from espalier.local.assets.processes import BuildFailed
@@ -35,7 +36,7 @@ def main(version: str, name: str, folder: str) -> int:
     try:
         _make(find_base(plain_version(version)), version, name, Path(folder))
     except (MissingAssets, BuildFailed, OSError) as error:
-        print(error, file=sys.stderr)
+        say(str(error), stderr=True)
         return 1
     return 0
 

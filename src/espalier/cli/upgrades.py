@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import click
@@ -49,7 +48,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     if output_format:
         output.write_objects([one.tree for one, _ in found], output_format, single=False)
     elif not found:
-        sys.stderr.write("Nothing is being upgraded in place.\n")
+        output.say("Nothing is being upgraded in place.", stderr=True)
     else:
         rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
         output.write_table(("Kind", "Name", "Version", "Progress", "State", "Message"), rows)
@@ -72,7 +71,7 @@ async def describe(name: str, *, connect: flags.Connection) -> None:
         raise Failure(_unknown(name, [one.name for one, _ in everything]))
     for one, typed in named:
         output.write_table((typed.kind, one.name), list(_facts(typed)))
-        sys.stdout.write("\n")
+        output.say()
         if isinstance(typed, NodeUpgrade):
             steps = [part for part in typed.status.conditions if part.type != "Ready"]
             output.write_table(("Step", "Done", "Reason", "Message"), [_row(part) for part in steps])
@@ -110,7 +109,7 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
             await connected.client.patch(
                 NodeUpgrade.resource, one.name, one.namespace, patch=asked, type=PatchType.MERGE
             )
-            sys.stdout.write(f"NodeUpgrade {one.name} is tried again\n")
+            output.say(f"NodeUpgrade {one.name} is tried again")
 
 
 async def _all(client: Client) -> list[tuple[Object, Upgrade]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import metadata
 
 import click
@@ -32,4 +31,4 @@ def version(*, output_format: str) -> None:
         output.write_facts(facts, output_format)
     else:
         offered = ", ".join(newest.kubernetes_versions)
-        sys.stdout.write(f"espalier {facts['version']}\neksaVersion {facts['eksaVersion']}\nKubernetes {offered}\n")
+        output.say(f"espalier {facts['version']}\neksaVersion {facts['eksaVersion']}\nKubernetes {offered}")

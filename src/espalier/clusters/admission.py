@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from espalier.api import schema
+from espalier.api import redaction, schema
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
@@ -110,11 +111,14 @@ class Admission:
             return self._deletion(request.old)
         if request.object is None:
             return AdmissionResponse()
+        return _concealed(request.object, self._judge(request, request.object))
+
+    def _judge(self, request: AdmissionRequest, asked: Object) -> AdmissionResponse:
         try:
-            new = read(request.object)
+            new = read(asked)
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
-            return _refusal(request.object, schema.violations(eksa.Cluster, request.object.tree))
+            return _refusal(asked, schema.violations(eksa.Cluster, asked.tree))
         wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
             return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
@@ -129,7 +133,7 @@ class Admission:
             *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )
         if violations:
-            return _refusal(request.object, violations, warnings)
+            return _refusal(asked, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
@@ -361,6 +365,19 @@ def _manages_itself(found: Object) -> bool:
 
 def _is_paused(cluster: eksa.Cluster) -> bool:
     return PAUSED_ANNOTATION in cluster.metadata.annotations
+
+
+def _concealed(asked: Object, response: AdmissionResponse) -> AdmissionResponse:
+    """Without the secrets of what is asked for: answers are kept in logs and histories."""
+    if not (response.message or response.warnings):
+        return response
+    secrets = redaction.secrets_of(asked.tree)
+    return replace(
+        response,
+        message=redaction.concealed(response.message, secrets),
+        causes=tuple(replace(one, message=redaction.concealed(one.message, secrets)) for one in response.causes),
+        warnings=tuple(redaction.concealed(one, secrets) for one in response.warnings),
+    )
 
 
 def _refusal(object_: Object, violations: list[Violation], warnings: tuple[str, ...] = ()) -> AdmissionResponse:

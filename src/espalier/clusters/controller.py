@@ -59,11 +59,12 @@ class Reconciler:
         if scope is None:
             self._tools.remotes.drop(key)
             self._tools.errands.forget(key)
+            self._tools.rests.answered(key)
             self._tools.observer.linked.forget(key)
             self._tools.copies.forget(key)
             return Done()
         p = Pass(self._tools, scope)
-        outcome = await self._act(p)
+        outcome = scope.told(await self._act(p))
         if not (scope.is_deleted and isinstance(outcome, Done)):
             await self._report(p, outcome)
         return outcome

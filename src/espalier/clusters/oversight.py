@@ -74,10 +74,12 @@ async def seen_in_workload(p: Pass, manifests: list[Manifest]) -> Answer | None:
     asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.mark)
     match await p.tools.errands.send(scope.key, workload.look(manifests, asked, scope.machinery.kubeconfig)):
         case Failed(error):
+            p.tools.rests.try_again(scope.key)
             return Answer(failure=type(error).__name__)
         case None:
             return None
         case drifts:
+            p.tools.rests.answered(scope.key)
             p.saw_cni(drifts)
             return Answer(drifts)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
@@ -97,7 +98,8 @@ class Pass:
 
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Tell people who look at the Cluster."""
-        self.tools.recorder.event(self.scope.object, type, reason, message)
+        said = redaction.concealed(message, self.scope.secrets)
+        self.tools.recorder.event(self.scope.object, type, reason, said)
 
     def saw_cni(self, drifts: Iterable[Drift]) -> None:
         """Note what the workload cluster has lost of its CNI, given all in which that differs."""

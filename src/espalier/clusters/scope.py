@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
 import semver
 
-from espalier.api import json_trees
+from espalier.api import json_trees, redaction
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
@@ -25,6 +26,7 @@ from espalier.clusters.layers import Layer
 from espalier.clusters.linked import GateKey, Missing
 from espalier.kube.objects import Object
 from espalier.runtime import owners
+from espalier.runtime.outcome import Fault, Outcome, Wait
 
 
 class Machinery(msgspec.Struct, frozen=True, dict=True):
@@ -151,6 +153,21 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def with_machinery(self, machinery: Machinery) -> Scope:
         """The same pass, after writes: what is asked for stays as it was at the beginning."""
         return msgspec.structs.replace(self, machinery=machinery)
+
+    @cached_property
+    def secrets(self) -> frozenset[str]:
+        """What no condition, event or log may quote: secret fields of the Cluster, and the data of named Secrets."""
+        data = [value.decode(errors="replace") for one in self.credentials.values() for value in one.values()]
+        tree = self.object.tree
+        marks = tree["metadata"].get("annotations")
+        return redaction.secrets_of(tree.get("spec"), marks, *({"credential": one} for one in data))
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """An outcome whose sentence quotes no secret."""
+        if not isinstance(outcome, Wait | Fault):
+            return outcome
+        message = redaction.concealed(outcome.message, self.secrets)
+        return outcome if message == outcome.message else dataclasses.replace(outcome, message=message)
 
     @property
     def key(self) -> Key:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from espalier.api import redaction
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
@@ -195,6 +196,7 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
     found = [old for old in scope.status.conditions if old.type in known]
     for part in parts:
         part.observed_generation = scope.generation
+        part.message = redaction.concealed(part.message, scope.secrets)
         found = condition_list.set(found, part, now)
     return sorted(found, key=lambda part: _SHOWN.index(part.type))
 

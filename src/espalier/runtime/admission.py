@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
+from espalier.api.printable import in_one_line
 from espalier.kube.errors import Invalid, StatusCause
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import User
@@ -138,7 +139,7 @@ def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> byt
     """The AdmissionReview that says `response`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
     if response.warnings:
-        answer["warnings"] = list(response.warnings)
+        answer["warnings"] = [in_one_line(one) for one in response.warnings]  # each becomes a header
     if not response.allowed:
         answer["status"] = {
             "apiVersion": "v1",

@@ -22,19 +22,23 @@ from espalier.api.eksa.upgrades import (
     ControlPlaneUpgradeSpec,
     MachineDeploymentUpgrade,
     MachineDeploymentUpgradeSpec,
+    NodeUpgrade,
     ObjectReference,
 )
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.objects import Object
+from espalier.runtime import conditions as condition_list
 from espalier.runtime import owners
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import by_controller, owners_of
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.upgrades import control_plane_group, deployment_group, expected, names
+from espalier.upgrades.node_steps import POD_CREATED
 from espalier.upgrades.observe import cluster_of
 from espalier.upgrades.passing import Tools
+from espalier.upgrades.sequence import Member
 from espalier.upgrades.site import Machinery, MachineView
 
 
@@ -208,11 +212,10 @@ class Reconciler:
         if owner.metadata.annotations.get(side.mark) != "true":
             if upgrade is not None:
                 await self._tools.writer.remove(side.resource, upgrade)
-            observer.leave_if_idle(cluster_of(owner))
             return Done()
         if owner.metadata.deletion_timestamp is not None:
             return await self._release(owner)
-        site = observer.following.look(cluster_of(owner))
+        site = observer.look(cluster_of(owner))
         found = site.machinery.get(side.owner_resource, key.name) if site else None
         if site is None or found is None or found.resource_version != owner.resource_version:
             return Wait("Reading", f"reading cluster {cluster_of(owner)}")
@@ -231,10 +234,27 @@ class Reconciler:
             await writer.create(side.upgrade(self._metadata(owner), owner, _references(due)))
             return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
         is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
-        if falls_back or is_ready or side.data_of(upgrade) != side.data(owner):
+        is_other = side.data_of(upgrade) != side.data(owner)
+        if is_other and not falls_back and (node := self._under_way(machinery, upgrade)):
+            return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
+        if falls_back or is_ready or is_other:
             await writer.remove(side.resource, upgrade)
             return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
         return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
+
+    def _under_way(self, machinery: Machinery, upgrade: Object) -> str:
+        """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
+        for found in self._tools.observer.node_upgrades(upgrade):
+            one = found.decode(NodeUpgrade)
+            machine = machinery.machine(one.spec.machine.name)
+            member = Member(one.spec.machine.name, machine, found, one)
+            if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
+                continue
+            is_noted = machine.machine.spec.version == one.spec.kubernetes_version
+            has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
+            if (member.is_done and not is_noted) or (member.is_active and has_begun):
+                return f"NodeUpgrade {found.name}"
+        return ""
 
     async def _release(self, owner: Object) -> Outcome:
         """Take away the mark, and the pause that came with it: Cluster API goes on."""

@@ -180,7 +180,7 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     upgrade = found.decode(group.type)
     reference, data = group.owner_of(upgrade)
     cluster = cluster_of(found)
-    site = observer.following.look(cluster) if cluster else None
+    site = observer.look(cluster) if cluster else None
     owner = site.machinery.get(group.owner_resource, reference.name) if site else None
     ours = {one.name: one for one in observer.node_upgrades(found)}
     scope = GroupScope(found, upgrade, reference, data, cluster, site, owner, (), ())

@@ -53,8 +53,8 @@ async def check(p: GroupPass) -> Outcome:
 
 
 async def record(p: GroupPass) -> Outcome:
-    """Machines whose node is upgraded say so, each as soon as it is."""
-    members = sequence.to_record(p.scope.members)
+    """Machines whose node is upgraded say so, each as soon as it is, whatever is asked for meanwhile."""
+    members = sequence.to_record(p.scope.members) if p.scope.wanted is not None else []
     for member in members:
         if member.machine is not None:
             await p.group.record(p.writer, p.scope, member.machine)
@@ -117,7 +117,7 @@ async def finish(p: GroupPass) -> Outcome:
     return Done()
 
 
-LIFE = (hold, find_cluster, find_owner, check, record, begin, await_nodes, await_health, finish)
+LIFE = (find_cluster, hold, find_owner, record, check, begin, await_nodes, await_health, finish)
 """From an upgrade to upgraded machines."""
 
 

@@ -5,9 +5,11 @@ Nothing is taken out: a version whose Bundles are gone can still be what a machi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
+from espalier.api.eksa.components import Image
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.meta import ObjectMeta
@@ -21,6 +23,14 @@ from espalier.upgrades.writing import Writer
 
 NAME = "upgraderimages"
 
+REFERENCES = "an image like registry.example/upgrader:v1.36.3, with a digest (@sha256:...) if it is known"
+_LONGEST = 1024
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REFERENCE = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+
 _KEY = Key(SYSTEM_NAMESPACE, names.IMAGES)
 
 
@@ -30,14 +40,24 @@ def version_of(bundle: VersionsBundle) -> str:
     return f"{distro.kube_version}-eks-{distro.channel}-{distro.name.rpartition('-')[2]}"
 
 
+def is_reference(image: str) -> bool:
+    """Whether a text names an image. What it names runs with all rights on nodes, so nothing else is passed on."""
+    return len(image) <= _LONGEST and _REFERENCE.fullmatch(image) is not None
+
+
 def images_of(bundles: Bundles) -> dict[str, str]:
-    """Upgrader images by version; parts that name none are left out."""
+    """Upgrader images by version, by digest where the Bundles have one; parts that name none are left out."""
     found = {version_of(bundle): bundle.upgrader for bundle in bundles.spec.versions_bundles}
     return {
-        version: upgrader.upgrader.uri
+        version: _pinned(upgrader.upgrader)
         for version, upgrader in found.items()
-        if upgrader is not None and upgrader.upgrader is not None and upgrader.upgrader.uri
+        if upgrader is not None and upgrader.upgrader is not None and is_reference(upgrader.upgrader.uri)
     }
+
+
+def _pinned(image: Image) -> str:
+    is_usable = _DIGEST.fullmatch(image.image_digest) and "@" not in image.uri
+    return f"{image.uri}@{image.image_digest}" if is_usable else image.uri
 
 
 def additions(present: Mapping[str, str], bundles: Iterable[Bundles]) -> dict[str, str]:
@@ -45,12 +65,17 @@ def additions(present: Mapping[str, str], bundles: Iterable[Bundles]) -> dict[st
     for debugging say, and stays."""
     by_age = [images_of(one) for one in sorted(bundles, key=lambda one: one.spec.number)]
     newest = {version: image for images in by_age for version, image in images.items()}
-    named = {(version, image) for images in by_age for version, image in images.items()}
+    named = {(version, name) for images in by_age for version, image in images.items() for name in _names_of(image)}
     return {
         version: image
         for version, image in sorted(newest.items())
         if present.get(version) != image and (version not in present or (version, present[version]) in named)
     }
+
+
+def _names_of(image: str) -> tuple[str, str]:
+    """An image as it is named now, and as it was named before digests were added."""
+    return image, image.partition("@")[0]
 
 
 class Images:

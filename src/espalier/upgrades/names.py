@@ -54,6 +54,12 @@ def upgrader(node: str) -> str:
     return f"{node}-node-upgrader"
 
 
+def node_of(upgrader: str) -> str | None:
+    """The node of an upgrader, by its name; None for a name that is not made so."""
+    node = upgrader.removesuffix("-node-upgrader")
+    return node if node not in ("", upgrader) else None
+
+
 def protection(node_upgrade: str) -> str:
     """What stands in a Machine's annotation that keeps health checks away, while its node is upgraded."""
     return f"{GROUP}/{node_upgrade}"

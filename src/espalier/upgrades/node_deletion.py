@@ -7,7 +7,7 @@ from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names
 from espalier.upgrades.node.draining import MARK
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, give_back
+from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, give_back, take_lost_rights
 
 
 async def end_on_node(p: Pass) -> Outcome:
@@ -23,6 +23,8 @@ async def end_on_node(p: Pass) -> Outcome:
         return Wait("Reading", f"reading cluster {scope.cluster}")
     machine = scope.machine.machine if scope.machine else None
     if machine is None or machine.metadata.deletion_timestamp is not None or not scope.node_name:
+        if scope.workload is not None and not scope.workload.silent_for:
+            await take_lost_rights(scope.workload, scope.node_name)
         return Continue()
     if scope.site is None or scope.site.machinery.kubeconfig is None:
         return Continue()

@@ -6,14 +6,25 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
+from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime import conditions as condition_list
 from espalier.runtime.conditions import timestamp
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import names, pod, progress, versions
+from espalier.upgrades import images, names, pod, progress, versions
 from espalier.upgrades.node.draining import MARK
-from espalier.upgrades.node_pass import RESOURCE, Pass, create, delete_pod, give_back, give_rights, protect, take_rights
+from espalier.upgrades.node_pass import (
+    RESOURCE,
+    Pass,
+    create,
+    delete_pod,
+    give_back,
+    give_rights,
+    protect,
+    take_lost_rights,
+    take_rights,
+)
 from espalier.upgrades.node_steps import POD_CREATED, NodeStep
 from espalier.upgrades.observe import cluster_of
 
@@ -53,8 +64,10 @@ async def find_machine(p: Pass) -> Outcome:
     if scope.site is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
     if scope.machine is None:
+        await take_back(p, "MachineNotFound")
         return Wait("MachineNotFound", f"{p.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
+        await take_back(p, "MachineDeleted")
         return Wait("MachineDeleted", f"{p.machine} is being deleted")
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
     wanted = "ControlPlane" if is_control_plane else "Worker"
@@ -62,6 +75,13 @@ async def find_machine(p: Pass) -> Outcome:
         message = f"spec.nodeType: found {scope.upgrade.spec.node_type}, but {p.machine} is a {wanted}"
         return Wait("WrongNodeType", message)
     return Continue()
+
+
+async def take_back(p: Pass, reason: str) -> None:
+    """The rights of the pod go with the Machine; asked for once, when it is told for the first time that it goes."""
+    told = condition_list.get(p.scope.upgrade.status.conditions, names.READY)
+    if p.scope.workload is not None and (told is None or told.reason != reason):
+        await take_lost_rights(p.scope.workload, p.scope.node_name)
 
 
 async def find_node(p: Pass) -> Outcome:
@@ -102,7 +122,11 @@ async def check(p: Pass) -> Outcome:
 async def find_image(p: Pass) -> Outcome:
     """There is an upgrader image for the version."""
     scope = p.scope
-    if scope.image or scope.pod is not None or progress.are_all_done(scope.upgrade.status.conditions):
+    is_needed = scope.pod is None and not progress.are_all_done(scope.upgrade.status.conditions)
+    if scope.image and is_needed and not images.is_reference(scope.image):
+        what = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {SYSTEM_NAMESPACE}/{names.IMAGES}"
+        return Wait("UpgraderImageInvalid", f"{what}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
+    if scope.image or not is_needed:
         return Continue()
     wanted, known = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
     message = (
@@ -117,6 +141,19 @@ async def protect_machine(p: Pass) -> Outcome:
     if progress.current(p.scope.conditions) is not None:
         await protect(p)
     return Continue()
+
+
+async def renew(p: Pass) -> Outcome:
+    """A pod that could not begin, or failed, with another image than is known now goes: the image was corrected."""
+    scope = p.scope
+    found = scope.pod
+    if found is None or scope.workload is None or not scope.image or found.images == {scope.image}:
+        return Continue()
+    is_hopeless = progress.failure(found) is not None or progress.stuck(found) or not found.has_begun
+    if not is_hopeless or not scope.may_go or not images.is_reference(scope.image):
+        return Continue()
+    await delete_pod(scope.workload, scope)
+    return Wait("Retrying", f"the upgrader pod is made anew with image {scope.image}")
 
 
 async def retry(p: Pass) -> Outcome:
@@ -227,14 +264,15 @@ async def clear_up(p: Pass) -> Outcome:
 
 
 LIFE = (
-    hold,
     find_cluster,
+    hold,
     find_machine,
     find_node,
     await_others,
     check,
     find_image,
     protect_machine,
+    renew,
     retry,
     make_pod,
     follow_pod,

@@ -84,6 +84,15 @@ async def take_rights(workload: Workload, node: str) -> None:
         return
 
 
+async def take_lost_rights(workload: Workload, node: str) -> None:
+    """The same for a node whose Machine goes (empty: it is not known which it was), and for all nodes that are gone."""
+    there = {one.metadata.name for one in workload.nodes()} - {node}
+    for role in (await workload.client.list(CLUSTER_ROLE, labels=names.UPGRADER_LABEL)).items:
+        of = names.node_of(role.name)
+        if of is not None and of not in there:
+            await take_rights(workload, of)
+
+
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
     """Delete exactly the upgrader pod that was looked at."""
     found = scope.pod_object

@@ -113,7 +113,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` when the object is none."""
     upgrade = found.decode(NodeUpgrade)
     cluster = cluster_of(found)
-    site = observer.following.look(cluster) if cluster else None
+    site = observer.look(cluster) if cluster else None
     machine = site.machinery.machine(upgrade.spec.machine.name) if site else None
     workload = site.workload if site else None
     node_name = machine.node if machine else ""

@@ -17,7 +17,7 @@ from espalier.runtime.predicates import Predicate, any_change
 from espalier.runtime.transforms import metadata_only
 from espalier.upgrades import names
 from espalier.upgrades.following import Following
-from espalier.upgrades.site import BY_CONTROLLER, OWNER_KINDS
+from espalier.upgrades.site import BY_CONTROLLER, OWNER_KINDS, Site
 
 BY_CLUSTER = "upgrades/cluster"
 
@@ -38,6 +38,8 @@ class Observer:
             for resource in OWNER_KINDS
         }
         self.images = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, fields=f"metadata.name={names.IMAGES}")
+        for cache in (*self.own.values(), *self.marked.values()):
+            cache.subscribe(self._changed)
 
     def upgrade(self, resource: Resource, name: str) -> Object | None:
         """One of our own objects."""
@@ -57,11 +59,22 @@ class Observer:
         data = found.decode(ConfigMap).data if found else {}
         return data.get(version), tuple(sorted(data))
 
-    def leave_if_idle(self, cluster: str) -> None:
-        """Follow a cluster no longer once nothing of it is being upgraded or marked for it."""
-        if not any(cache.by_index(BY_CLUSTER, cluster) for cache in self.own.values()) and not any(
+    def look(self, cluster: str) -> Site | None:
+        """Both sides of a cluster, which is followed from then on as long as anything of it is upgraded or marked.
+
+        None while it is being read, and of one of which nothing is: a late pass follows nobody.
+        """
+        return None if self._is_idle(cluster) else self.following.look(cluster)
+
+    def _is_idle(self, cluster: str) -> bool:
+        return not any(cache.by_index(BY_CLUSTER, cluster) for cache in self.own.values()) and not any(
             names.is_marked(found) for cache in self.marked.values() for found in cache.by_index(BY_CLUSTER, cluster)
-        ):
+        )
+
+    def _changed(self, old: Object | None, _new: Object | None, _first: bool) -> None:
+        """Whatever way an upgrade or a mark went, its cluster is followed no longer than the last of them."""
+        cluster = cluster_of(old) if old is not None else ""
+        if cluster and self._is_idle(cluster):
             self.following.leave(cluster)
 
     def watch(self, controller: Controller, resource: Resource, *, predicate: Predicate = any_change) -> None:

@@ -15,7 +15,6 @@ from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
 from espalier.upgrades import names
-from espalier.upgrades.observe import cluster_of
 from espalier.upgrades.passing import Tools
 
 
@@ -76,16 +75,13 @@ class Reconciler(Generic[P]):
     def __init__(self, tools: Tools, kind: Kind[P]) -> None:
         self._tools = tools
         self._kind = kind
-        self._clusters: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass: whatever can be done now is done, and the status is true afterwards."""
-        kind, observer = self._kind, self._tools.observer
-        found = observer.upgrade(kind.resource, key.name)
+        kind = self._kind
+        found = self._tools.observer.upgrade(kind.resource, key.name)
         if found is None:
-            observer.leave_if_idle(self._clusters.pop(key, ""))
             return Done()
-        self._clusters[key] = cluster_of(found)
         p = kind.observe(self._tools, found)
         is_over = p.is_done and not p.is_deleted
         due = kind.deletion if p.is_deleted else kind.afterwards if is_over else kind.life

@@ -62,7 +62,16 @@ class Member:
         return self.is_active and (self.reason.endswith("Failed") or self.reason in STUCK)
 
 
-STUCK = frozenset({"UpgraderImageMissing", "VersionRefused", "WrongNodeType", "PodCanNotBegin", "NodeMissing"})
+STUCK = frozenset(
+    {
+        "UpgraderImageMissing",
+        "UpgraderImageInvalid",
+        "VersionRefused",
+        "WrongNodeType",
+        "PodCanNotBegin",
+        "NodeMissing",
+    }
+)
 """Reasons of a NodeUpgrade that no time heals."""
 
 

@@ -103,6 +103,7 @@ class Container(Observed, frozen=True):
     """A container, as it was asked for."""
 
     name: str
+    image: str = ""
 
 
 class PodSpec(Observed, frozen=True):
@@ -146,6 +147,11 @@ class Pod(Observed, frozen=True):
         """Whether any of its containers has run."""
         states = [status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses)]
         return any(state.running is not None or state.terminated is not None for state in states)
+
+    @property
+    def images(self) -> set[str]:
+        """The images of all containers."""
+        return {container.image for container in (*self.spec.init_containers, *self.spec.containers)}
 
     @property
     def states(self) -> dict[str, ContainerState]:

@@ -116,3 +116,51 @@ def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
     assert images.additions(before, [newer, older]) == {version: "registry.example/upgrader:new"}
     assert images.additions(before | {version: "debug"}, [newer, older]) == {}
     assert images.additions(before, [older]) == {}
+
+
+DIGEST = f"sha256:{'ab' * 32}"
+
+
+def with_digest(digest: str) -> tuple[Bundles, str, str]:
+    """Bundles with a digest of one upgrader image, its version, and how it is named without."""
+    made = msgspec.convert(msgspec.to_builtins(bundles()[0]), Bundles)
+    upgrader = made.spec.versions_bundles[0].upgrader
+    assert upgrader is not None
+    assert upgrader.upgrader is not None
+    upgrader.upgrader.image_digest = digest
+    return made, images.version_of(made.spec.versions_bundles[0]), upgrader.upgrader.uri
+
+
+def test_an_image_is_named_by_its_digest_where_bundles_have_one_and_so_is_what_was_named_without() -> None:
+    made, version, uri = with_digest(DIGEST)
+    assert images.additions({}, [made])[version] == f"{uri}@{DIGEST}"
+    by_tag = images.additions({}, bundles())
+    assert by_tag[version] == uri
+    assert images.additions(by_tag, [made]) == {version: f"{uri}@{DIGEST}"}
+    assert images.additions(by_tag | {version: "debug"}, [made]) == {}
+
+
+@pytest.mark.parametrize("digest", ["sha256:short", "latest", "sha256:AB\nx"])
+def test_what_is_no_digest_is_left_out(digest: str) -> None:
+    made, version, uri = with_digest(digest)
+    assert images.additions({}, [made])[version] == uri
+
+
+@pytest.mark.parametrize(
+    ("image", "is_one"),
+    [
+        ("registry.example:5000/a/b_c/upgrader:v1.36.3-eks-1-36-1", True),
+        ("debug", True),
+        (f"public.ecr.aws/eks-anywhere/aws/upgrader@{DIGEST}", True),
+        (f"registry.example/upgrader:v1@{DIGEST}", True),
+        ("", False),
+        ("registry.example/upgrader:v1\n  privileged: true", False),
+        ("https://registry.example/upgrader:v1", False),
+        ("registry.example/../upgrader", False),
+        ("registry.example/upgrader:", False),
+        ("registry.example/upgrader@sha256:short", False),
+        ("a" * 5000, False),
+    ],
+)
+def test_only_names_of_images_are_passed_on(image: str, is_one: bool) -> None:
+    assert images.is_reference(image) is is_one

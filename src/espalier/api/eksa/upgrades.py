@@ -76,8 +76,10 @@ NodeType = Literal["ControlPlane", "Worker"]
 KubernetesVersion = Annotated[
     str, Meta(pattern=VERSION_PATTERN, max_length=128, description="Kubernetes version, like v1.36.3-eks-1-36-1.")
 ]
+IMAGE_TAG_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 EtcdVersion = Annotated[
-    Annotated[str, Meta(max_length=128)] | None, Meta(description="Tag of the image of etcd, like v3.6.6.")
+    Annotated[str, Meta(pattern=IMAGE_TAG_PATTERN, max_length=128)] | None,
+    Meta(description="Tag of the image of etcd, like v3.6.6."),
 ]
 
 NEVER_CHANGES = Rule("self == oldSelf", "an upgrade never changes; delete it and create another")

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from espalier.api import paths
 from espalier.api.meta import Tree
+from espalier.api.redaction import shown
 
 Verb = Literal["create", "change", "delete"]
 
-HIDDEN = "(hidden)"
-
-_SECRET = re.compile(
-    r"(?i)passw|token|secret(?!name$|ref$)|credential|privatekey|encryptionkey|caKey|\bauth\b|authorization"
-)
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
-_LONG = 240
 _NAMES = ("name", "path", "key")
 """What items of lists are told apart by."""
 
@@ -49,9 +41,8 @@ class ObjectChange(NamedTuple):
 
 def field_changes(old: Tree, new: Tree, kind: str = "") -> tuple[FieldChange, ...]:
     """What differs in the parts of two objects that somebody asks for: labels, annotations, spec and the like."""
-    hides = kind == "Secret"
     return tuple(
-        FieldChange(paths.render(path), safe(path, before, hides=hides), safe(path, after, hides=hides))
+        FieldChange(paths.render(path), shown(path, before, kind=kind), shown(path, after, kind=kind))
         for path, before, after in _differences(asked_for(old), asked_for(new), ())
     )
 
@@ -62,34 +53,6 @@ def asked_for(tree: Tree) -> Tree:
     marks = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
     rest = {name: value for name, value in tree.items() if name not in ("apiVersion", "kind", "metadata", "status")}
     return rest | ({"metadata": marks} if marks else {})
-
-
-def safe(path: tuple[paths.Step, ...], value: Any, *, hides: bool = False) -> Any:
-    """A value as it may be shown: nothing that may be secret by the name of its field, and no content of files."""
-    if value is None or isinstance(value, bool):
-        return value
-    names = [step for step in path if isinstance(step, str)]
-    if hides and "data" in map(str.lower, names[:1]):
-        return HIDDEN
-    if isinstance(value, dict):
-        return {name: safe((*path, name), inner, hides=hides) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [safe((*path, index), inner, hides=hides) for index, inner in enumerate(value)]
-    if isinstance(value, int | float):
-        return value
-    text = str(value)
-    if names and _SECRET.search(names[-1]):
-        return HIDDEN
-    if (names and names[-1] in ("content", "passwd")) or len(text) > _LONG:
-        return digest_of(text)
-    return _CREDENTIALS.sub(f"{HIDDEN}@", text)
-
-
-def digest_of(text: str) -> str:
-    """What is said of a text that is not shown: equal texts have equal digests."""
-    lines = text.count("\n") + 1
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return f"({lines} {'line' if lines == 1 else 'lines'}, sha256 {digest})"
 
 
 def _differences(old: Any, new: Any, path: tuple[paths.Step, ...]) -> Iterator[tuple[tuple[paths.Step, ...], Any, Any]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
+from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -75,6 +77,11 @@ class Previews:
 
         The snapshot shows what is asked for from then on.
         """
+        live = [one.tree for tree in manifest if (one := self._live(tree)) is not None]
+        secrets = redaction.secrets_of(*live, *manifest)
+        return _concealed(self._of_change(key, manifest), secrets)
+
+    def _of_change(self, key: Key, manifest: Sequence[Tree]) -> Preview:
         last = self._last_design(key)
         asked: list[ObjectChange] = []
         warnings: list[str] = []
@@ -117,7 +124,8 @@ class Previews:
             return Preview(key, stops=f"{names.CLUSTER_INVALID}: the Cluster that is stored is none: {error}")
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
-        return self._preview(replace(scope, isolation=isolation or scope.isolation), scope.design)
+        preview = self._preview(replace(scope, isolation=isolation or scope.isolation), scope.design)
+        return _concealed(preview, redaction.secrets_of(scope.object.tree))
 
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
         foreseen = foresee(scope, last)
@@ -161,6 +169,28 @@ class Previews:
         if response.allowed:
             return new, response.warnings, ()
         return new, response.warnings, response.causes or (StatusCause(response.reason, response.message, ""),)
+
+
+def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
+    """Without the secrets of what is asked for, wherever a sentence or another field quotes them."""
+
+    def told(change: ObjectChange) -> ObjectChange:
+        fields = (one._replace(old=every(one.old), new=every(one.new)) for one in change.fields)
+        return change._replace(fields=tuple(fields))
+
+    every = partial(redaction.all_concealed, secrets=secrets)
+    text = partial(redaction.concealed, secrets=secrets)
+    cni = preview.cni
+    return replace(
+        preview,
+        asked=tuple(map(told, preview.asked)),
+        refusals=tuple(replace(one, message=text(one.message)) for one in preview.refusals),
+        warnings=tuple(map(text, preview.warnings)),
+        stops=text(preview.stops),
+        objects=tuple(map(told, preview.objects)),
+        drift=tuple(map(text, preview.drift)),
+        cni=replace(cni, objects=tuple(map(told, cni.objects))) if cni is not None else None,
+    )
 
 
 def _asked(live: Object | None, new: Object) -> ObjectChange | None:

@@ -36,7 +36,7 @@ class Clearing:
         found = observer.upgrade(NodeUpgrade.resource, key.name)
         if found is None or not is_ours(found) or not found.decode(NodeUpgrade).status.completed:
             return Done()
-        site = observer.following.look(cluster_of(found))
+        site = observer.look(cluster_of(found))
         if site is None:
             return Wait("Reading", f"reading cluster {cluster_of(found)}")
         machine = site.machinery.machine(found.decode(NodeUpgrade).spec.machine.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -15,6 +16,8 @@ from espalier.upgrades.node.versions import Version, find, parse
 SYSTEMS = ("ubuntu", "debian")
 OLDEST_KUBELET = 3
 """Minors by which a kubelet may be older than its API server (Kubernetes' version skew policy)."""
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+"""Of an image, as registries allow it."""
 SPARE = 64 * 1024 * 1024
 """Bytes that are to stay free."""
 RELEASE = ("/etc/os-release", "/usr/lib/os-release")
@@ -42,6 +45,15 @@ def right_image(node: Node, wanted: str) -> None:
         raise StepFailed(
             f"the upgrader image is for {contents.machine}, this node is {os.uname().machine}: "
             "give an image for the node's architecture"
+        )
+
+
+def right_tag(etcd_version: str) -> None:
+    """What is to be written into kubeadm's configuration as etcd's tag is a tag, and not further lines of it."""
+    if etcd_version and not TAG.fullmatch(etcd_version):
+        raise StepFailed(
+            f"--etcd-version: found {etcd_version!r}, which is no tag of an image such as v3.6.6; nothing was changed: "
+            "correct the etcdVersion of the upgrade"
         )
 
 

@@ -35,6 +35,7 @@ def kubeadm(
     kubeadm's upgrade may be broken off and run again; a run that ended well is noted and not repeated.
     """
     checks.right_image(node, version)
+    checks.right_tag(etcd_version)
     if (role != WORKER) != node.control_plane:
         raise StepFailed(
             f"the node is to be upgraded as {role}, but it has {'a' if node.control_plane else 'no'} "

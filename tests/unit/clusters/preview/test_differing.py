@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.preview.differing import HIDDEN, FieldChange, field_changes
+from espalier.api.redaction import HIDDEN
+from espalier.clusters.preview.differing import FieldChange, field_changes
 
 
 def changes(old: Tree, new: Tree, kind: str = "") -> list[FieldChange]:

@@ -379,3 +379,16 @@ def test_backups_take_no_room_where_files_can_be_linked(node: Simulated) -> None
     backup = node.files.place(node.node.contents.backup("/usr/local/bin/containerd"))
     assert backup.stat().st_ino == before
     assert node.files.place("/usr/local/bin/containerd").stat().st_nlink == 2
+
+
+@pytest.mark.parametrize(
+    "tag", ["v3.6.8\n    imageRepository: evil.example/x", "v3.6.8\n", "a b", "{a: b}", "-x", "#", "é"]
+)
+def test_what_is_no_tag_is_refused_before_anything_is_touched(node: Simulated, tag: str) -> None:
+    node.step("copy")
+    before, installed = configuration(node), node.installed()
+
+    with pytest.raises(StepFailed, match=r"--etcd-version: found .*no tag of an image"):
+        kubeadm.kubeadm(node.node, kubeadm.FIRST, NEW, etcd_version=tag)
+
+    assert (configuration(node), node.installed()) == (before, installed)

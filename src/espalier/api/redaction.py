@@ -1,0 +1,118 @@
+"""What may be shown of objects: one rule by path and one by value, for whatever people or logs get to see.
+
+By path: a field whose name, or that of a field above it, says that it is secret is not shown. By value: what stands in
+such a field is not shown elsewhere either, in whatever sentence it was quoted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from espalier.api import paths
+
+HIDDEN = "(hidden)"
+
+_SECRET = re.compile(r"(?i)passw|token|secret|credential|private-?_?key|encryption-?_?key|cakey")
+_SECRET_VALUE = re.compile(r"(?i)\bauth\b|^(proxy-?)?authorization$")
+"""Names whose own value may be secret; what is below them says for itself."""
+_HARMLESS = re.compile(r"(?i)(name|ref|namespace|ttl|expiration|timeout)$")
+"""Ends of names that speak of a secret and hold none: who it is, or how long it lives."""
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_SPOKEN = re.compile(
+    r"(?i)(--[a-z0-9-]*(?:passw|token|secret|credential|private-key)[a-z0-9-]*=|\bbearer )(?!token\b)\S+"
+)
+"""Flags and headers in the middle of a text."""
+_OBJECT = re.compile(r"\s*(\{\s*\"|\[\s*[\"{\[])")
+"""How an object begins that is told as text (JSON in an annotation)."""
+_CONTENTS = ("content", "passwd", "auditPolicyContent")
+_DATA = ("data", "stringData")
+_NAMED = ("name", "key")
+_LONG = 240
+_LEAST = 6
+"""Characters of a value that is looked for in sentences: shorter ones, and plain words, would be found everywhere."""
+_PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]+h)?([0-9]+m)?([0-9]+s)?")
+
+
+def is_secret(path: Iterable[paths.Step]) -> bool:
+    """Whether the value at a path may be secret by the names on the way to it."""
+    names = [step for step in path if isinstance(step, str)]
+    if any(_SECRET.search(name) and not _HARMLESS.search(name) for name in names):
+        return True
+    return bool(names) and bool(_SECRET_VALUE.search(names[-1]))
+
+
+def shown(path: tuple[paths.Step, ...], value: Any, *, kind: str = "") -> Any:
+    """A value as it may be shown: nothing that may be secret, no content of files, no password of a URL."""
+    if value is None or isinstance(value, bool):
+        return value
+    if kind == "Secret" and path[:1] and path[0] in _DATA:
+        return HIDDEN
+    if isinstance(value, dict):
+        return {name: shown((*_below(path, value, name), name), inner, kind=kind) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shown((*path, index), inner, kind=kind) for index, inner in enumerate(value)]
+    if isinstance(value, int | float):
+        return value
+    text = str(value)
+    if is_secret(path):
+        return HIDDEN
+    is_content = bool(path) and path[-1] in _CONTENTS
+    if is_content or len(text) > _LONG or _OBJECT.match(text):
+        return digest_of(text)
+    return concealed(text)
+
+
+def secrets_of(*trees: Any) -> frozenset[str]:
+    """The values of the fields of objects that may be secret, to be looked for in sentences."""
+    return frozenset(value for tree in trees for value in _secrets((), tree) if _is_worth_looking_for(value))
+
+
+def concealed(text: str, secrets: Collection[str] = ()) -> str:
+    """A sentence without these values, and without passwords of URLs and flags."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return _SPOKEN.sub(rf"\1{HIDDEN}", _CREDENTIALS.sub(f"{HIDDEN}@", text))
+
+
+def all_concealed(value: Any, secrets: Collection[str]) -> Any:
+    """The same of every text of a tree of maps and lists, names of fields apart."""
+    if isinstance(value, str):
+        return concealed(value, secrets)
+    if isinstance(value, dict):
+        return {name: all_concealed(inner, secrets) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [all_concealed(inner, secrets) for inner in value]
+    return value
+
+
+def digest_of(text: str) -> str:
+    """What is said of a text that is not shown: equal texts have equal digests."""
+    lines = text.count("\n") + 1
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"({lines} {'line' if lines == 1 else 'lines'}, sha256 {digest})"
+
+
+def _below(path: tuple[paths.Step, ...], item: dict[str, Any], field: str) -> tuple[paths.Step, ...]:
+    """The path to a field of a map. What a pair of name and value is called stands in the name."""
+    if field == "value":
+        return (*path, *(item[key] for key in _NAMED if isinstance(item.get(key), str)))
+    return path
+
+
+def _secrets(path: tuple[paths.Step, ...], value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secrets((*_below(path, value, name), name), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _secrets((*path, index), inner)
+    elif isinstance(value, str) and is_secret(path):
+        yield value
+        yield from (line for line in value.splitlines() if line != value)
+
+
+def _is_worth_looking_for(value: str) -> bool:
+    return len(value) >= _LEAST and not _PLAIN.fullmatch(value)

@@ -1,0 +1,234 @@
+"""What people correct or change while a node is upgraded in place is followed, and nothing stays half-told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, POD, SERVICE_ACCOUNT
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
+from espalier.kube.wire import Request, Response, Transport
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys import in_place
+from tests.journeys.faulty import Passing
+from tests.journeys.in_place import IN_PLACE, NEW, until_so
+from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop
+from tests.support.upgraders import Moment, Upgraders
+
+pytestmark = pytest.mark.embedded
+
+RIGHT = "registry.example/upgrader:right"
+
+
+async def by_hand(world: ManagedLaptop, machine: str, name: str = "by-hand") -> None:
+    spec = {"machine": {"name": machine}, "kubernetesVersion": NEW, "nodeType": "Worker"}
+    metadata = {"name": name, "namespace": SYSTEM_NAMESPACE}
+    await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+
+
+async def name_image(world: ManagedLaptop, image: str) -> None:
+    patch = {"data": {NEW: image}}
+    await world.client.patch(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+
+def reasons(*names: str) -> Callable[[Tree], bool]:
+    return lambda tree: in_place.ready(tree)["reason"] in names
+
+
+def test_a_pod_that_can_not_pull_its_image_gets_the_corrected_one() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(world, control_plane=False))[0].name
+        pulling = await stuck_in_pulling(world, upgraders, worker)
+        await name_image(world, RIGHT)
+        pulling.cancel()
+        upgraders.happening = None
+        await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+
+    in_place.journey(story)
+
+
+async def stuck_in_pulling(world: ManagedLaptop, upgraders: Upgraders, worker: str) -> asyncio.Future[None]:
+    forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def happening(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+        waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+        status = {"phase": "Pending", "initContainerStatuses": [{"name": container, "state": waiting}]}
+        name = f"{node}-node-upgrader"
+        patch = {"status": status}
+        await workload.client.patch(
+            POD, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE, subresource="status"
+        )
+        await forever
+
+    upgraders.happening = happening
+    await by_hand(world, worker)
+    await until_so(world, NodeUpgrade.resource, "by-hand", reasons("PodCanNotBegin"))
+    return forever
+
+
+def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(world, control_plane=False))[0].name
+        upgraders.failing[worker, "components-copier"] = "the upgrader image carries Kubernetes v1.30.0"
+        await by_hand(world, worker)
+        await until_so(world, NodeUpgrade.resource, "by-hand", reasons("CopyingComponentsFailed"))
+        upgraders.failing.clear()
+        await asyncio.sleep(600)
+        assert upgraders.ran == [(worker, "components-copier")], "by itself nothing is tried again"
+        await name_image(world, RIGHT)
+        await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+
+    in_place.journey(story)
+
+
+@pytest.mark.parametrize("image", ["", "registry.example/upgrader:v1\nprivileged: true", "https://registry.example/x"])
+def test_what_is_no_image_is_not_run_on_a_node_and_is_said(image: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(world, control_plane=False))[0].name
+        await name_image(world, image)
+        await by_hand(world, worker)
+        wanted = "UpgraderImageInvalid" if image else "UpgraderImageMissing"
+        tree = await until_so(world, NodeUpgrade.resource, "by-hand", reasons(wanted))
+        assert "eksa-system/in-place-upgrade" in in_place.ready(tree)["message"]
+        assert "\n" not in in_place.ready(tree)["message"]
+        assert upgraders.ran == []
+        await name_image(world, RIGHT)
+        await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+
+    in_place.journey(story)
+
+
+Change = Callable[[ManagedLaptop], Awaitable[None]]
+
+
+async def labelled(world: ManagedLaptop) -> None:
+    await world.change(
+        controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE, "labels": {"a": "b"}},
+    )
+
+
+@pytest.mark.parametrize("container", ["components-copier", "kubeadm-upgrader", "done"])
+def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited_meanwhile(container: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await in_place.machines(world, control_plane=True))[0].name
+
+        async def happening(_: WorkloadCluster, node: str, what: str, when: Moment) -> None:
+            if (node, what, when) == (plane, container, Moment.RUNS):
+                upgraders.happening = None
+                await labelled(world)
+
+        upgraders.happening = happening
+        await world.change(kubernetesVersion="1.36")
+        await until_so(world, Machine.resource, plane, lambda tree: bool(tree["spec"]["version"] == NEW))
+        await asyncio.sleep(60)
+        upgrade = await until_so(world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", reasons("Refused"))
+        assert "Refused" in in_place.ready(upgrade)["reason"]
+        await world.change(controlPlaneConfiguration={"count": 1, "labels": None})
+        await world.until_ready()
+        assert await in_place.marks(world) == []
+
+    in_place.journey(story)
+
+
+@pytest.mark.parametrize("when", ["while a step runs", "after a step failed"])
+def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(world, control_plane=False))[0].name
+        if when == "while a step runs":
+            upgraders.hanging.add((worker, "kubeadm-upgrader"))
+        else:
+            upgraders.failing[worker, "kubeadm-upgrader"] = "no"
+        await by_hand(world, worker)
+        await asyncio.sleep(20)
+        assert len(await rights(world)) == 3
+        await world.client.delete(Machine.resource, worker, SYSTEM_NAMESPACE)
+        await asyncio.sleep(300)
+        assert await rights(world) == []
+        await world.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
+        await asyncio.sleep(60)
+        assert await rights(world) == []
+
+    in_place.journey(story)
+
+
+def test_rights_that_were_left_by_an_earlier_manager_go_with_the_next_upgrade_that_ends_so() -> None:
+    async def story(world: ManagedLaptop, _: Upgraders) -> None:
+        worker = (await in_place.machines(world, control_plane=False))[0].name
+        body = {"metadata": {"name": "gone-node-upgrader", "labels": {"eks-d-upgrader": "true"}}, "rules": []}
+        await in_place.reach(world).client.create(CLUSTER_ROLE, body)
+        await by_hand(world, worker)
+        await asyncio.sleep(5)
+        await world.client.delete(Machine.resource, worker, SYSTEM_NAMESPACE)
+        await asyncio.sleep(300)
+        assert await rights(world) == []
+
+    in_place.journey(story)
+
+
+async def rights(world: ManagedLaptop) -> list[str]:
+    client = in_place.reach(world).client
+    kinds = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT)
+    found = [await client.list(kind, labels="eks-d-upgrader") for kind in kinds]
+    return [f"{one.kind} {one.name}" for listed in found for one in listed.items]
+
+
+class Refused:
+    """The manager's writes that an API server refused."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, transport: Transport) -> Transport:
+        return _Refused(transport, self)
+
+
+class _Refused(Passing):
+    def __init__(self, transport: Transport, refused: Refused) -> None:
+        super().__init__(transport)
+        self._refused = refused
+
+    async def request(self, request: Request) -> Response:
+        response = await super().request(request)
+        if response.status == 409 and request.headers.get("user-agent") == MANAGER_AGENT:
+            self._refused.seen.append(f"{request.method} {request.path}")
+        return response
+
+
+@pytest.mark.parametrize("kind", ["NodeUpgrade", "ControlPlaneUpgrade"])
+def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
+    refused = Refused()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, wrap=refused) as world:
+            await world.apply(**in_place.spec(1, 1))
+            await world.until_ready()
+            Upgraders(world.workloads)
+            worker = (await in_place.machines(world, control_plane=False))[0].name
+            if kind == "NodeUpgrade":
+                await by_hand(world, worker)
+                await until_so(
+                    world,
+                    NodeUpgrade.resource,
+                    "by-hand",
+                    lambda tree: bool((tree.get("status") or {}).get("completed")),
+                )
+            else:
+                spec = {
+                    "controlPlane": {"name": "garden"},
+                    "machinesRequireUpgrade": [{"name": "nobody"}],
+                    "kubernetesVersion": NEW,
+                    "controlPlaneSpecData": "e30=",
+                }
+                metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE}
+                await world.client.create(ControlPlaneUpgrade.resource, {"metadata": metadata, "spec": spec})
+                await until_so(world, ControlPlaneUpgrade.resource, "by-hand", reasons("VersionDiffers"))
+            assert refused.seen == []
+
+    run(main, epoch=in_place.EPOCH, seed=1)

@@ -1,0 +1,194 @@
+"""What goes while it is upgraded in place: nobody asks after it for ever, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
+from espalier.kube.client import PatchType
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.connecting import LaptopTransport
+from espalier.local.workload_cluster import WorkloadCluster
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys import in_place
+from tests.journeys.faulty import Passing
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.upgraders import Moment, Upgraders
+
+pytestmark = pytest.mark.embedded
+
+HOUR = 3600.0
+
+
+class Asked:
+    """Counts what the manager asks of workload clusters."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+
+    def __call__(self, transport: Transport) -> Transport:
+        return _Asked(transport, self) if isinstance(transport, LaptopTransport) else transport
+
+
+class _Asked(Passing):
+    def __init__(self, transport: Transport, asked: Asked) -> None:
+        super().__init__(transport)
+        self._asked = asked
+
+    async def request(self, request: Request) -> Response:
+        self._asked.count[f"{request.method} {request.path}"] += 1
+        return await super().request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        self._asked.count[f"WATCH {request.path}"] += 1
+        return await super().stream(request)
+
+
+def followed() -> list[str]:
+    """What is followed now."""
+    return sorted(task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("follow "))
+
+
+async def left(world: ManagedLaptop) -> list[str]:
+    found = [await world.client.list(kind.resource) for kind in (ControlPlaneUpgrade, MachineDeploymentUpgrade)]
+    found.append(await world.client.list(NodeUpgrade.resource))
+    return [f"{one.kind} {one.name}" for listed in found for one in listed.items]
+
+
+async def lose_owners(world: ManagedLaptop) -> None:
+    """Somebody takes the finalizers away and deletes: there is no moment at which they are seen to be deleted."""
+    for resource in (KubeadmControlPlane.resource, MachineDeployment.resource):
+        for one in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+            bare = {"metadata": {"finalizers": None}}
+            await world.client.patch(resource, one.name, one.namespace, patch=bare, type=PatchType.MERGE)
+            await world.client.delete(resource, one.name, one.namespace)
+
+
+MOMENTS = [
+    ("garden-", "components-copier", Moment.RUNS),
+    ("garden-", "kubeadm-upgrader", Moment.ENDED),
+    ("garden-md-", "done", Moment.ENDED),
+]
+
+
+@pytest.mark.parametrize("owners", ["in order", "at once"])
+@pytest.mark.parametrize(("node", "container", "moment"), MOMENTS, ids=lambda one: getattr(one, "value", one))
+def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_gone(
+    node: str, container: str, moment: Moment, owners: str
+) -> None:
+    """Control plane and groups of workers go when Cluster API is done with them; or before anybody saw them go."""
+    asked = Asked()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, wrap=asked) as world:
+            await world.apply(**in_place.spec(1, 2))
+            await world.until_ready()
+            upgraders = Upgraders(world.workloads)
+
+            async def delete(_: WorkloadCluster, at: str, what: str, when: Moment) -> None:
+                if at.startswith(node) and (what, when) == (container, moment):
+                    upgraders.happening = None
+                    if owners == "at once":
+                        await lose_owners(world)
+                    await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+
+            upgraders.happening = delete
+            await world.change(kubernetesVersion="1.36")
+            await world.until_gone(GARDEN)
+            await asyncio.sleep(60)
+            asked.count.clear()
+            await asyncio.sleep(HOUR)
+            assert asked.count == {}
+            assert followed() == []
+            assert await left(world) == []
+
+    run(main, epoch=in_place.EPOCH, seed=1)
+
+
+def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
+    async def story(world: ManagedLaptop, _: Upgraders) -> None:
+        await world.change(kubernetesVersion="1.36")
+        await world.until(lambda one: bool(followed()))
+        await world.until_ready()
+        await asyncio.sleep(60)
+        assert followed() == []
+
+    in_place.journey(story)
+
+
+def test_what_is_marked_and_goes_before_anything_was_begun_is_not_followed() -> None:
+    async def story(world: ManagedLaptop, _: Upgraders) -> None:
+        live = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        for name in ("lost", "other"):
+            marks = {IN_PLACE_CONTROL_PLANE: "true", PAUSED_ANNOTATION: "true"}
+            metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "annotations": marks}
+            labels = {CLUSTER_NAME_LABEL: name}
+            body = {"metadata": metadata | {"labels": labels}, "spec": live.tree["spec"]}
+            await world.client.create(KubeadmControlPlane.resource, body)
+            async with asyncio.timeout(60):
+                while f"follow {name}" not in followed():  # noqa: ASYNC110  nothing tells of it
+                    await asyncio.sleep(0)
+            await world.client.delete(KubeadmControlPlane.resource, name, SYSTEM_NAMESPACE)
+            await asyncio.sleep(60)
+            assert followed() == []
+
+    in_place.journey(story)
+
+
+def test_an_upgrade_that_is_said_to_be_of_another_cluster_has_the_first_one_left() -> None:
+    async def story(world: ManagedLaptop, _: Upgraders) -> None:
+        spec = {"machine": {"name": "nobody"}, "kubernetesVersion": in_place.NEW, "nodeType": "Worker"}
+        metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "one"}}
+        await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+        await asyncio.sleep(60)
+        assert followed() == ["follow one"]
+        other = {"metadata": {"labels": {CLUSTER_NAME_LABEL: "other"}}}
+        await world.client.patch(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE, patch=other, type=PatchType.MERGE)
+        await asyncio.sleep(60)
+        assert followed() == ["follow other"]
+        await world.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
+        await asyncio.sleep(60)
+        assert followed() == []
+
+    in_place.journey(story)
+
+
+def test_an_upgrade_by_hand_that_outlives_its_cluster_asks_nobody_and_goes_when_it_is_deleted() -> None:
+    asked = Asked()
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, wrap=asked) as world:
+            await world.apply(**in_place.spec(1, 1))
+            await world.until_ready()
+            upgraders = Upgraders(world.workloads)
+            worker = (await in_place.machines(world, control_plane=False))[0].name
+            upgraders.hanging.add((worker, "kubeadm-upgrader"))
+            spec = {"machine": {"name": worker}, "kubernetesVersion": in_place.NEW, "nodeType": "Worker"}
+            metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE}
+            await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+            await asyncio.sleep(60)
+            assert (worker, "kubeadm-upgrader") in upgraders.ran
+            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+            await world.until_gone(GARDEN)
+            await asyncio.sleep(60)
+            asked.count.clear()
+            await asyncio.sleep(HOUR)
+            assert asked.count == {}
+            await world.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
+            await asyncio.sleep(60)
+            assert (await left(world), followed()) == ([], [])
+
+    run(main, epoch=in_place.EPOCH, seed=1)

@@ -1,0 +1,66 @@
+"""What API servers refuse of upgrades in place: their texts reach kubeadm, and programs that run as root on nodes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from espalier.api import schema
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+
+DATA = base64.b64encode(b"{}").decode()
+MACHINE = {"name": "garden-x"}
+SPECS: dict[type[KubeObject], Tree] = {
+    NodeUpgrade: {
+        "machine": MACHINE,
+        "kubernetesVersion": "v1.36.3-eks-1-36-1",
+        "etcdVersion": "v3.6.8-eks-1-36-1",
+        "nodeType": "ControlPlane",
+    },
+    ControlPlaneUpgrade: {
+        "controlPlane": {"name": "garden"},
+        "machinesRequireUpgrade": [MACHINE],
+        "kubernetesVersion": "v1.36.3",
+        "etcdVersion": "3.6.8-0",
+        "controlPlaneSpecData": DATA,
+    },
+    MachineDeploymentUpgrade: {
+        "machineDeployment": {"name": "garden-md-0"},
+        "machinesRequireUpgrade": [MACHINE],
+        "kubernetesVersion": "v1.36.3",
+        "machineSpecData": DATA,
+    },
+}
+FIELDS = [(kind, field) for kind, spec in SPECS.items() for field in spec if field.endswith("Version")]
+INJECTED = (
+    "{0}\n    imageRepository: evil.example/x",
+    "{0} --x",
+    "{0}'",
+    '{0}"',
+    "{0};",
+    "{0}: x",
+    "../{0}",
+    "{0}/x",
+    "",
+)
+
+
+def violations(kind: type[KubeObject], spec: Any) -> list[str]:
+    body = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": {"name": "a"}}
+    return [one.field for one in schema.violations(kind, {**body, "spec": spec})]
+
+
+@pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name__)
+def test_upgrades_as_they_are_made_are_accepted(kind: type[KubeObject]) -> None:
+    assert violations(kind, SPECS[kind]) == []
+
+
+@pytest.mark.parametrize("text", INJECTED)
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=lambda one: getattr(one, "__name__", one))
+def test_no_version_takes_more_than_a_version(kind: type[KubeObject], field: str, text: str) -> None:
+    spec = SPECS[kind]
+    assert violations(kind, spec | {field: text.format(spec[field])}) == [f"spec.{field}"]
