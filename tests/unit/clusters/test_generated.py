@@ -180,7 +180,8 @@ def test_what_cluster_api_would_find_and_take_for_the_clusters_own_stops_it_as_w
     garden = cluster(("garden", "md-0"), "team-a")
     for key in generated.secrets("garden"):
         labels = {"cluster.x-k8s.io/cluster-name": "garden"}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {**key._asdict(), "uid": "s", "labels": labels}}
+        metadata: Tree = {**key._asdict(), "uid": "s", "labels": labels}
+        secret: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
         stopped = problem(scope(observer(garden, *datacenters(), secret), ("garden", "md-0"), "team-a"))
         assert stopped is not None
         assert (stopped.reason, key.name in stopped.message) == ("ClusterNameTaken", True)
