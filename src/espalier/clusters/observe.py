@@ -395,9 +395,7 @@ def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken
 
 def _finalizer_lost(old: Object | None, new: Object | None) -> bool:
     """Passes a Cluster that nothing holds any longer, though it is not being deleted."""
-    return new is None or (
-        CLUSTER_FINALIZER not in new.metadata.finalizers and new.metadata.deletion_timestamp is None
-    )
+    return new is None or (CLUSTER_FINALIZER not in new.metadata.finalizers and new.metadata.deletion_timestamp is None)
 
 
 def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:
