@@ -671,6 +671,51 @@ async def test_applied_fields_belong_to_their_manager(client: Client, widgets: s
     assert (await client.apply(WIDGET, body, field_manager="first")).resource_version == applied.resource_version
 
 
+async def test_an_apply_with_a_version_that_nothing_has_only_creates(client: Client, widgets: str) -> None:
+    """What is written so never overwrites what the writer has not seen, forced or not."""
+    unseen = {"resourceVersion": "1"}
+    body = widget(widgets, "a", labels={"l": "1"})
+    made = await client.apply(WIDGET, body | {"metadata": body["metadata"] | unseen}, field_manager="first")
+    assert made.resource_version != "1"
+    assert list(owners(made)) == [("first", "Apply", "")]
+    for manager in ("first", "second"):
+        with pytest.raises(Conflict, match="the object has been modified"):
+            await client.apply(WIDGET, body | {"metadata": body["metadata"] | unseen}, field_manager=manager)
+    assert (await client.get(WIDGET, "a", widgets)).resource_version == made.resource_version
+
+
+async def test_an_apply_with_a_uid_changes_that_object_and_no_other(client: Client, widgets: str) -> None:
+    body = widget(widgets, "a")
+    made = await client.apply(WIDGET, body, field_manager="first")
+    named = {**body["metadata"], "uid": made.metadata.uid}
+    again = await client.apply(WIDGET, body | {"metadata": named}, field_manager="first")
+    assert (again.resource_version, owners(again)) == (made.resource_version, owners(made))
+    other = {**body["metadata"], "uid": "00000000-0000-0000-0000-000000000000"}
+    with pytest.raises(Invalid) as refusal:
+        await client.apply(WIDGET, body | {"metadata": other}, field_manager="first")
+    assert {field for _, field, _ in causes(refusal.value)} == {"metadata.uid"}
+    await client.delete(WIDGET, "a", widgets)
+    with pytest.raises(Conflict, match="no existing object was found"):
+        await client.apply(WIDGET, body | {"metadata": named}, field_manager="first")
+
+
+async def test_a_secret_is_replaced_only_by_one_of_its_type(client: Client, namespace: str) -> None:
+    """Whoever may not read can so tell his own from those of others."""
+    metadata = {"name": "s", "namespace": namespace}
+    mine: Fields = {"metadata": metadata, "type": "example.com/mine", "data": {"value": "YQ=="}}
+    with pytest.raises(NotFound):
+        await client.replace(SECRET, mine)
+    await client.create(SECRET, {"metadata": metadata, "data": {"value": "Yg=="}})
+    with pytest.raises(Invalid) as refusal:
+        await client.replace(SECRET, mine)
+    assert {field for _, field, _ in causes(refusal.value)} == {"type"}
+    assert "Opaque" not in str(refusal.value)
+    await client.delete(SECRET, "s", namespace)
+    await client.create(SECRET, mine)
+    replaced = await client.replace(SECRET, mine | {"data": {"value": "Yw=="}})
+    assert replaced.tree["data"] == {"value": "Yw=="}
+
+
 async def test_what_another_manager_owns_is_a_conflict_until_forced(client: Client, widgets: str) -> None:
     body = widget(widgets, "a", {"parts": [{"id": "a", "weight": 1}]}, labels={"l": "1"})
     await client.apply(WIDGET, body, field_manager="first")

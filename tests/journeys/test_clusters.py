@@ -24,7 +24,7 @@ from espalier.api.core import (
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import PatchType
@@ -461,6 +461,46 @@ def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
         await world.client.delete(Cluster.resource, "garden", NAMESPACE)
         await world.until_gone()
         assert await left(world) == ["Cluster garden"]
+
+    journey(story)
+
+
+def test_a_finalizer_that_was_taken_away_is_put_back() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        patch = {"metadata": {"finalizers": None}}
+        await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await world.until(lambda cluster: CLUSTER_FINALIZER in cluster.metadata.finalizers, seconds=60)
+        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await world.until_gone()
+        assert await left(world) == []
+
+    journey(story)
+
+
+@pytest.mark.parametrize("name", ["garden-md-0", "garden-md-0-1"])
+def test_once_an_object_of_others_is_gone_the_cluster_that_needs_its_name_goes_on(name: str) -> None:
+    """Of any kind: whoever waits for a name is told when it is free."""
+    resource = MachineDeployment.resource if name == "garden-md-0" else DockerMachineTemplate.resource
+    machines = {"apiGroup": DockerMachineTemplate.resource.group, "kind": "DockerMachineTemplate", "name": "x"}
+    template = {"clusterName": "other", "bootstrap": {"dataSecretName": "x"}, "infrastructureRef": machines}
+    specs = {
+        MachineDeployment.resource: {"clusterName": "other", "selector": {}, "template": {"spec": template}},
+        DockerMachineTemplate.resource: {"template": {"spec": {}}},
+    }
+
+    async def story(world: ManagedLaptop) -> None:
+        body = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE}, "spec": specs[resource]}
+        await world.client.create(resource, body)
+        await world.apply()
+        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
+        assert f"{SYSTEM_NAMESPACE}/{name}" in (cluster.status.failure_message or "")
+        assert await left(world) == [f"{resource.kind} {name}"]
+        await asyncio.sleep(600)
+        await world.client.delete(resource, name, SYSTEM_NAMESPACE)
+        await world.until(lambda cluster: cluster.status.failure_reason is None, seconds=10)
+        await world.until_ready()
 
     journey(story)
 

@@ -12,6 +12,13 @@ from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
 
 
+def is_seen(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
+    """Whether there is a set for the present template: before that, nothing is known of machines of it."""
+    wanted = of_machine_template(deployment.spec.template)
+    kinds = (machine_change(of_machine_template(one.spec.template), wanted).kind for one in sets)
+    return any(kind is not ChangeKind.REPLACE for kind in kinds)
+
+
 def to_replace(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> int:
     """How many machines there are, or are still asked for, in sets whose machines the template replaces."""
     wanted = of_machine_template(deployment.spec.template)

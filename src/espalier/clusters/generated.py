@@ -70,7 +70,9 @@ class Belonging:
         if labelled is not None and labelled != self.cluster:
             return f"made for Cluster {labelled}"
         owners = [one for one in object_.metadata.owner_references if _is_cluster(one.api_version, one.kind)]
-        named = {one.name for one in owners} | ({object_.decode(_Named).spec.cluster_name} - {""})
+        named = {one.name for one in owners}
+        if resource in (_DEPLOYMENT, _HEALTH_CHECK):
+            named |= {object_.decode(_Named).spec.cluster_name} - {""}
         if others := sorted(named - {self.cluster.name}):
             return f"of Cluster {others[0]} of Cluster API"
         is_owned = bool(self.uid) and any(one.uid == self.uid for one in owners)

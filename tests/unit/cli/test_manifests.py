@@ -46,6 +46,26 @@ def test_namespaces_are_named_by_comma_or_one_by_one() -> None:
         flags.namespaces(["Team_A"])
 
 
+def test_the_right_to_copy_kubeconfigs_is_printed_alone_for_each_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manifests", "--kubeconfig-copies", "-n", "team-a,team-b"]) == 0
+    trees = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert trees == manifests.copying(["team-a", "team-b"])
+    for wrong in ([], ["-n", "a", "--image", "x"], ["-n", "a", "--webhook-url", "https://x"]):
+        assert run(["manifests", "--kubeconfig-copies", *wrong]) == 2
+        assert "--kubeconfig-copies goes with --namespace" in capsys.readouterr().err
+
+
+def test_the_policy_holds_everything_of_webhooks_but_the_authority() -> None:
+    """Whatever this build writes into a webhook is compared."""
+    (policy,) = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
+    same, _ = (one["expression"] for one in policy["spec"]["validations"])
+    webhooks = [hook for _, tree in manifests.webhook_configurations("", ("a",)) for hook in tree["webhooks"]]
+    for field in {field for hook in webhooks for field in hook} - {"name", "clientConfig"}:
+        assert f"new.?{field} == old.?{field}" in same
+    assert "caBundle" not in same
+    assert manifests.ACCOUNT in policy["spec"]["matchConditions"][0]["expression"]
+
+
 IMAGE = "registry.example.com/espalier:v0.26.0"
 
 

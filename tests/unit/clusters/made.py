@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.capi.machine import MachineSet
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -45,7 +46,28 @@ def objects(
                 tree["status"] |= control_plane or {}
             case "MachineDeployment":
                 tree["status"] = counts(tree["spec"]["replicas"]) | (workers or {})
-    return [*stored, kubeconfig()]
+    sets = [machine_set(tree) for tree in stored if tree["kind"] == "MachineDeployment"]
+    return [*stored, *sets, kubeconfig()]
+
+
+def machine_set(deployment: Tree) -> Tree:
+    """The set of machines of a group's present template."""
+    name = deployment["metadata"]["name"]
+    labels = {"cluster.x-k8s.io/cluster-name": "garden", "cluster.x-k8s.io/deployment-name": name}
+    metadata = {"name": f"{name}-abcde", "namespace": "eksa-system", "labels": labels, "uid": f"set-{name}"}
+    replicas = deployment["status"].get("replicas", 0)
+    return {
+        "apiVersion": MachineSet.resource.api_version,
+        "kind": MachineSet.resource.kind,
+        "metadata": metadata | {"resourceVersion": "5"},
+        "spec": {
+            "clusterName": "garden",
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": deployment["spec"]["template"],
+        },
+        "status": {"replicas": replicas},
+    }
 
 
 def counts(number: int) -> Tree:

@@ -223,6 +223,10 @@ def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_
                 await writer.apply(change, mine)
             with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
                 await writer.remove(Removal(resource, as_object(tree)), mine)
+            unseen = observer(garden)
+            gone = Writer(Client(server), unseen.written, unseen.reports)
+            with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
+                await gone.remove(Removal(resource, as_object(theirs)), mine)
             assert server.asked == []
             for there, expected in ((False, {"resourceVersion": NEVER}), (True, {"uid": "ours"})):
                 ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}

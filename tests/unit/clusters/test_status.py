@@ -200,6 +200,13 @@ def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() 
     assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
 
 
+def test_nothing_is_said_of_workers_before_the_set_of_their_present_template_was_seen() -> None:
+    """The deployment has counted, and its counts are those of the template before."""
+    unseen = [tree for tree in objects() if tree["kind"] != "MachineSet"]
+    assert said(report(made(objects=unseen)))["WorkersReady"] == "False/OutdatedInformation"
+    assert not report(made(objects=unseen)).ready
+
+
 def machine_set(deployment: Tree, **machine: object) -> Tree:
     """The set that a deployment has, for machines that differ in these fields."""
     template = copy.deepcopy(deployment["spec"]["template"])
