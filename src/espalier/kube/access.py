@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+
+def without_user(url: str) -> str:
+    """An address without the user name and password that may stand in it: to be shown, and to be sent to."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else url
+
 
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
@@ -85,3 +92,6 @@ class Access(Discreet, frozen=True):
     exec_plugin: ExecPlugin | None = None
     impersonation: Impersonation | None = None
     namespace: str = "default"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("server", without_user(self.server)), *super().__rich_repr__()[1:]]

@@ -2,6 +2,8 @@
 
 KubeError
 ├── Unreachable          no response arrived
+├── NotKubernetes        something else answered
+│   └── AnswerTooLarge   more than anybody should have to hold
 └── ApiError             the server answered with a Status
     ├── BadRequest       400
     ├── Unauthorized     401
@@ -73,6 +75,10 @@ class Unreachable(KubeError):
 
 class NotKubernetes(KubeError):
     """Something answered, but not as a Kubernetes API server does (a proxy's page, another service's port)."""
+
+
+class AnswerTooLarge(NotKubernetes):
+    """The answer, or one event of a watch, is larger than this client takes. The rest of it was not read."""
 
 
 class ApiError(KubeError):

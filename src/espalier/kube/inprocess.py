@@ -25,6 +25,7 @@ class InProcessTransport:
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `Unreachable` after `request.timeout` seconds, and after `close`."""
         self._check_open()
+        request.leaving()
         task = asyncio.ensure_future(self._endpoint.serve(request, self._user))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
