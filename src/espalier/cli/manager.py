@@ -259,6 +259,6 @@ def _address(flag: str, text: str) -> tuple[str, int] | None:
     if text in ("0", ""):
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > 65535:
         raise Usage(f"{flag}: found {text!r}, allowed is HOST:PORT such as 127.0.0.1:8081, or 0 for none")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104  what an empty host means everywhere

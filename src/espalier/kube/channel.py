@@ -19,9 +19,6 @@ from espalier.kube.wire import Request
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 30.0
 """Idle connections are given up well before servers do (75 s and more), so that no write meets a closing one."""
-LARGEST_ANSWER = 64 * 1024 * 1024
-"""Bytes of one answer, or of one event of a watch. A page of 500 objects is larger only if they are enormous; then the
-client asks for fewer."""
 _DEAD_PEER_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 """A watch may be silent for minutes. With these a host that vanished is noticed after one."""
 
@@ -98,12 +95,10 @@ class Channel:
         """The error of a request after the end."""
         return Unreachable(f"the connection to the API server at {self.base} is closed", sent=False)
 
-
-    def too_large(self, largest: int) -> AnswerTooLarge:
+    def too_large(self) -> AnswerTooLarge:
         """The error of an answer, or an event, that is larger than is taken."""
-        return AnswerTooLarge(
-            f"the API server at {self.base} answered with more than {largest // 1024**2} MiB; the rest was not read"
-        )
+        limit = f"{self.access.largest_answer / 1024**2:g} MiB"
+        return AnswerTooLarge(f"the API server at {self.base} answered with more than {limit}; the rest was not read")
 
     def compressed(self, encoding: str) -> NotKubernetes:
         """The error of an answer that is compressed, which was not asked for: it may grow without a limit."""

@@ -26,6 +26,11 @@ import msgspec
 from espalier.api.meta import Part, Tree
 
 
+LONGEST_MESSAGE, LONGEST_REASON = 10_000, 200
+"""Characters of what a server says. It is written into conditions, which take 32 KiB: of more, the whole status would be
+refused."""
+
+
 class StatusCause(Part):
     """One violation: which field, which rule, and a sentence."""
 
@@ -163,13 +168,19 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 def error_of(code: int, body: bytes) -> ApiError:
     """The typed error for a failed response; a body that is no Status becomes the message."""
     try:
         status = msgspec.json.decode(body, type=Status)
-    except msgspec.MsgspecError:
-        status = Status(message=body.decode("utf-8", "replace")[:1000])
+    except (msgspec.MsgspecError, RecursionError):
+        status = Status(message=body[:4000].decode("utf-8", "replace")[:1000])
     status.code = code
+    status.message = _cut(status.message, LONGEST_MESSAGE)
+    status.reason = _cut(status.reason, LONGEST_REASON)
     if code == AlreadyExists.code and status.reason == AlreadyExists.reason:
         return AlreadyExists(status)
     return _BY_CODE.get(code, ServerFailure if code >= 500 else ApiError)(status)

@@ -17,7 +17,7 @@ from yarl import URL
 
 from espalier.kube import channel
 from espalier.kube.access import Access
-from espalier.kube.channel import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, LARGEST_ANSWER, Channel
+from espalier.kube.channel import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, Channel
 from espalier.kube.credentials import Credential, CredentialsError
 from espalier.kube.errors import Unreachable
 from espalier.kube.tls import without_system_certificates
@@ -34,8 +34,8 @@ _TURNS_TO_CLOSE = 10
 class HttpTransport:
     """Carries requests to the API server that `access` names, over a pool of kept-alive connections.
 
-    At most `max_requests` requests are under way at once; watches come on top. `largest` bounds the bytes of an answer
-    and of an event. `now` is the wall clock for credentials that expire. Belongs to the event loop of its first request.
+    At most `max_requests` requests are under way at once; watches come on top. `now` is the wall clock for credentials
+    that expire. Belongs to the event loop of its first request.
     """
 
     def __init__(
@@ -43,13 +43,11 @@ class HttpTransport:
         access: Access,
         *,
         max_requests: int = 64,
-        largest: int = LARGEST_ANSWER,
         now: Callable[[], datetime] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._channel = Channel(access, now=now, environment=environment)
         self._slots = asyncio.Semaphore(max_requests)
-        self._largest = largest
         self._session: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._closed = False
@@ -76,7 +74,7 @@ class HttpTransport:
                 response = await self._send(request, limits)
                 if response.status == 200:
                     self._check_plain(response)
-                    return _HttpStream(response, self._channel, self._largest)
+                    return _HttpStream(response, self._channel)
                 return await self._whole(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
@@ -162,15 +160,15 @@ class HttpTransport:
             self._check_plain(response)
             parts: list[bytes] = []
             size = response.content_length or 0
-            if size <= self._largest:
+            if size <= self._channel.access.largest_answer:
                 size = 0
                 async for part in response.content.iter_any():
                     size += len(part)
-                    if size > self._largest:
+                    if size > self._channel.access.largest_answer:
                         break
                     parts.append(part)
-            if size > self._largest:
-                raise self._channel.too_large(self._largest)
+            if size > self._channel.access.largest_answer:
+                raise self._channel.too_large()
         except BaseException:
             response.close()
             raise
@@ -194,10 +192,9 @@ class HttpTransport:
 class _HttpStream:
     """The documents of a watch, one per line."""
 
-    def __init__(self, response: aiohttp.ClientResponse, channel_: Channel, largest: int) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, channel_: Channel) -> None:
         self._response = response
         self._channel = channel_
-        self._largest = largest
         self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -214,8 +211,8 @@ class _HttpStream:
                 if rest := lines.pop():
                     parts.append(rest)
                     size += len(rest)
-                    if size > self._largest:
-                        raise self._channel.too_large(self._largest)
+                    if size > self._channel.access.largest_answer:
+                        raise self._channel.too_large()
                 for line in lines:
                     if line:
                         yield line

@@ -19,8 +19,16 @@ from espalier.api.resource import Key
 T = TypeVar("T")
 
 
-decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(Head).decode
-"""The start of an object, from its bytes."""
+_decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(Head).decode
+
+
+def decode_head(raw: bytes) -> Head:
+    """The start of an object, from its bytes. Raises `msgspec.DecodeError`, also for what is nested too deeply."""
+    try:
+        return _decode_head(raw)
+    except RecursionError as error:
+        raise msgspec.DecodeError(str(error)) from None
+
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 

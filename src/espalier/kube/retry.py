@@ -30,7 +30,7 @@ class Retry(msgspec.Struct, frozen=True):
         if response.status not in _COME_BACK or attempt >= self.attempts:
             return None
         named = response.headers.get("retry-after", "")
-        if not named.isdigit():  # the HTTP-date form is not used by API servers
+        if not (named.isascii() and named.isdigit()):  # the HTTP-date form is not used by API servers
             return None
         # Many clients are told the same second; half of it more spreads them.
         return min(max(float(named), self.first), self.longest) * (1 + entropy.random() / 2)

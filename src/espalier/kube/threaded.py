@@ -23,7 +23,7 @@ import msgspec
 
 from espalier.kube import channel
 from espalier.kube.access import Access
-from espalier.kube.channel import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, LARGEST_ANSWER, Channel
+from espalier.kube.channel import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, Channel
 from espalier.kube.credentials import Credential
 from espalier.kube.wire import Request, Response, Stream
 
@@ -196,16 +196,21 @@ class Connection:
             self._client.close()
 
     def _whole(self, answer: http.client.HTTPResponse) -> bytes:
-        encoding = answer.getheader("content-encoding", "identity").lower()
-        if encoding != "identity":
+        """The whole body, or none of it."""
+        largest = self._channel.access.largest_answer
+        try:
+            encoding = answer.getheader("content-encoding", "identity").lower()
+            if encoding != "identity":
+                raise self._channel.compressed(encoding)
+            body = answer.read(largest + 1) if (answer.length or 0) <= largest else b""
+            if len(body) > largest or (answer.length or 0) > largest:
+                raise self._channel.too_large()
+            if answer.length:
+                raise http.client.IncompleteRead(body, answer.length)
+        except BaseException:
+            answer.close()  # it keeps the socket open by itself
             self.close()
-            raise self._channel.compressed(encoding)
-        body = answer.read(LARGEST_ANSWER + 1)
-        if len(body) > LARGEST_ANSWER:
-            self.close()
-            raise self._channel.too_large(LARGEST_ANSWER)
-        if answer.length:
-            raise http.client.IncompleteRead(body, answer.length)
+            raise
         return body
 
     def _target(self, request: Request) -> str:

@@ -28,6 +28,10 @@ Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
 """Told of each change: the object before, the object after (None is absence), and whether it is of the first list."""
 
 
+_DIGITS = 40
+"""More than any revision has, and few enough to be read as a number."""
+
+
 class Cache:
     """The objects of one source. Made by `Caches.of`; what it gives is shared, so it is read-only."""
 
@@ -325,4 +329,4 @@ class Caches:
 
 
 def _number(resource_version: str) -> int | None:
-    return int(resource_version) if resource_version.isdecimal() else None
+    return int(resource_version) if resource_version.isdecimal() and len(resource_version) <= _DIGITS else None
