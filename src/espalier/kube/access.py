@@ -76,8 +76,8 @@ class Access(Discreet, frozen=True):
     """Coordinates of an API server and credentials for it. Secrets are not part of the printed form.
 
     `certificate_authority`, `client_certificate` and `client_key` are PEM. Without a certificate authority the
-    system's are trusted. A `token_file` is read again when it is a minute old, and wins over `token`. `largest_answer` is
-    in bytes.
+    system's are trusted. A `token_file` is read again when it is a minute old, and wins over `token`. `largest_answer`
+    is in bytes.
     """
 
     shown = (

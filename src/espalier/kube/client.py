@@ -8,10 +8,13 @@ cluster than asked for, and a controller that finds its field missing would writ
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, TypeVar
+
+from msgspec import structs
 
 from espalier.api.resource import Resource
 from espalier.kube.bodies import decode_list, decode_object, identify, is_status
@@ -96,8 +99,8 @@ class Client:
     ) -> AsyncGenerator[ObjectList, None]:
         """Read a collection page by page; all pages show the same moment.
 
-        Pages that are too large become smaller ones. Raises `Expired` when that moment is compacted away before the last
-        page: begin anew.
+        Pages that are too large become smaller ones. Raises `Expired` when that moment is compacted away before the
+        last page: begin anew.
         """
         path = _path(resource, namespace)
         query = _selectors(labels, fields)
@@ -241,6 +244,12 @@ class Client:
         headers = {**self._headers, **request.headers}
         request = Request(request.method, request.path, request.query, headers, request.body, request.timeout)
         return await self._attempt(self.transport.request, request)
+
+    def without_repeats(self) -> Client:
+        """The same client for whoever repeats what failed in his own time. A time that a server names is waited for."""
+        other = copy.copy(self)
+        other._retry = structs.replace(self._retry, failures=False)
+        return other
 
     async def close(self) -> None:
         """Give up the connection; idempotent."""

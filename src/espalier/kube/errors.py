@@ -25,10 +25,13 @@ import msgspec
 
 from espalier.api.meta import Part, Tree
 
-
 LONGEST_MESSAGE, LONGEST_REASON = 10_000, 200
-"""Characters of what a server says. It is written into conditions, which take 32 KiB: of more, the whole status would be
-refused."""
+"""Characters of what a server says. It is written into conditions, which take 32 KiB: with more, the whole status would
+be refused."""
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What may be raised when somebody else's JSON is decoded."""
 
 
 class StatusCause(Part):
@@ -126,6 +129,14 @@ class NotFound(ApiError):
     code, reason = 404, "NotFound"
 
 
+def of_the_future(error: ApiError) -> bool:
+    """Whether a server says that it has not come as far as a resource version: it may have been put back."""
+    causes = error.status.details.causes if error.status.details is not None else []
+    return any(cause.reason == "ResourceVersionTooLarge" for cause in causes) or (
+        "Too large resource version" in error.status.message
+    )
+
+
 class AlreadyExists(ApiError):
     """409: an object of this name is there."""
 
@@ -176,7 +187,7 @@ def error_of(code: int, body: bytes) -> ApiError:
     """The typed error for a failed response; a body that is no Status becomes the message."""
     try:
         status = msgspec.json.decode(body, type=Status)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         status = Status(message=body[:4000].decode("utf-8", "replace")[:1000])
     status.code = code
     status.message = _cut(status.message, LONGEST_MESSAGE)

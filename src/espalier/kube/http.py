@@ -234,8 +234,9 @@ class _HttpStream:
 
 
 class _Departure:
-    """A request on its way out. It leaves once: what to do after a broken connection is decided above, where it is known
-    whether the request may be repeated, and still be sent at all. (aiohttp repeats GET, PUT and DELETE by itself.)
+    """A request on its way out. It leaves once: what to do after a broken connection is decided above.
+
+    There it is known whether it may be repeated, or sent at all. (aiohttp repeats GET, PUT and DELETE by itself.)
     """
 
     def __init__(self, request: Request) -> None:

@@ -23,10 +23,11 @@ _decode_head: Callable[[bytes], Head] = msgspec.json.Decoder(Head).decode
 
 
 def decode_head(raw: bytes) -> Head:
-    """The start of an object, from its bytes. Raises `msgspec.DecodeError`, also for what is nested too deeply."""
+    """The start of an object, from its bytes. Raises `msgspec.DecodeError`, also for what is nested too deeply
+    or is no text."""
     try:
         return _decode_head(raw)
-    except RecursionError as error:
+    except (RecursionError, UnicodeDecodeError) as error:
         raise msgspec.DecodeError(str(error)) from None
 
 

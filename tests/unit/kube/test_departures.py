@@ -1,10 +1,10 @@
-"""A request leaves once, and no write leaves after the fence closed: whatever it waited for, and whoever would repeat it."""
+"""A request leaves once, and no write leaves after the fence closed, whatever it waited for."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -79,7 +79,7 @@ class Waiting:
         return False
 
 
-Place = Callable[[Waiting, Served], "asynccontextmanager[Transport]"]
+Place = Callable[[Waiting, Served], AbstractAsyncContextManager[Transport]]
 
 
 @asynccontextmanager
