@@ -188,12 +188,12 @@ async def manager(
     webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1]) if webhook_at else Webhooks(port=None)
     if webhook_at:
         webhooks.certificate = ServingCertificate(
-            client,
+            running.replica_client,
             namespace=SYSTEM_NAMESPACE,
             names=webhook_names.split(","),
             validating=[rights.VALIDATING_WEBHOOKS],
             mutating=[rights.MUTATING_WEBHOOKS],
-            registrations=[Extension(client, hooks_at)] if by_hooks else [],
+            registrations=[Extension(running.replica_client, hooks_at)] if by_hooks else [],
             serve=webhooks.use,
             clock=clock,
         )
@@ -209,7 +209,9 @@ async def manager(
         resync=resync,
         uninstalled=installing.uninstalled,
     )
-    build_upgrades(running, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None, resync=resync)
+    build_upgrades(
+        running, remotes=remotes, hooks=Hooks(webhooks, running.replica_client) if by_hooks else None, resync=resync
+    )
     running.add(webhooks)
     running.prepare(installing)
     running.notices["releases"] = lambda: str(installing.uninstalled)

@@ -38,7 +38,8 @@ class Controller:
 
     - `Done`, `Continue`: nothing until something changes. `Wait(after=…)`: again after so many seconds; `Wait` without:
       as `Done`, an event will come.
-    - `Fault`: again after a pause that doubles from 5 ms to 1000 s; `terminal`: not until something changes.
+    - `Fault`: again after a pause that doubles from 5 ms to 1000 s, or is named (`after`); `terminal`: not until
+      something changes.
     - After each pass a key rests for `spacing` seconds.
     - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic.
     """
@@ -219,7 +220,7 @@ class Controller:
     def _settle(self, taken: Taken[Key], outcome: Outcome, now: float) -> None:
         queue, key = self._queue, taken.key
         if isinstance(outcome, Fault):
-            retry_in = None if outcome.terminal else queue.retry(key, now, priority=taken.priority)
+            retry_in = self._retry(taken, outcome, now)
             _log.warning("fault", reason=outcome.reason, message=outcome.message, retry_in_seconds=retry_in)
         else:
             _log.debug("pass", outcome=outcome)
@@ -227,6 +228,15 @@ class Controller:
             if isinstance(outcome, Wait) and outcome.after is not None:
                 queue.add(key, now, after=outcome.after, priority=taken.priority)
         queue.done(key, now)
+
+    def _retry(self, taken: Taken[Key], fault: Fault, now: float) -> float | None:
+        """Ask for the next attempt; gives the pause."""
+        if fault.terminal:
+            return None
+        if fault.after is None:
+            return self._queue.retry(taken.key, now, priority=taken.priority)
+        self._queue.add(taken.key, now, after=fault.after, priority=taken.priority)
+        return fault.after
 
     def _unfinished(self) -> list[float]:
         now = asyncio.get_running_loop().time()

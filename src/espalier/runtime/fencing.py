@@ -12,7 +12,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.wire import Request, Response, Stream, Transport
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Fenced(KubeError):
@@ -44,7 +44,7 @@ class Fence:
 
     def check(self, request: Request) -> None:
         """Raise `Fenced` when the request is a write and the fence is closed."""
-        if request.method not in _READS and not self.open:
+        if request.method not in READS and not self.open:
             raise Fenced(
                 f"{request.method} {request.path} was not sent: this process does not hold its Lease; "
                 "another one may lead by now"
