@@ -156,8 +156,11 @@ LONG = frozenset(
 """What takes seconds each, as machines come and go with it."""
 
 NOT_UNDONE = frozenset({("management", "kubeadmcontrolplanes"), ("workload", "daemonsets")})
-"""What is not there again when the other writer stops. A control plane that is deleted waits for its workers, as Cluster
-API has it; a CNI that was installed is not looked for until something changes."""
+"""What is not there again when the other writer stops.
+
+A control plane that is deleted waits for its workers, as Cluster API has it; a CNI that was installed is not looked for
+until something changes.
+"""
 
 
 def test_the_manager_writes_in_both_kinds_of_cluster() -> None:
