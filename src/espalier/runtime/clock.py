@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-
 _SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 """The clock that goes on while the machine is suspended, where the system has it (Linux)."""
 
