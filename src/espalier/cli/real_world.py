@@ -134,7 +134,7 @@ class RealWorld:
             build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, own) if by_hooks else None)
             manager.add(webhooks)
             for controller in build_nodes(
-                own,
+                client,
                 manager.caches,
                 clock=clock,
                 state=state,

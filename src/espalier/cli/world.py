@@ -79,7 +79,7 @@ class World:
             pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
             stack.push_async_callback(pods.close)
             for controller in build(
-                manager.client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods
+                client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods
             ):
                 manager.add(controller)
             await prepare(client, releases)

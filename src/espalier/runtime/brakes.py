@@ -24,8 +24,9 @@ from espalier.runtime.fencing import READS, through
 
 _log = structlog.get_logger("espalier.brakes")
 
-BURST = 60
-"""Writes of one object, by one field manager, that are let through at once: to make and upgrade it takes fewer."""
+BURST = 100
+"""Writes of one object, by one field manager, that are let through at once: to make a cluster takes fewer than twenty,
+and its status changes with each of its machines."""
 
 REFILL = 4.0
 """Seconds after which one more is: as many as this allows may go on for ever."""
