@@ -40,6 +40,7 @@ class InProcessTransport:
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         self._check_open()
+        request.leaving()
         try:
             return await self._endpoint.watch(request, self._user)
         except ApiError as error:

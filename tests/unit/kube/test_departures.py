@@ -176,5 +176,7 @@ async def test_every_transport_asks_before_a_request_leaves(kind: type) -> None:
         transport = kind(script) if kind is InProcessTransport else kind(served.access(), environment={})
         with pytest.raises(No):
             await transport.request(Request("PATCH", PATH, leaving=hold))
+        with pytest.raises(No):
+            await transport.stream(Request("GET", PATH, leaving=hold))
         await transport.close()
     assert script.requests == []
