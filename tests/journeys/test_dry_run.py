@@ -7,14 +7,21 @@ import json
 import os
 import re
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+import pytest
 import yaml
 
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
+from espalier.clusters.admission import VALIDATE_CLUSTER
+from espalier.runtime.virtual import Simulation, run
 from tests.journeys import kubectl_story as story
+from tests.journeys.managed import GARDEN, managed_laptop
 from tests.support.management import Management
 from tests.support.world import PROGRAM
 
@@ -93,3 +100,37 @@ async def test_what_would_happen_is_told_before_anything_does(
         assert {
             ("DockerMachineTemplate", one["metadata"]["name"]) for one in yaml.safe_load(templates)["items"]
         } == written
+
+
+@pytest.mark.embedded
+def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
+    """The webhooks' port answers whoever reaches it; who is none of the API servers doesn't know the Cluster's uid."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            stored = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
+            upgraded = msgspec.json.decode(msgspec.json.encode(stored))
+            upgraded["spec"]["workerNodeGroupConfigurations"][0]["count"] = 7
+
+            def told(operation: str, uid: str | None, name: str = GARDEN.name) -> list[str]:
+                trees = []
+                for tree in (upgraded, stored):
+                    metadata = {key: value for key, value in tree["metadata"].items() if key != "uid"}
+                    metadata |= {"name": name} | ({"uid": uid} if uid is not None else {})
+                    trees.append({**tree, "metadata": metadata})
+                asked = {"uid": "u1", "operation": operation, "dryRun": True, "object": trees[0]}
+                if operation == "UPDATE":
+                    asked["oldObject"] = trees[1]
+                body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+                answer = msgspec.json.decode(world.webhooks.review(VALIDATE_CLUSTER, msgspec.json.encode(body)))
+                return [line for line in answer["response"].get("warnings", []) if line.startswith("plan:")]
+
+            assert any("would make 5 machines" in line for line in told("UPDATE", stored["metadata"]["uid"]))
+            for operation in ("UPDATE", "CREATE"):
+                for uid in (None, "", "11111111-2222-3333-4444-555555555555"):
+                    assert told(operation, uid) == []
+            assert told("CREATE", None, "another"), "what a new cluster would be follows from the request alone"
+
+    run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

@@ -70,5 +70,7 @@ def decoder(type: type[T]) -> Callable[[bytes], T]:
             return decoded(text)
         except RecursionError:
             raise TooDeep from None
+        except UnicodeDecodeError:
+            raise msgspec.DecodeError("it is not text in UTF-8") from None
 
     return decode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import ssl
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,6 +118,13 @@ USER_AGENT = "espalier-manager"
     help="Names and addresses of the webhooks' certificate, by comma.",
 )
 @click.option(
+    "--webhook-client-ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Answer admission reviews only to callers with a certificate of this authority (PEM); API servers are given "
+    "theirs by --admission-control-config-file.",
+)
+@click.option(
     "--health-address",
     default="0.0.0.0:8081",
     metavar="HOST:PORT",
@@ -147,6 +155,7 @@ async def manager(
     webhook_address: str,
     hooks_url: str,
     webhook_names: str,
+    webhook_client_ca: Path | None,
     health_address: str,
     metrics_address: str,
     releases: Path | None,
@@ -185,15 +194,18 @@ async def manager(
         fill_within=None,  # who ends is started again and again; who waits says for what
         advice=advice,
     )
-    webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1]) if webhook_at else Webhooks(port=None)
+    client_ca = _authority(webhook_client_ca) if webhook_client_ca else None
+    webhooks = (
+        Webhooks(host=webhook_at[0], port=webhook_at[1], client_ca=client_ca) if webhook_at else Webhooks(port=None)
+    )
     if webhook_at:
         webhooks.certificate = ServingCertificate(
-            client,
+            running.replica_client,
             namespace=SYSTEM_NAMESPACE,
             names=webhook_names.split(","),
             validating=[rights.VALIDATING_WEBHOOKS],
             mutating=[rights.MUTATING_WEBHOOKS],
-            registrations=[Extension(client, hooks_at)] if by_hooks else [],
+            registrations=[Extension(running.replica_client, hooks_at)] if by_hooks else [],
             serve=webhooks.use,
             clock=clock,
         )
@@ -209,7 +221,9 @@ async def manager(
         resync=resync,
         uninstalled=installing.uninstalled,
     )
-    build_upgrades(running, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None, resync=resync)
+    build_upgrades(
+        running, remotes=remotes, hooks=Hooks(webhooks, running.replica_client) if by_hooks else None, resync=resync
+    )
     running.add(webhooks)
     running.prepare(installing)
     running.notices["releases"] = lambda: str(installing.uninstalled)
@@ -224,6 +238,17 @@ async def manager(
 def _connect(kubeconfig: bytes) -> Client:
     access = Kubeconfig.parse(kubeconfig).context()
     return Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
+
+
+def _authority(file: Path) -> bytes:
+    try:
+        content = file.read_bytes()
+        ssl.create_default_context(cadata=content.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise Usage(f"--webhook-client-ca: {file} holds no certificate in PEM") from None
+    except OSError as error:
+        raise Usage(f"--webhook-client-ca: cannot read {file}: {error.strerror}") from None
+    return content
 
 
 def _hooks_at(url: str) -> Tree:
@@ -259,6 +284,6 @@ def _address(flag: str, text: str) -> tuple[str, int] | None:
     if text in ("0", ""):
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > 65535:
         raise Usage(f"{flag}: found {text!r}, allowed is HOST:PORT such as 127.0.0.1:8081, or 0 for none")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104  what an empty host means everywhere

@@ -126,11 +126,12 @@ class RealWorld:
             manager = Manager(client, clock=clock, entropy=entropy)
             webhook_port = _free_port()
             url = f"https://{HOST}:{webhook_port}"
-            webhooks = _webhooks(client, clock, webhook_port, [Extension(client, {"url": url})] if by_hooks else [])
+            own = manager.replica_client
+            webhooks = _webhooks(own, clock, webhook_port, [Extension(own, {"url": url})] if by_hooks else [])
             remotes = RemoteClients(_client)
             stack.push_async_callback(remotes.close)
             clusters.build(manager, remotes=remotes, webhooks=webhooks, front_end=settings.in_place)
-            build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, client) if by_hooks else None)
+            build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, own) if by_hooks else None)
             manager.add(webhooks)
             for controller in build_nodes(
                 client,

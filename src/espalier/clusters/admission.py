@@ -152,8 +152,18 @@ class Admission:
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
         """What would happen, for those who only ask."""
         asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
-        if asks and request.object is not None and self._observer.is_filled:
+        if asks and request.object is not None and self._observer.is_filled and self._knows(request.object):
             yield from summary.sentences(self._observer.scope_of(request.object))
+
+    def _knows(self, asked: Object) -> bool:
+        """Whether who asks knows the Cluster that is stored. API servers do, and whoever may read it.
+
+        Everybody who reaches the port may send a review; nobody guesses a uid.
+        """
+        stored = self._observer.all_clusters.get(asked.key)
+        if stored is None:
+            return self._observer.machinery(asked.key, read(asked).spec).cluster_object is None
+        return stored.metadata.uid == asked.metadata.uid
 
     def _violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None

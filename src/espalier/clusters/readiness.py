@@ -300,7 +300,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", *trouble)
     sets = scope.machinery.sets_of
     if not all(rollouts.is_seen(deployment, sets(name)) for name, deployment in deployments.items()):
-        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_LOOKED_YET}")  # counts of the template before
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the template before
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
 
 

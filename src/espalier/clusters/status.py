@@ -17,6 +17,7 @@ from espalier.clusters.scope import Scope
 from espalier.clusters.validity import Problem, missing_objects, problem, standing_problem
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
+from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
 ORDER = (
@@ -134,7 +135,8 @@ def _is_telling(outcome: Wait | Fault) -> bool:
     """Whether an outcome says more than the conditions. Of faults, those do that are not over at the next attempt."""
     if isinstance(outcome, Wait):
         return outcome.reason not in readiness.PROGRESS
-    return outcome.reason in (*names.FAILURES, names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION)
+    telling = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
+    return outcome.reason in (*names.FAILURES, *telling)
 
 
 def _usable(scope: Scope) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 
 from espalier.clusters import cni, drift, names
 from espalier.clusters.drift import Drift
@@ -38,12 +39,11 @@ def look(manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes) -> E
 def install(manifests: Sequence[Manifest], kubeconfig: bytes) -> Errand[bool]:
     """Apply all objects of the CNI, in their order, up to the first that is refused."""
 
-    async def run(client: Client) -> bool:
-        for manifest in manifests:
-            await _apply(client, manifest)
+    async def done(_client: Client) -> bool:
         return True
 
-    return Errand("install in", cni.mark(manifests), kubeconfig, run, writes=True)
+    parts = [partial(_apply, manifest=manifest) for manifest in manifests]
+    return Errand("install in", cni.mark(manifests), kubeconfig, done, writes=True, parts=parts)
 
 
 def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> Errand[bool]:

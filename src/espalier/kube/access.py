@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+
+LARGEST_ANSWER = 64 * 1024**2
+"""Bytes of one answer, or of one event of a watch. A page of 500 objects is larger only if they are enormous; then the
+client asks for fewer."""
+
+LARGEST_REMOTE_ANSWER = 8 * 1024**2
+"""The same for API servers that somebody else runs, who shares this process with many others. An object has 3 MiB at
+most."""
+
+
+def without_user(url: str) -> str:
+    """An address without the user name and password that may stand in it: to be shown, and to be sent to."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else url
+
 
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
@@ -60,7 +76,8 @@ class Access(Discreet, frozen=True):
     """Coordinates of an API server and credentials for it. Secrets are not part of the printed form.
 
     `certificate_authority`, `client_certificate` and `client_key` are PEM. Without a certificate authority the
-    system's are trusted. A `token_file` is read again when it is a minute old, and wins over `token`.
+    system's are trusted. A `token_file` is read again when it is a minute old, and wins over `token`. `largest_answer`
+    is in bytes.
     """
 
     shown = (
@@ -85,3 +102,7 @@ class Access(Discreet, frozen=True):
     exec_plugin: ExecPlugin | None = None
     impersonation: Impersonation | None = None
     namespace: str = "default"
+    largest_answer: int = LARGEST_ANSWER
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("server", without_user(self.server)), *super().__rich_repr__()[1:]]

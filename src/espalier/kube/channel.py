@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode, urlsplit
 
-from espalier.kube.access import Access
-from espalier.kube.credentials import Credential, credentials_of
-from espalier.kube.errors import Unreachable
+from espalier.kube.access import Access, without_user
+from espalier.kube.credentials import Credential, CredentialsError, FixedCredentials, credentials_of
+from espalier.kube.errors import AnswerTooLarge, NotKubernetes, Unreachable
 from espalier.kube.proxies import proxy_for
 from espalier.kube.tls import CertificateError, client_context
 from espalier.kube.wire import Request
@@ -30,16 +30,23 @@ class Channel:
         self, access: Access, *, now: Callable[[], datetime] | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
         self.access = access
-        self.base = access.server.rstrip("/")
+        self.base = without_user(access.server).rstrip("/")
         self.proxy = access.proxy_url or proxy_for(access.server, os.environ if environment is None else environment)
-        self.credentials = credentials_of(access, now=now or (lambda: datetime.now(UTC)), environment=environment)
-        self._impersonation = access.impersonation.headers() if access.impersonation else []
+        # As kubectl: whoever is on the way reads what goes over http://, so nobody's credentials do.
+        self._secretive = self.base.startswith("http:")
+        self.credentials = (
+            FixedCredentials(Credential())
+            if self._secretive
+            else credentials_of(access, now=now or (lambda: datetime.now(UTC)), environment=environment)
+        )
+        impersonation = None if self._secretive else access.impersonation
+        self._impersonation = impersonation.headers() if impersonation else []
         self._tls: tuple[Credential, ssl.SSLContext] | None = None
 
     @property
     def host(self) -> str:
         """Host and port, as the user named them."""
-        return urlsplit(self.base).netloc.rpartition("@")[2]
+        return urlsplit(self.base).netloc
 
     def url(self, request: Request) -> str:
         """Where a request goes."""
@@ -56,6 +63,14 @@ class Channel:
         if credential.token:
             headers.append(("authorization", f"Bearer {credential.token}"))
         return headers
+
+    def check(self, status: int) -> None:
+        """Raise `CredentialsError` when a server asks for credentials that there are, and that it may not get."""
+        if status == 401 and self._secretive:
+            raise CredentialsError(
+                f"the API server at {self.base} asks for credentials; none are sent over http://, where everybody on "
+                "the way could read them: use an address that begins with https://"
+            )
 
     def context(self, credential: Credential) -> ssl.SSLContext:
         """The TLS context, made anew when the client certificate changed. Raises `CertificateError`."""
@@ -79,6 +94,18 @@ class Channel:
     def closed(self) -> Unreachable:
         """The error of a request after the end."""
         return Unreachable(f"the connection to the API server at {self.base} is closed", sent=False)
+
+    def too_large(self) -> AnswerTooLarge:
+        """The error of an answer, or an event, that is larger than is taken."""
+        limit = f"{self.access.largest_answer / 1024**2:g} MiB"
+        return AnswerTooLarge(f"the API server at {self.base} answered with more than {limit}; the rest was not read")
+
+    def compressed(self, encoding: str) -> NotKubernetes:
+        """The error of an answer that is compressed, which was not asked for: it may grow without a limit."""
+        return NotKubernetes(
+            f"the API server at {self.base}, or a proxy on the way, answered in {encoding[:20]!r}, "
+            "though no compression was asked for"
+        )
 
 
 def keep_alive(connection: socket.socket) -> None:

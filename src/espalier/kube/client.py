@@ -8,14 +8,17 @@ cluster than asked for, and a controller that finds its field missing would writ
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, TypeVar
 
+from msgspec import structs
+
 from espalier.api.resource import Resource
 from espalier.kube.bodies import decode_list, decode_object, identify, is_status
-from espalier.kube.errors import Expired, Invalid, Unreachable, error_of
+from espalier.kube.errors import AnswerTooLarge, Expired, Invalid, Unreachable, error_of
 from espalier.kube.objects import Body, Object, ObjectList, encode_json
 from espalier.kube.retry import Retry
 from espalier.kube.server_warnings import WarningLog, warnings_of
@@ -26,6 +29,9 @@ A = TypeVar("A", Response, Stream | Response)
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
+
+LARGEST_LIST = 256 * 1024**2
+"""Bytes of the objects of a list that is held at once. (Caches are filled page by page, and hold what they hold.)"""
 
 _JSON = {"content-type": "application/json"}
 
@@ -43,7 +49,8 @@ class Client:
 
     All methods raise the errors of `espalier.kube.errors`: an `ApiError` for each failure the server names,
     `Unreachable` when none of the attempts (see `Retry`) was answered. `on_warning` gets the server's warnings;
-    without it they are logged once each. `entropy` spreads retries in time.
+    without it they are logged once each. `entropy` spreads retries in time. `largest_list` bounds the bytes of what
+    `list` gives.
     """
 
     def __init__(
@@ -56,8 +63,10 @@ class Client:
         retry: Retry | None = None,
         on_warning: Callable[[str], None] | None = None,
         entropy: random.Random | None = None,
+        largest_list: int = LARGEST_LIST,
     ) -> None:
         self.transport = transport
+        self._largest_list = largest_list
         self.field_manager = field_manager
         self._headers = {"accept": "application/json", "user-agent": user_agent}
         self._field_validation = field_validation
@@ -77,7 +86,8 @@ class Client:
     ) -> ObjectList:
         """Read a whole collection, `limit` objects at a time, as it was at one moment.
 
-        When that moment is compacted away between two pages, the list is read anew in one piece.
+        When that moment is compacted away between two pages, the list is read anew in one piece. Raises
+        `AnswerTooLarge`.
         """
         try:
             return await self._all_pages(resource, namespace, labels, fields, limit)
@@ -89,14 +99,22 @@ class Client:
     ) -> AsyncGenerator[ObjectList, None]:
         """Read a collection page by page; all pages show the same moment.
 
-        Raises `Expired` when that moment is compacted away before the last page: begin anew.
+        Pages that are too large become smaller ones. Raises `Expired` when that moment is compacted away before the
+        last page: begin anew.
         """
         path = _path(resource, namespace)
         query = _selectors(labels, fields)
         if limit:
             query["limit"] = str(limit)
         while True:
-            response = await self._call("GET", path, query)
+            try:
+                response = await self._call("GET", path, query)
+            except AnswerTooLarge:
+                if limit <= 1:
+                    raise
+                limit = max(1, limit // 4)
+                query["limit"] = str(limit)
+                continue
             page, more = decode_list(response.body, resource)
             yield page
             if not more:
@@ -227,6 +245,12 @@ class Client:
         request = Request(request.method, request.path, request.query, headers, request.body, request.timeout)
         return await self._attempt(self.transport.request, request)
 
+    def without_repeats(self) -> Client:
+        """The same client for whoever repeats what failed in his own time. A time that a server names is waited for."""
+        other = copy.copy(self)
+        other._retry = structs.replace(self._retry, failures=False)
+        return other
+
     async def close(self) -> None:
         """Give up the connection; idempotent."""
         await self.transport.close()
@@ -235,9 +259,16 @@ class Client:
         self, resource: Resource, namespace: str | None, labels: str, fields: str, limit: int
     ) -> ObjectList:
         items: list[Object] = []
+        size = 0
         resource_version = ""
         async for page in self.pages(resource, namespace, labels=labels, fields=fields, limit=limit):
             items += page.items
+            size += sum(len(item.raw) for item in page.items)
+            if size > self._largest_list:
+                limit_ = f"{self._largest_list / 1024**2:g} MiB"
+                raise AnswerTooLarge(
+                    f"the list of {resource.group_resource} has more than {limit_}; the rest was not read"
+                )
             resource_version = page.resource_version
         return ObjectList(items, resource_version)
 

@@ -2,6 +2,8 @@
 
 KubeError
 ├── Unreachable          no response arrived
+├── NotKubernetes        something else answered
+│   └── AnswerTooLarge   more than anybody should have to hold
 └── ApiError             the server answered with a Status
     ├── BadRequest       400
     ├── Unauthorized     401
@@ -23,6 +25,14 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
+
+LONGEST_MESSAGE, LONGEST_REASON = 10_000, 200
+"""Characters of what a server says. It is written into conditions, which take 32 KiB: with more, the whole status would
+be refused."""
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What may be raised when somebody else's JSON is decoded."""
 
 
 class StatusCause(Part):
@@ -76,6 +86,10 @@ class NotKubernetes(KubeError):
     """Something answered, but not as a Kubernetes API server does (a proxy's page, another service's port)."""
 
 
+class AnswerTooLarge(NotKubernetes):
+    """The answer, or one event of a watch, is larger than this client takes. The rest of it was not read."""
+
+
 class ApiError(KubeError):
     """The API server answered with a failure; `status` is its body."""
 
@@ -114,6 +128,14 @@ class NotFound(ApiError):
     """404."""
 
     code, reason = 404, "NotFound"
+
+
+def of_the_future(error: ApiError) -> bool:
+    """Whether a server says that it has not come as far as a resource version: it may have been put back."""
+    causes = error.status.details.causes if error.status.details is not None else []
+    return any(cause.reason == "ResourceVersionTooLarge" for cause in causes) or (
+        "Too large resource version" in error.status.message
+    )
 
 
 class AlreadyExists(ApiError):
@@ -158,13 +180,19 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 def error_of(code: int, body: bytes) -> ApiError:
     """The typed error for a failed response; a body that is no Status becomes the message."""
     try:
         status = json_trees.decode(body, Status)
     except msgspec.MsgspecError:
-        status = Status(message=body.decode("utf-8", "replace")[:1000])
+        status = Status(message=body[:4000].decode("utf-8", "replace")[:1000])
     status.code = code
+    status.message = _cut(status.message, LONGEST_MESSAGE)
+    status.reason = _cut(status.reason, LONGEST_REASON)
     if code == AlreadyExists.code and status.reason == AlreadyExists.reason:
         return AlreadyExists(status)
     return _BY_CODE.get(code, ServerFailure if code >= 500 else ApiError)(status)

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
@@ -17,7 +18,7 @@ from yarl import URL
 from espalier.kube import channel
 from espalier.kube.access import Access
 from espalier.kube.channel import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, Channel
-from espalier.kube.credentials import Credential
+from espalier.kube.credentials import Credential, CredentialsError
 from espalier.kube.errors import Unreachable
 from espalier.kube.tls import without_system_certificates
 from espalier.kube.wire import Request, Response, Stream
@@ -61,7 +62,7 @@ class HttpTransport:
         async with self._slots:
             response = await self._send(request, aiohttp.ClientTimeout(request.timeout, sock_connect=CONNECT_SECONDS))
             try:
-                return await _whole(response)
+                return await self._whole(response)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise self._unreachable(request, error) from error
 
@@ -72,8 +73,9 @@ class HttpTransport:
             async with asyncio.timeout(request.timeout):
                 response = await self._send(request, limits)
                 if response.status == 200:
-                    return _HttpStream(response, self._channel.base)
-                return await _whole(response)
+                    self._check_plain(response)
+                    return _HttpStream(response, self._channel)
+                return await self._whole(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
 
@@ -100,8 +102,13 @@ class HttpTransport:
         credential = await credentials.current()
         response = await self._send_as(credential, request, limits)
         if response.status == 401 and credentials.reject(credential):
-            response.release()
+            response.close()  # not released: that would read the rest of it, however much it is
             response = await self._send_as(await credentials.current(), request, limits)
+        try:
+            self._channel.check(response.status)
+        except CredentialsError:
+            response.close()
+            raise
         return response
 
     async def _send_as(
@@ -119,6 +126,7 @@ class HttpTransport:
                 ssl=own.context(credential),
                 server_hostname=own.access.tls_server_name or None,
                 proxy=own.proxy,
+                trace_request_ctx=_Departure(request),
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
@@ -128,8 +136,14 @@ class HttpTransport:
             raise self._channel.closed()
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, socket_factory=self._socket)
+            departures = aiohttp.TraceConfig()
+            departures.on_request_headers_sent.append(_leave)
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=_READ_BUFFER
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=_READ_BUFFER,
+                auto_decompress=False,
+                trace_configs=[departures],
             )
         return self._session
 
@@ -140,6 +154,36 @@ class HttpTransport:
         channel.keep_alive(connection)
         return connection
 
+    async def _whole(self, response: aiohttp.ClientResponse) -> Response:
+        """The whole response, or none of it: what is too large is not read, and its connection not used again."""
+        try:
+            self._check_plain(response)
+            parts: list[bytes] = []
+            size = response.content_length or 0
+            if size <= self._channel.access.largest_answer:
+                size = 0
+                async for part in response.content.iter_any():
+                    size += len(part)
+                    if size > self._channel.access.largest_answer:
+                        break
+                    parts.append(part)
+            if size > self._channel.access.largest_answer:
+                raise self._channel.too_large()
+        except BaseException:
+            response.close()
+            raise
+        response.release()
+        headers: dict[str, str] = {}
+        for name, value in response.headers.items():
+            lower = name.lower()
+            headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+        return Response(response.status, b"".join(parts), headers)
+
+    def _check_plain(self, response: aiohttp.ClientResponse) -> None:
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding != "identity":
+            raise self._channel.compressed(encoding)
+
     def _unreachable(self, request: Request, error: Exception) -> Unreachable:
         sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
         return self._channel.unreachable(_cause(request, error), sent=sent)
@@ -148,28 +192,33 @@ class HttpTransport:
 class _HttpStream:
     """The documents of a watch, one per line."""
 
-    def __init__(self, response: aiohttp.ClientResponse, base: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, channel_: Channel) -> None:
         self._response = response
-        self._base = base
+        self._channel = channel_
         self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         parts: list[bytes] = []
+        size = 0
         try:
             async for chunk in self._response.content.iter_any():
                 lines = chunk.split(b"\n")
                 if len(lines) > 1 and parts:
                     lines[0] = b"".join((*parts, lines[0]))
                     parts.clear()
+                    size = 0
                 # A line that the server did not finish is no event: whoever watches again gets it whole.
                 if rest := lines.pop():
                     parts.append(rest)
+                    size += len(rest)
+                    if size > self._channel.access.largest_answer:
+                        raise self._channel.too_large()
                 for line in lines:
                     if line:
                         yield line
         except (aiohttp.ClientError, OSError) as error:
             if not self._closed:
-                raise Unreachable(f"the watch of the API server at {self._base} broke: {error}") from error
+                raise Unreachable(f"the watch of the API server at {self._channel.base} broke: {error}") from error
 
     async def close(self) -> None:
         self._closed = True
@@ -184,13 +233,27 @@ class _HttpStream:
         self._response.close()
 
 
-async def _whole(response: aiohttp.ClientResponse) -> Response:
-    body = await response.read()
-    headers: dict[str, str] = {}
-    for name, value in response.headers.items():
-        lower = name.lower()
-        headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
-    return Response(response.status, body, headers)
+class _Departure:
+    """A request on its way out. It leaves once: what to do after a broken connection is decided above.
+
+    There it is known whether it may be repeated, or sent at all. (aiohttp repeats GET, PUT and DELETE by itself.)
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._left = False
+
+    def leave(self) -> None:
+        if self._left:
+            raise aiohttp.ServerDisconnectedError
+        self._request.leaving()
+        self._left = True
+
+
+async def _leave(_session: object, context: SimpleNamespace, _sent: object) -> None:
+    """Called by aiohttp when it has a connection, and before it writes to it."""
+    departure: _Departure = context.trace_request_ctx
+    departure.leave()
 
 
 def _cause(request: Request, error: Exception) -> str:

@@ -25,6 +25,7 @@ class InProcessTransport:
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `Unreachable` after `request.timeout` seconds, and after `close`."""
         self._check_open()
+        request.leaving()
         task = asyncio.ensure_future(self._endpoint.serve(request, self._user))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -39,6 +40,7 @@ class InProcessTransport:
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         self._check_open()
+        request.leaving()
         try:
             return await self._endpoint.watch(request, self._user)
         except ApiError as error:

@@ -11,7 +11,16 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from espalier.kube.access import Access, Discreet, ExecPlugin, Impersonation, InteractiveMode
+from espalier.kube.access import (
+    LARGEST_ANSWER,
+    LARGEST_REMOTE_ANSWER,
+    Access,
+    Discreet,
+    ExecPlugin,
+    Impersonation,
+    InteractiveMode,
+    without_user,
+)
 from espalier.kube.errors import KubeError
 
 T = TypeVar("T")
@@ -122,9 +131,17 @@ class Entry(Discreet, frozen=True):
 def access_of(context: Entry, cluster: Entry, user: Entry | None) -> Access:
     """What a context with its cluster and user comes down to. Reads the files they name."""
     fields = cluster.read(_Cluster)
+    is_local = cluster.folder is not None
     for name, address in (("server", fields.server), ("proxy-url", fields.proxy_url or "http://")):
         if not address.startswith(("https://", "http://")):
             raise KubeconfigError(f"{cluster}: {name} must be an address that begins with http:// or https://")
+    if without_user(fields.server) != fields.server:
+        raise KubeconfigError(
+            f"{cluster}: server holds a user name or password: API servers no longer accept them; use a certificate or "
+            "token"
+        )
+    if not is_local:
+        _check_guarded(cluster, fields)
     authority = cluster.data("certificate-authority", fields.certificate_authority, fields.certificate_authority_data)
     return Access(
         server=fields.server,
@@ -133,8 +150,23 @@ def access_of(context: Entry, cluster: Entry, user: Entry | None) -> Access:
         tls_server_name=fields.tls_server_name,
         proxy_url=fields.proxy_url,
         namespace=context.read(ContextFields).namespace or "default",
+        largest_answer=LARGEST_ANSWER if is_local else LARGEST_REMOTE_ANSWER,
         **(_user(user, cluster, authority) if user else {}),
     )
+
+
+def _check_guarded(cluster: Entry, fields: _Cluster) -> None:
+    """What came over the API is believed only as far as TLS proves who answers: credentials of a cluster go there."""
+    if not fields.server.startswith("https://"):
+        raise KubeconfigError(
+            f"{cluster}: server: found an address that begins with http://; a kubeconfig that is not a local file must "
+            "have one that begins with https://"
+        )
+    if fields.insecure_skip_tls_verify:
+        raise KubeconfigError(
+            f"{cluster}: insecure-skip-tls-verify: found true; a kubeconfig that is not a local file must name the "
+            "authority of its server in certificate-authority-data instead"
+        )
 
 
 def encode_data(content: bytes) -> str:

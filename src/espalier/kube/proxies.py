@@ -67,4 +67,4 @@ def _covers_name(entry: str, host: str, port: int) -> bool:
 
 def _split_port(entry: str) -> tuple[str, int | None]:
     name, colon, port = entry.rpartition(":")
-    return (name, int(port)) if colon and port.isdigit() else (entry, None)
+    return (name, int(port)) if colon and port.isascii() and port.isdigit() else (entry, None)

@@ -19,18 +19,22 @@ _COME_BACK = frozenset({429, 503})
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """How patient a client is: attempts in all, and seconds for the first and the longest pause."""
+    """How patient a client is: attempts in all, and seconds for the first and the longest pause.
+
+    Without `failures` only what a server put off is repeated, not what broke.
+    """
 
     attempts: int = 5
     first: float = 0.1
     longest: float = 30.0
+    failures: bool = True
 
     def after_response(self, attempt: int, response: Response, entropy: random.Random) -> float | None:
         """Seconds until the next attempt, None when the response is final. `attempt` counts from 1."""
         if response.status not in _COME_BACK or attempt >= self.attempts:
             return None
         named = response.headers.get("retry-after", "")
-        if not named.isdigit():  # the HTTP-date form is not used by API servers
+        if not (named.isascii() and named.isdigit()):  # the HTTP-date form is not used by API servers
             return None
         # Many clients are told the same second; half of it more spreads them.
         return min(max(float(named), self.first), self.longest) * (1 + entropy.random() / 2)
@@ -39,7 +43,7 @@ class Retry(msgspec.Struct, frozen=True):
         self, attempt: int, request: Request, failure: Unreachable, entropy: random.Random
     ) -> float | None:
         """Seconds until the next attempt, None when the failure is final."""
-        if attempt >= self.attempts or (failure.sent and request.method not in _SAFE):
+        if not self.failures or attempt >= self.attempts or (failure.sent and request.method not in _SAFE):
             return None
         return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + entropy.random() / 2)
 

@@ -80,6 +80,7 @@ class ThreadedTransport:
             response = await self._send(request, credential)
             if response.status == 401 and credentials.reject(credential):
                 response = await self._send(request, await credentials.current())
+            self._channel.check(response.status)
             return response
 
     async def stream(self, request: Request) -> Stream | Response:
@@ -156,6 +157,11 @@ class Connection:
         """The response, and whether the connection can be used again. Raises `Unreachable`."""
         client = self._client or self._connected(request)
         try:
+            request.leaving()
+        except BaseException:
+            self.close()
+            raise
+        try:
             client.putrequest(request.method, self._target(request), skip_accept_encoding=True)
             for name, value in self._channel.headers(request, credential):
                 client.putheader(name, value)
@@ -163,7 +169,7 @@ class Connection:
                 client.putheader("content-length", str(len(request.body)))
             client.endheaders(request.body or None)
             answer = client.getresponse()
-            response = Response(answer.status, answer.read(), _headers(answer))
+            response = Response(answer.status, self._whole(answer), _headers(answer))
         except http.client.NotConnected as error:
             raise self._channel.unreachable("the connection to it is closed", sent=False) from error
         except http.client.RemoteDisconnected as error:
@@ -188,6 +194,24 @@ class Connection:
         """By whoever used it last; idempotent."""
         if self._client is not None:
             self._client.close()
+
+    def _whole(self, answer: http.client.HTTPResponse) -> bytes:
+        """The whole body, or none of it."""
+        largest = self._channel.access.largest_answer
+        try:
+            encoding = answer.getheader("content-encoding", "identity").lower()
+            if encoding != "identity":
+                raise self._channel.compressed(encoding)
+            body = answer.read(largest + 1) if (answer.length or 0) <= largest else b""
+            if len(body) > largest or (answer.length or 0) > largest:
+                raise self._channel.too_large()
+            if answer.length:
+                raise http.client.IncompleteRead(body, answer.length)
+        except BaseException:
+            answer.close()  # it keeps the socket open by itself
+            self.close()
+            raise
+        return body
 
     def _target(self, request: Request) -> str:
         parts = urlsplit(self._channel.url(request))

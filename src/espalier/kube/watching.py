@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from espalier.api import json_trees
-from espalier.kube.errors import ApiError, NotKubernetes, error_of
+from espalier.kube.errors import UNREADABLE, ApiError, NotKubernetes, error_of
 from espalier.kube.objects import Object
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -52,7 +52,7 @@ def decode_event(document: bytes) -> WatchEvent:
         if frame.type == "ERROR":
             raise _failure(bytes(frame.object))
         return WatchEvent(frame.type, Object(bytes(frame.object)))
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         start = document[:80].decode("utf-8", "replace")
         raise NotKubernetes(f"not an event of a Kubernetes watch; it begins with: {start!r}") from error
 

@@ -6,7 +6,7 @@ process. HTTP is one shell around each: nothing above this file knows whether a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -22,8 +22,16 @@ class User(msgspec.Struct, frozen=True):
 ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 
 
+def _may_leave() -> None:
+    """Nothing holds a request back."""
+
+
 class Request(msgspec.Struct, frozen=True):
-    """One API request. `path` has no query; header names are lower case; `timeout` in seconds, None for no limit."""
+    """One API request. `path` has no query; header names are lower case; `timeout` in seconds, None for no limit.
+
+    Transports call `leaving` each time just before they send it, when there is nothing left to wait for, on whichever
+    thread they send from. What it raises ends the request, unsent.
+    """
 
     method: str
     path: str
@@ -31,6 +39,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     timeout: float | None = 30.0
+    leaving: Callable[[], None] = _may_leave
 
 
 class Response(msgspec.Struct, frozen=True):

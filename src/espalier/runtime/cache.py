@@ -28,6 +28,10 @@ Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
 """Told of each change: the object before, the object after (None is absence), and whether it is of the first list."""
 
 
+_DIGITS = 40
+"""More than any revision has, and few enough to be read as a number."""
+
+
 class Cache:
     """The objects of one source. Made by `Caches.of`; what it gives is shared, so it is read-only."""
 
@@ -93,6 +97,7 @@ class Cache:
         if present is not None and (_number(present.resource_version) or 0) >= version:
             return
         self._written[key] = version
+        mirror.wrote(key)
         self._put(Object(object_.raw))
 
     @property
@@ -107,9 +112,9 @@ class Cache:
         (mirror,) = self._mirrors.values()
         return mirror
 
-    def begin_list(self) -> None:
+    def begin_list(self, *, restored: bool = False) -> None:
         """A list shows all that was written before it was asked for."""
-        self._sole.begin_list()
+        self._sole.begin_list(restored=restored)
 
     def listed(self, objects: Sequence[Object]) -> None:
         """A page of the list: only differences are told."""
@@ -134,17 +139,23 @@ class Cache:
             del self._written[key]
         return {key: None for key in self._objects.keys if key.namespace == namespace}
 
-    def _show(self, object_: Object) -> None:
+    def _show(self, object_: Object, *, restored: bool) -> None:
         key = object_.key
         present = self._objects.get(key)
         if present is not None and present.resource_version == object_.resource_version:
-            return
+            # After a restore a version may be that of another content.
+            same = not restored or self._transform(object_).raw == present.raw
+            if same:
+                return
         if self._written.get(key, 0) <= (_number(object_.resource_version) or 0):
             self._put(object_)
 
-    def _end(self, unlisted: Iterable[Key]) -> None:
+    def _end(self, unlisted: Iterable[Key], resource_version: str) -> None:
+        """What was not listed is gone, unless it was written after the moment of the list."""
+        moment = _number(resource_version) or 0
         for key in unlisted:
-            if key not in self._written:
+            if self._written.get(key, 0) <= moment:
+                self._written.pop(key, None)
                 self._remove(key, None)
         if all(mirror.position for mirror in self._mirrors.values()):
             self._synced.set()
@@ -201,21 +212,35 @@ class _Mirror:
     def __init__(self, cache: Cache, namespace: str | None) -> None:
         self._cache = cache
         self._namespace = namespace
-        self._unlisted: dict[Key, None] = {}
+        self._unlisted: dict[Key, None] | None = None  # while there is a list
+        self._restored = False
         self.position = ""
 
-    def begin_list(self) -> None:
+    def begin_list(self, *, restored: bool = False) -> None:
         self._unlisted = self._cache._begin(self._namespace)
+        self._restored = restored
+        if restored:
+            self.position = ""
 
     def listed(self, objects: Sequence[Object]) -> None:
+        unlisted = self._unlisted if self._unlisted is not None else {}
         for object_ in objects:
-            self._unlisted.pop(object_.key, None)
-            self._cache._show(object_)
+            unlisted.pop(object_.key, None)
+            self._cache._show(object_, restored=self._restored)
+
+    def wrote(self, key: Key) -> None:
+        """An own write was taken over.
+
+        Its answer may be older than the list that is under way, and the object gone since: the list has to name it, or
+        be older than the write.
+        """
+        if self._unlisted is not None:
+            self._unlisted[key] = None
 
     def end_list(self, resource_version: str) -> None:
         self.position = resource_version
-        self._cache._end(self._unlisted)
-        self._unlisted = {}
+        self._cache._end(self._unlisted or (), resource_version)
+        self._unlisted = None
 
     def happened(self, type: EventType, object: Object) -> None:
         self.position = object.resource_version
@@ -325,4 +350,4 @@ class Caches:
 
 
 def _number(resource_version: str) -> int | None:
-    return int(resource_version) if resource_version.isdecimal() else None
+    return int(resource_version) if resource_version.isdecimal() and len(resource_version) <= _DIGITS else None

@@ -37,6 +37,9 @@ from espalier.runtime.outcome import Outcome, Wait
 
 SECRET_NAME = "espalier-webhook-server-cert"  # noqa: S105 - the name of a Secret
 
+_OTHER_NAMES = 32
+"""How many names of other replicas are kept in a certificate that is made anew."""
+
 _log = structlog.get_logger("espalier.webhooks")
 
 
@@ -154,7 +157,8 @@ class ServingCertificate:
         else:
             authority, trusted = kept.authority, kept.trusted
         days = self._lifetime.serving
-        serving = authority.issue_server(self._names[0], names=self._names, now=now, days=days)
+        names = self._names if kept is None else _with_those_of_others(self._names, kept.serving)
+        serving = authority.issue_server(self._names[0], names=names, now=now, days=days)
         if authority.certificate not in trusted:
             trusted = authority.certificate + trusted
         return Kept(Authority.load(authority.certificate, authority.key, self._entropy), serving, trusted)
@@ -240,6 +244,15 @@ def _still_valid(bundle: bytes, now: datetime) -> bytes:
 def _first(bundle: bytes) -> bytes:
     """The authority that signs is the first of the bundle."""
     return x509.load_pem_x509_certificates(bundle)[0].public_bytes(Encoding.PEM)
+
+
+def _with_those_of_others(names: Sequence[str], serving: KeyPair) -> Sequence[str]:
+    """Replicas may be reached under different names, while one is being replaced, say: all of them serve this pair.
+
+    If each had it made for its own names only, they would take turns for ever.
+    """
+    others = [name for name in _names(serving.x509) if name not in names]
+    return [*names, *others[:_OTHER_NAMES]]
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

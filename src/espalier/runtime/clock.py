@@ -7,6 +7,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+_SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+"""The clock that goes on while the machine is suspended, where the system has it (Linux)."""
+
 
 class Clock(Protocol):
     """Tells the time. Timers belong to the event loop, whose time a simulation controls as well."""
@@ -26,8 +29,11 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that never go back: not the loop's time, which some loops freeze while a callback runs."""
-        return time.monotonic()
+        """Seconds that never go back: not the loop's time, which some loops freeze while a callback runs.
+
+        Time in which the machine was suspended has passed as well, for others: a Lease ran out meanwhile.
+        """
+        return time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)
 
 
 class LoopClock:

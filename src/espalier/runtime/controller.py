@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -30,6 +31,10 @@ Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 RESYNC = 10 * 3600.0
 """Seconds between two passes over everything, for what no watch told; 10 % more or less at random."""
 
+LONGEST_FAULT = 60.0
+"""Seconds between two attempts at what failed, at most. What stood in the way (a server that is away, rights that are
+missing, a webhook that refuses) goes without an event that would tell."""
+
 _log = structlog.get_logger("espalier.controller")
 
 
@@ -38,9 +43,11 @@ class Controller:
 
     - `Done`, `Continue`: nothing until something changes. `Wait(after=…)`: again after so many seconds; `Wait` without:
       as `Done`, an event will come.
-    - `Fault`: again after a pause that doubles from 5 ms to 1000 s; `terminal`: not until something changes.
+    - `Fault`: again after a pause that doubles from 5 ms to a minute, or is named (`after`); `terminal`: not until
+      something changes.
     - After each pass a key rests for `spacing` seconds.
-    - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic.
+    - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic,
+      and the pause grows to 1000 s.
     """
 
     def __init__(
@@ -212,14 +219,14 @@ class Controller:
         except asyncio.CancelledError:
             self._queue.done(key, loop.time())
             raise
-        self._settle(taken, outcome, loop.time())
+        self._settle(taken, outcome, loop.time(), panic=panic)
         if measures is not None:
             _measure(measures, outcome, loop.time() - started, panic)
 
-    def _settle(self, taken: Taken[Key], outcome: Outcome, now: float) -> None:
+    def _settle(self, taken: Taken[Key], outcome: Outcome, now: float, *, panic: bool) -> None:
         queue, key = self._queue, taken.key
         if isinstance(outcome, Fault):
-            retry_in = None if outcome.terminal else queue.retry(key, now, priority=taken.priority)
+            retry_in = self._retry(taken, outcome, now, panic=panic)
             _log.warning("fault", reason=outcome.reason, message=outcome.message, retry_in_seconds=retry_in)
         else:
             _log.debug("pass", outcome=outcome)
@@ -227,6 +234,16 @@ class Controller:
             if isinstance(outcome, Wait) and outcome.after is not None:
                 queue.add(key, now, after=outcome.after, priority=taken.priority)
         queue.done(key, now)
+
+    def _retry(self, taken: Taken[Key], fault: Fault, now: float, *, panic: bool) -> float | None:
+        """Ask for the next attempt; gives the pause."""
+        if fault.terminal:
+            return None
+        if fault.after is None:
+            longest = math.inf if panic else LONGEST_FAULT
+            return self._queue.retry(taken.key, now, priority=taken.priority, longest=longest)
+        self._queue.add(taken.key, now, after=fault.after, priority=taken.priority)
+        return fault.after
 
     def _unfinished(self) -> list[float]:
         now = asyncio.get_running_loop().time()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -35,6 +35,9 @@ FRESH = 30.0
 LONGEST = 300.0
 """Seconds after which an errand is given up. Each request ends much earlier, answered or not."""
 
+REMEMBERED = 1800.0
+"""Seconds for which the parts of an errand that were done count as done. Somebody may have undone them since."""
+
 AT_ONCE = 8
 """Errands that begin at the same moment."""
 
@@ -45,7 +48,8 @@ class Errand(Generic[T_co]):
 
     `name` is that of the kind of errand; with `subject` and the kubeconfig it makes a result that of this errand.
     One that `writes` is told of once: then whatever was seen before counts no longer, and a failure is tried again.
-    `run` may raise whatever it likes, and returns something.
+    `run` may raise whatever it likes, and returns something. `parts` come before it, in their order; the next attempt
+    goes on with the first that was not done.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Errand(Generic[T_co]):
     kubeconfig: bytes
     run: Callable[[Client], Awaitable[T_co]]
     writes: bool = False
+    parts: Sequence[Callable[[Client], Awaitable[object]]] = ()
 
     @property
     def identity(self) -> Hashable:
@@ -74,6 +79,15 @@ class _Result:
     good_until: float
 
 
+@dataclass
+class _Progress:
+    """How many parts of an errand are done."""
+
+    identity: Hashable
+    done: int
+    good_until: float
+
+
 class Errands:
     """The errands of a manager that are under way, and what came of those that were."""
 
@@ -81,6 +95,7 @@ class Errands:
         self._remotes = remotes
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._results: dict[Key, dict[str, _Result]] = {}
+        self._progress: dict[Key, _Progress] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._awaited: set[Key] = set()
         self.when_done: Callable[[Key], None] = lambda _key: None
@@ -112,6 +127,7 @@ class Errands:
     def forget(self, key: Key) -> None:
         """The cluster is gone: nothing of it is known any longer, and what is under way ends."""
         self._results.pop(key, None)
+        self._progress.pop(key, None)
         if key in self._running:
             self._running[key].cancel()
 
@@ -157,12 +173,30 @@ class Errands:
     async def _tried(self, key: Key, errand: Errand[T]) -> T | Failed:
         try:
             async with self._turn(), asyncio.timeout(LONGEST):
-                return await errand.run(self._remotes.get(key, errand.kubeconfig))
+                client = self._remotes.get(key, errand.kubeconfig)
+                await self._do_parts(key, errand, client)
+                return await errand.run(client)
         except (KubeError, ValueError, TimeoutError) as error:
             return Failed(error)
         except Exception as error:
             _log.exception("an errand went wrong", errand=errand.name, cluster=str(key))
             return Failed(error)
+
+    async def _do_parts(self, key: Key, errand: Errand[Any], client: Client) -> None:
+        """Those that no earlier attempt did: a cluster that is slow gets further each time."""
+        if not errand.parts:
+            return
+        loop = asyncio.get_running_loop()
+        progress = self._progress.pop(key, None)
+        done = 0
+        if progress is not None and progress.identity == errand.identity and loop.time() < progress.good_until:
+            self._progress[key] = progress
+            done = progress.done
+        for part in errand.parts[done:]:
+            await part(client)
+            done += 1
+            self._progress[key] = _Progress(errand.identity, done, loop.time() + REMEMBERED)
+        self._progress.pop(key, None)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -6,11 +6,13 @@ import copy
 import math
 from collections.abc import Callable
 
+from msgspec import structs
+
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.wire import Request, Response, Stream, Transport
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Fenced(KubeError):
@@ -42,7 +44,7 @@ class Fence:
 
     def check(self, request: Request) -> None:
         """Raise `Fenced` when the request is a write and the fence is closed."""
-        if request.method not in _READS and not self.open:
+        if request.method not in READS and not self.open:
             raise Fenced(
                 f"{request.method} {request.path} was not sent: this process does not hold its Lease; "
                 "another one may lead by now"
@@ -57,13 +59,17 @@ class FencedTransport:
         self._fence = fence
 
     async def request(self, request: Request) -> Response:
-        """Send one request. Raises `Fenced`."""
+        """Send one request. Raises `Fenced`: at once, and also when the fence closed while it waited for its turn."""
         self._fence.check(request)
-        return await self._transport.request(request)
+        return await self._transport.request(structs.replace(request, leaving=lambda: self._leaving(request)))
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         return await self._transport.stream(request)
+
+    def _leaving(self, request: Request) -> None:
+        request.leaving()
+        self._fence.check(request)
 
     async def close(self) -> None:
         """Give up connections."""

@@ -24,6 +24,7 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
+from espalier.runtime.brakes import Brake, braked
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
@@ -127,7 +128,9 @@ class Manager:
             client = through(
                 client, MeasuredTransport(client.transport, RequestMetrics(self.metrics.registry), server_name)
             )
-        self.client = client if self.fence is None else fenced(client, self.fence)
+        self.replica_client = braked(client, Brake(lambda resource: self.metrics.braked_writes.labels(resource).inc()))
+        """For what every replica writes, the leader or not."""
+        self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
         self.caches = Caches(client, entropy=self.entropy, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, entropy=self.entropy)
         self.checks: dict[str, Check] = {"caches": self._caches_check}

@@ -119,6 +119,12 @@ class Metrics:
             "Objects that this process brings to its cluster and could not create so far.",
             registry=registry,
         )
+        self.braked_writes = Counter(
+            "espalier_braked_writes",
+            "Writes that were not sent, because an object is written too often: somebody else changes it each time.",
+            ["resource"],
+            registry=registry,
+        )
         self.webhook_requests = Counter(
             "controller_runtime_webhook_requests",
             "Admission requests by status code.",

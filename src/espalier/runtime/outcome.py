@@ -31,11 +31,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something failed. Retried with growing backoff, unless `terminal`: then only a change of the world helps."""
+    """Something failed. Retried with growing backoff, unless `terminal`: then only a change of the world helps.
+
+    `after` (seconds) is when the next attempt is of use, where that is known.
+    """
 
     reason: str
     message: str
     terminal: bool = False
+    after: float | None = None
 
 
 Outcome = Continue | Wait | Done | Fault
@@ -45,4 +49,4 @@ def fault_of(error: Exception) -> Fault:
     """The fault an exception stands for; the reason is the server's, or the name of the exception's class."""
     reason = error.status.reason if isinstance(error, ApiError) else ""
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-    return Fault(reason or type(error).__name__, f"{error}{notes}")
+    return Fault(reason or type(error).__name__, f"{error}{notes}", after=getattr(error, "after", None))

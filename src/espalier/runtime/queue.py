@@ -7,6 +7,7 @@ controller-runtime's priority queue: adding again raises the priority and brings
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -103,12 +104,12 @@ class WorkQueue(Generic[K]):
         elif sooner:
             self._enter(entry, now)
 
-    def retry(self, key: K, now: float, *, priority: int = 0) -> float:
-        """Ask for a pass after a failure. Returns the pause in seconds: it doubles until `forget`."""
+    def retry(self, key: K, now: float, *, priority: int = 0, longest: float = math.inf) -> float:
+        """Ask for a pass after a failure. Returns the pause in seconds: it doubles until `forget`, up to `longest`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.retries += 1
-        pause = self._backoff.pause(failures)
+        pause = min(self._backoff.pause(failures), longest)
         self.add(key, now, after=pause, priority=priority)
         return pause
 

@@ -1,12 +1,18 @@
 """Keeps a mirror true: list, then watch, and both again for ever, whatever the network does.
 
 As client-go's reflector: a broken watch is resumed where it stopped; a resource version that the server no longer
-remembers (410) means a new list; failures are retried with growing, jittered pauses.
+remembers (410), or does not know yet, means a new list, and so does an event that cannot be read; failures are retried
+with growing, jittered pauses, until the server has been heard for a while.
+
+A server whose storage was put back does not refuse a watch from a moment that it has not reached again: it says nothing
+until it has. So before a watch that ended early is resumed, the server is asked how far it is; and an event of an
+earlier moment than the one before means a new list.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -16,16 +22,24 @@ import msgspec
 
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
-from espalier.kube.errors import Expired, KubeError
+from espalier.kube.errors import ApiError, Expired, KubeError, NotKubernetes, of_the_future
 from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
 
 WATCH_SECONDS = 300
 """A watch is asked to end after this long, or up to twice as long: that spreads watches over API servers."""
 
+_PAGE = 500
 _GRACE = 30.0
 _AT_ONCE = 1.0  # a watch that ends that early without a word is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+
+
+def earlier(one: str, other: str) -> bool:
+    """Whether a resource version is before another one: numbers of any length, as Kubernetes has it since 1.35."""
+    if not (one.isdecimal() and other.isdecimal()):
+        return False
+    return (len(one), one) < (len(other), other)
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -45,8 +59,11 @@ class Source(msgspec.Struct, frozen=True):
 class Mirror(Protocol):
     """What follows the source."""
 
-    def begin_list(self) -> None:
-        """A list is about to be asked for; it shows everything that was written before."""
+    def begin_list(self, *, restored: bool = False) -> None:
+        """A list is about to be asked for; it shows everything that was written before.
+
+        `restored`: the server was put back to an earlier moment, so versions of before mean nothing.
+        """
 
     def listed(self, objects: Sequence[Object]) -> None:
         """A page of the list."""
@@ -64,13 +81,15 @@ class Reflector:
     def __init__(
         self, client: Client, source: Source, mirror: Mirror, entropy: random.Random, namespace: str | None = None
     ) -> None:
-        self._client = client
+        self._client = client.without_repeats()
         self.source = source
         self._namespace = namespace
         self._mirror = mirror
         self._entropy = entropy
         self._position = ""  # the resource version to watch from; empty: list first
-        self._page = 500
+        self._ended_early = False  # the last watch: the server may be another one since
+        self._restored = False
+        self._page = _PAGE
         self._failures = 0
         self.silent_since: float | None = None
         """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
@@ -82,20 +101,44 @@ class Reflector:
         """Follow until cancelled."""
         while True:
             try:
+                if self._position and self._ended_early:
+                    await self._compare_revisions()
                 if not self._position:
                     await self._list()
                 await self._watch()
-            except Expired as error:
-                # While listing: the moment of the pages was compacted away, so ask for all in one piece.
-                self._page = 500 if self._position else 0
-                self._position = ""
-                await self._pause(error)
             except (KubeError, TimeoutError) as error:
+                self._consider(error)
                 await self._pause(error)
+
+    def _consider(self, error: KubeError | TimeoutError) -> None:
+        """Whether to list anew after a failure, and how."""
+        match error:
+            case Expired():
+                # While listing: the moment of the pages was compacted away, so ask for all in one piece.
+                self._page = _PAGE if self._position else 0
+                self._position = ""
+            case ApiError() if of_the_future(error):
+                self._position, self._restored = "", True
+            case NotKubernetes():
+                # An event that cannot be read would come again and again; a list has what is behind it.
+                self._page = _PAGE
+                self._position = ""
+
+    async def _compare_revisions(self) -> None:
+        """Forget the position when the server is behind it."""
+        source = self.source
+        pages = self._client.pages(
+            source.resource, self._namespace, labels=source.labels, fields=source.fields, limit=1
+        )
+        async with aclosing(pages):
+            now = (await anext(pages)).resource_version
+        if earlier(now, self._position):
+            self._position, self._restored = "", True
+        self._ended_early = False
 
     async def _list(self) -> None:
         source = self.source
-        self._mirror.begin_list()
+        self._mirror.begin_list(restored=self._restored)
         resource_version = ""
         pages = self._client.pages(
             source.resource, self._namespace, labels=source.labels, fields=source.fields, limit=self._page
@@ -105,14 +148,21 @@ class Reflector:
                 self._mirror.listed(page.items)
                 resource_version = page.resource_version
         self._mirror.end_list(resource_version)
-        self._position, self._page = resource_version, 500
+        self._position, self._page, self._restored = resource_version, _PAGE, False
+        self._ended_early = False
         self._heard()
 
     async def _watch(self) -> None:
         source, begun_from = self.source, self._position
         seconds = int(WATCH_SECONDS * (1 + self._entropy.random()))
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        opened_at = math.inf
+
+        def opened() -> None:
+            nonlocal opened_at
+            opened_at = loop.time()
+            self._heard()
+
         events = self._client.watch(
             source.resource,
             self._namespace,
@@ -120,21 +170,34 @@ class Reflector:
             labels=source.labels,
             fields=source.fields,
             timeout_seconds=seconds,
-            opened=self._heard,
+            opened=opened,
         )
         happened = self._mirror.happened
         try:
             # The server ends the watch in time; if it does not, the connection is dead and nobody told us.
             async with asyncio.timeout(seconds + _GRACE), aclosing(events):
                 async for event in events:
+                    if earlier(event.object.resource_version, self._position):
+                        self._position, self._restored = "", True
+                        break
                     happened(event.type, event.object)
                     self._position = event.object.resource_version
+        except NotKubernetes:
+            raise  # whatever says so is no sign of life
+        except BaseException:
+            self._lived(begun_from, loop.time() - opened_at)
+            raise
         finally:
-            lived = self._position != begun_from or loop.time() - started >= _AT_ONCE
-            if lived:
-                self._failures = 0
-        if not lived:
+            self._ended_early = loop.time() - opened_at < seconds - _AT_ONCE
+        if not self._lived(begun_from, loop.time() - opened_at):
             await self._pause(None)
+
+    def _lived(self, begun_from: str, seconds: float) -> bool:
+        """Whether a watch was of use: only then the next pause is a short one again."""
+        lived = self._position != begun_from or seconds >= _AT_ONCE
+        if lived:
+            self._failures = 0
+        return lived
 
     def _heard(self) -> None:
         self.silent_since = self.trouble = None

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.runtime.brakes import Brake, BrakedTransport
 from espalier.runtime.fencing import Fence, FencedTransport
 
 Connect: TypeAlias = Callable[[bytes], Client]
@@ -80,6 +81,7 @@ class RemoteClients:
             return pooled.client
         client = self._connect(kubeconfig)
         client.transport = requests = _Counting(client.transport)
+        client.transport = BrakedTransport(client.transport, Brake())
         if self._fence is not None:
             client.transport = FencedTransport(client.transport, self._fence)
         self.drop(key)

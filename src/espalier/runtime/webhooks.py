@@ -41,10 +41,18 @@ _log = structlog.get_logger("espalier.webhooks")
 class Webhooks:
     """Admission handlers, and the server that offers them to API servers.
 
-    In a process that also holds the API server no server is needed (`port` None): `review` answers directly.
+    In a process that also holds the API server no server is needed (`port` None): `review` answers directly. With a
+    `client_ca` (PEM) reviews are answered only to those who show a certificate of it; API servers are told theirs in
+    their admission configuration. (Endpoints are answered to everybody: their callers have no certificate to show.)
     """
 
-    def __init__(self, *, host: str = "0.0.0.0", port: int | None = 9443) -> None:  # noqa: S104 - API servers call from afar
+    def __init__(
+        self,
+        *,
+        host: str = "0.0.0.0",  # noqa: S104 - API servers call from afar
+        port: int | None = 9443,
+        client_ca: bytes | None = None,
+    ) -> None:
         self._host = host
         self._port = port
         self._handlers: dict[str, Handler] = {}
@@ -52,6 +60,10 @@ class Webhooks:
         self._metrics: Metrics | None = None
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._asks_who = client_ca is not None
+        if client_ca is not None:
+            self._context.verify_mode = ssl.CERT_OPTIONAL
+            self._context.load_verify_locations(cadata=client_ca.decode("ascii"))
         self._certified = asyncio.Event()
         self._server: HttpServer | None = None
         self.certificate: ServingCertificate | None = None
@@ -165,15 +177,17 @@ class Webhooks:
         return self._metrics.webhook_in_flight.labels(path).track_inprogress()
 
     async def _answer_to(self, request: web.Request) -> web.Response:
+        known = request.path in self._endpoints
+        if self._asks_who and not known and not request.get_extra_info("peercert"):
+            raise web.HTTPForbidden(text="reviews are answered to API servers that show their client certificate\n")
         body = await body_of(request)
         try:
-            known = request.path in self._endpoints
             answer = await self.call(request.path, body) if known else self.review(request.path, body)
             return web.Response(body=answer, content_type="application/json")
         except (NoReview, BadBody) as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
         except LookupError as error:
-            raise web.HTTPNotFound(text=f"{error.args[0]}\n") from error
+            raise web.HTTPNotFound(text="no webhook is served here\n") from error  # which ones are is nobody's business
         except Exception as error:
             _log.exception("panic in an endpoint", path=request.path)
             raise web.HTTPInternalServerError(text="the endpoint failed; its log says why\n") from error

@@ -278,6 +278,8 @@ def test_what_holds_everything_up_is_said_before_what_is_waited_for_anyway() -> 
     assert condition(report(scope, held), "Ready").message == "the Secret is taken"
     unreachable = Fault("WorkloadClusterUnreachable", "no answer")
     assert condition(report(scope, unreachable), "Ready").message == "no answer"
+    fought = Fault("TooManyWrites", "x is written too often", after=30.0)
+    assert condition(report(scope, fought), "Ready").reason == "TooManyWrites"
     passing = Fault("Conflict", "somebody was faster")
     assert condition(report(scope, passing), "Ready").reason == "NodesNotReady"
 

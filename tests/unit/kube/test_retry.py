@@ -33,6 +33,10 @@ def test_the_time_the_server_names_is_kept_within_bounds_and_spread(
         (200, {}),
         (429, {}),
         (503, {"retry-after": "Sat, 21 Nov 2026 12:00:00 GMT"}),
+        (503, {"retry-after": "²"}),
+        (503, {"retry-after": "-1"}),
+        (503, {"retry-after": "1e3"}),
+        (503, {"retry-after": "٣"}),
     ],
 )
 def test_other_answers_are_final(status: int, headers: dict[str, str]) -> None:

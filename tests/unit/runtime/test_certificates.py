@@ -12,6 +12,7 @@ from cryptography import x509
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.kube.pki import KeyPair
+from espalier.runtime.brakes import BURST, braked
 from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from tests.unit.runtime.simulated import running, simulate
@@ -28,7 +29,7 @@ class Replica:
         self.trusted_when_served: list[list[bytes]] = []
         self._server = server
         self.certificate = ServingCertificate(
-            client_of(server),
+            braked(client_of(server)),  # as the manager's are
             namespace="eksa-system",
             names=names,
             validating=["espalier"],
@@ -198,5 +199,38 @@ def test_another_name_to_be_reached_by_is_another_certificate() -> None:
             (pair,) = replica.served
             names = pair.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.7"]
+
+    play(story)
+
+
+def test_replicas_that_are_reached_under_different_names_do_not_take_turns() -> None:
+    """While one is replaced by one with other flags, each would have the pair made for its own names, for ever."""
+
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        names = [("old.svc", "10.0.0.1"), ("new.svc",), ("new.svc", "third.svc")]
+        replicas = [Replica(server, simulation, names=own) for own in names]
+        async with running(*replicas):
+            await asyncio.sleep(60)
+            assert server.writes["PATCH"] + server.writes["POST"] < 30
+            (pair,) = {replica.served[-1] for replica in replicas}
+            found = pair.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            served = [*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))]
+            assert sorted(served) == ["10.0.0.1", "new.svc", "old.svc", "third.svc"]
+            assert all(trusts(bundle, pair) for bundle in bundles(server))
+
+    play(story)
+
+
+def test_somebody_who_takes_our_authorities_away_is_answered_ever_less_often() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        replica = Replica(server, simulation)
+        async with running(replica):
+            await asyncio.sleep(5)
+            for _ in range(1500):
+                server.put(configuration("a", "b"), VALIDATING_WEBHOOK_CONFIGURATION)
+                await asyncio.sleep(0.1)
+            assert server.writes["PATCH"] < BURST + 30
+            await asyncio.sleep(120)
+            assert all(trusts(bundle, replica.served[-1]) for bundle in bundles(server))
 
     play(story)

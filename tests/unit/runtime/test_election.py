@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from espalier.kube.errors import ServerFailure
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import NO_RETRY
 from espalier.kube.wire import Request
+from espalier.runtime import clock as clocks
+from espalier.runtime.clock import SystemClock
 from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence, Fenced, fenced
 from espalier.runtime.options import Options
@@ -205,3 +208,51 @@ def test_managers_of_different_shares_have_different_leases() -> None:
     assert len({*names}) == len(names)
     assert all(name == name.lower() and "_" not in name for name in names)
     assert Options(controllers=("a", "b")).lease_name("x") != Options(controllers=("b",)).lease_name("x")
+
+
+# -- a machine that is suspended
+
+
+class Suspended:
+    """The clock of one machine, that of all others plus the time it was suspended."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._clock = simulation.clock
+        self.slept = 0.0
+
+    def now(self) -> datetime:
+        return self._clock.now() + timedelta(seconds=self.slept)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + self.slept
+
+
+@pytest.mark.parametrize("slept", [9.0, 12.0, 3600.0])
+def test_a_machine_that_was_suspended_does_not_believe_that_it_leads(slept: float) -> None:
+    """Its timers did not go on meanwhile, so nothing but the clock tells it."""
+
+    async def main(simulation: Simulation) -> None:
+        server = SmallServer()
+        clock = Suspended(simulation)
+        candidate = Candidate("one", server, Simulation(clock, simulation.random))  # type: ignore[arg-type]
+        await candidate.election.acquire()
+        holding = asyncio.create_task(candidate.election.hold())
+        await asyncio.sleep(1.9)
+        clock.slept = slept
+        client = fenced(candidate.client, candidate.fence)
+        with pytest.raises(Fenced):
+            await client.create(CONFIG_MAP, config_map("a"))
+        async with asyncio.timeout(2.1):
+            await holding
+        assert not candidate.fence.open
+
+    simulate(main)
+
+
+def test_the_systems_clock_goes_on_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 5.0)
+    monkeypatch.setattr("time.clock_gettime", lambda which: {"boot": 3605.0}[which])
+    monkeypatch.setattr(clocks, "_SINCE_BOOT", "boot")
+    assert SystemClock().monotonic() == 3605.0
+    monkeypatch.setattr(clocks, "_SINCE_BOOT", None)
+    assert SystemClock().monotonic() == 5.0

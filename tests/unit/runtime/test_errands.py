@@ -283,3 +283,66 @@ def test_of_a_cluster_that_is_gone_nothing_is_known_and_nothing_is_under_way() -
         assert await made.send(GARDEN, look()) == "no cni-1"
 
     story(workload, tell)
+
+
+def in_parts(count: int, subject: str = "cni-1", seconds: float = 40.0) -> tuple[Errand[bool], list[int]]:
+    """An errand of so many parts, each of which takes its time; and which were begun."""
+    begun: list[int] = []
+
+    def part(number: int) -> Callable[[Client], Awaitable[None]]:
+        async def do(_: Client) -> None:
+            begun.append(number)
+            await asyncio.sleep(seconds)
+
+        return do
+
+    async def done(_: Client) -> bool:
+        return True
+
+    return Errand("install in", subject, b"kubeconfig", done, True, [part(number) for number in range(count)]), begun
+
+
+def test_an_errand_that_is_too_long_for_one_attempt_gets_further_with_each() -> None:
+    async def story() -> None:
+        clients = RemoteClients(lambda _: Client(Workload(QUICK)))
+        sent = Errands(clients)
+        assert errands.LONGEST < 20 * 40.0
+        errand, begun = in_parts(20)
+        attempts = 0
+        while (told := await sent.send(GARDEN, errand)) is not True:
+            attempts += isinstance(told, Failed)
+            await asyncio.sleep(60)
+            assert len(begun) < 40
+        assert sorted(set(begun)) == list(range(20))
+        assert len(begun) <= 20 + 3, "what was done is not done again, but for what an attempt ended in"
+        again, begun_again = in_parts(3, seconds=0.0)
+        assert await sent.send(GARDEN, again) is True
+        assert begun_again == [0, 1, 2], "another errand of the kind begins at its beginning"
+        await clients.close()
+
+    run(lambda _: story(), epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
+
+
+def test_what_was_done_long_ago_or_for_other_content_is_done_again() -> None:
+    async def story() -> None:
+        clients = RemoteClients(lambda _: Client(Workload(QUICK)))
+        sent = Errands(clients)
+        errand, begun = in_parts(20)
+        await sent.send(GARDEN, errand)
+        await asyncio.sleep(errands.LONGEST + 1)
+        assert begun == list(range(8))
+        other, other_begun = in_parts(2, "cni-2", seconds=0.0)
+        assert await sent.send(GARDEN, other) is True
+        assert other_begun == [0, 1]
+        errand, begun = in_parts(20)
+        await sent.send(GARDEN, errand)
+        await asyncio.sleep(errands.LONGEST + errands.REMEMBERED + 1)
+        del begun[:]
+        await sent.send(GARDEN, errand)  # tells of the failure
+        await sent.send(GARDEN, errand)
+        await asyncio.sleep(1)
+        assert begun == [0]
+        sent.forget(GARDEN)
+        await clients.close()
+
+    run(lambda _: story(), epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

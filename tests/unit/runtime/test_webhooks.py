@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import ssl
 from datetime import UTC, datetime
 
 import aiohttp
 import msgspec
 import pytest
 
-from espalier.kube.pki import Authority
+from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.tls import client_context
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.webhooks import Webhooks
 
 REVIEW = msgspec.json.encode({"request": {"uid": "u1", "operation": "CREATE", "object": {"metadata": {"name": "a"}}}})
 
 
-def trusting(authority: Authority) -> ssl.SSLContext:
-    return ssl.create_default_context(cadata=authority.certificate.decode())
-
-
-async def post(webhooks: Webhooks, path: str, authority: Authority, body: bytes = REVIEW) -> tuple[int, bytes]:
+async def post(
+    webhooks: Webhooks, path: str, authority: Authority, body: bytes = REVIEW, pair: KeyPair | None = None
+) -> tuple[int, bytes]:
+    context = client_context(
+        authority.certificate, certificate=pair.certificate if pair else None, key=pair.key if pair else None
+    )
     async with (
         aiohttp.ClientSession() as session,
-        session.post(f"https://127.0.0.1:{webhooks.port}{path}", data=body, ssl=trusting(authority)) as response,
+        session.post(f"https://127.0.0.1:{webhooks.port}{path}", data=body, ssl=context) as response,
     ):
         return response.status, await response.read()
 
@@ -58,3 +59,50 @@ async def test_a_path_has_one_handler() -> None:
     webhooks.handle("/validate-things", refuse)
     with pytest.raises(ValueError, match="has a handler already"):
         webhooks.handle("/validate-things", refuse)
+
+
+async def test_the_paths_that_are_served_are_told_to_nobody() -> None:
+    now = datetime.now(UTC)
+    authority = Authority.create("first", now=now)
+    webhooks = Webhooks(host="127.0.0.1", port=0)
+    webhooks.handle("/validate-things", refuse)
+    webhooks.use(authority.issue_server("hooks", names=["127.0.0.1"], now=now))
+    await webhooks.start()
+    try:
+        status, body = await post(webhooks, "/x", authority)
+    finally:
+        await webhooks.stop()
+    assert status == 404
+    assert b"things" not in body
+
+
+async def test_with_an_authority_of_clients_only_api_servers_are_answered() -> None:
+    now = datetime.now(UTC)
+    authority, clients, others = (Authority.create(name, now=now) for name in ("serving", "clients", "others"))
+    webhooks = Webhooks(host="127.0.0.1", port=0, client_ca=clients.certificate)
+    asked: list[str] = []
+
+    def allow(request: AdmissionRequest) -> AdmissionResponse:
+        asked.append(request.operation)
+        return AdmissionResponse()
+
+    async def endpoint(body: bytes) -> bytes:
+        return body
+
+    webhooks.handle("/validate-things", allow)
+    webhooks.serve("/hooks", endpoint)
+    webhooks.use(authority.issue_server("hooks", names=["127.0.0.1"], now=now))
+    await webhooks.start()
+    try:
+        assert (await post(webhooks, "/validate-things", authority))[0] == 403
+        assert (await post(webhooks, "/x", authority))[0] == 403
+        assert (await post(webhooks, "/hooks", authority))[0] == 200, "Cluster API shows no certificate"
+        assert asked == []
+        with pytest.raises((aiohttp.ClientError, OSError)):
+            await post(webhooks, "/validate-things", authority, pair=others.issue_client("apiserver", now=now))
+        assert asked == []
+        pair = clients.issue_client("apiserver", now=now)
+        assert (await post(webhooks, "/validate-things", authority, pair=pair))[0] == 200
+        assert asked == ["CREATE"]
+    finally:
+        await webhooks.stop()

@@ -1,0 +1,192 @@
+"""Whatever somebody else undoes each time, at once: it is written ever less often, and is there when he stops.
+
+The sweep takes each kind of write that the manager makes, in management and workload clusters, and lets another writer
+undo it whenever it was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import Request, Response, Transport
+from espalier.local.connecting import LaptopTransport
+from espalier.runtime import virtual
+from espalier.runtime.brakes import BURST, LONGEST_PAUSE
+from espalier.runtime.virtual import Simulation
+from tests.journeys.asking import NAMESPACE
+from tests.journeys.faulty import Passing
+from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop
+from tests.journeys.test_quiet import all_ready, apply
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+MINUTES = 8
+ENOUGH = 1000
+"""Writes of one object after which a fight ends, lost: without a brake no time passes between them."""
+FIELDS_OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+Kind = tuple[str, str]
+"""Of a write: what it is in, management or workload, and the plural with its subresource."""
+
+
+class Fighter:
+    """Undoes each write of some kinds; remembers when what was written, by path."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.kinds = kinds
+        self.admin: InProcessTransport | None = None
+        self.fights = True
+        self.writes: dict[tuple[Kind, str], list[float]] = defaultdict(list)
+        self.undoing: set[asyncio.Task[None]] = set()
+
+    def __call__(self, transport: Transport) -> Transport:
+        return _Fought(transport, self)
+
+    def per_minute(self, since: float) -> dict[str, list[int]]:
+        """How often each object was written in each minute."""
+        found: dict[str, list[int]] = {}
+        for (_, path), moments in self.writes.items():
+            minutes = found.setdefault(path, [0] * MINUTES)
+            for moment in moments:
+                if 0 <= (minute := int((moment - since) // 60)) < MINUTES:
+                    minutes[minute] += 1
+        return found
+
+
+class _Fought(Passing):
+    def __init__(self, transport: Transport, fighter: Fighter) -> None:
+        super().__init__(transport)
+        self._fighter = fighter
+        self._is_remote = isinstance(transport, LaptopTransport)
+
+    async def request(self, request: Request) -> Response:
+        fighter = self._fighter
+        path, subresource = path_of(request)
+        is_other = not self._is_remote and request.headers.get("user-agent") != MANAGER_AGENT
+        if request.method == "GET" or is_other or not path or "/events" in path or request.query.get("dryRun"):
+            return await self.transport.request(request)
+        kind = ("workload" if self._is_remote else "management", kind_of(path, subresource))
+        moments = fighter.writes[kind, path]
+        moments.append(asyncio.get_running_loop().time())
+        if len(moments) > ENOUGH:
+            fighter.fights = False
+        if not fighter.fights or kind not in fighter.kinds or fighter.admin is None:
+            return await self.transport.request(request)
+        admin = self.transport if self._is_remote else fighter.admin
+        before = await read(admin, path)
+        response = await self.transport.request(request)
+        if response.status < 300:
+            task = asyncio.ensure_future(undo(admin, path, subresource, before))
+            fighter.undoing.add(task)
+            task.add_done_callback(fighter.undoing.discard)
+        return response
+
+
+def path_of(request: Request) -> tuple[str, str]:
+    """The object that is written, and its subresource."""
+    path = request.path
+    for subresource in ("status", "scale"):
+        if path.endswith(f"/{subresource}"):
+            return path.removesuffix(f"/{subresource}"), subresource
+    if request.method == "POST":
+        name = msgspec.json.decode(request.body).get("metadata", {}).get("name", "")
+        return (f"{path}/{name}" if name else ""), ""
+    return path, ""
+
+
+def kind_of(path: str, subresource: str) -> str:
+    plural = path.rsplit("/", 2)[1]
+    return f"{plural}/{subresource}" if subresource else plural
+
+
+async def read(admin: Transport, path: str) -> Any:
+    response = await admin.request(Request("GET", path))
+    return msgspec.json.decode(response.body) if response.status == 200 else None
+
+
+async def undo(admin: Transport, path: str, subresource: str, before: Any) -> None:
+    after = await read(admin, path)
+    headers = {"content-type": "application/json"}
+    if before is None:
+        await admin.request(Request("DELETE", path))
+        return
+    metadata = {name: value for name, value in before["metadata"].items() if name not in FIELDS_OF_THE_SERVER}
+    if after is None:
+        tree = {**before, "metadata": metadata}
+        await admin.request(Request("POST", path.rsplit("/", 1)[0], headers=headers, body=msgspec.json.encode(tree)))
+        return
+    tree = {**before, "metadata": {**metadata, "resourceVersion": after["metadata"]["resourceVersion"]}}
+    target = f"{path}/{subresource}" if subresource else path
+    await admin.request(Request("PUT", target, headers=headers, body=msgspec.json.encode(tree)))
+
+
+async def begun(world: ManagedLaptop, fighter: Fighter) -> None:
+    fighter.admin = InProcessTransport(world.server)
+    await apply(world.client, 1)
+
+
+def kinds_written() -> list[Kind]:
+    """What the manager writes while it makes a cluster, changes it and deletes it."""
+
+    async def main(simulation: Simulation) -> list[Kind]:
+        fighter = Fighter()
+        async with managed_laptop(simulation.clock, wrap=fighter) as world:
+            await begun(world, fighter)
+            await all_ready(world.clusters, 1, seconds=900)
+            await world.client.delete(Cluster.resource, "garden-000", NAMESPACE)
+            await asyncio.sleep(600)
+        return sorted({kind for kind, _ in fighter.writes})
+
+    return virtual.run(main, epoch=EPOCH, seed=1)
+
+
+KINDS = kinds_written()
+
+LONG = frozenset(
+    {"clusters", "dockerclusters", "dockerdatacenterconfigs", "dockermachinetemplates", "kubeadmconfigtemplates"}
+    | {"machinedeployments", "machinehealthchecks"}
+)
+"""What takes seconds each, as machines come and go with it."""
+
+NOT_UNDONE = frozenset({("management", "kubeadmcontrolplanes"), ("workload", "daemonsets")})
+"""What is not there again when the other writer stops.
+
+A control plane that is deleted waits for its workers, as Cluster API has it; a CNI that was installed is not looked for
+until something changes.
+"""
+
+
+def test_the_manager_writes_in_both_kinds_of_cluster() -> None:
+    assert ("management", "clusters/status") in KINDS
+    assert {cluster for cluster, _ in KINDS} == {"management", "workload"}
+    assert len(KINDS) > 8
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.soak] if kind[1] in LONG else [], id="-".join(kind)) for kind in KINDS],
+)
+def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm(kind: Kind) -> None:
+    async def main(simulation: Simulation) -> None:
+        fighter = Fighter(kind)
+        loop = asyncio.get_running_loop()
+        async with managed_laptop(simulation.clock, wrap=fighter) as world:
+            since = loop.time()
+            await begun(world, fighter)
+            await asyncio.sleep(60 * MINUTES)
+            for path, minutes in fighter.per_minute(since).items():
+                assert max(minutes) <= BURST + 10, (path, minutes)
+                assert max(minutes[MINUTES // 2 :]) <= 15, (path, minutes)
+            fighter.fights = False
+            if kind not in NOT_UNDONE:
+                await all_ready(world.clusters, 1, seconds=10 * LONGEST_PAUSE)
+
+    virtual.run(main, epoch=EPOCH, seed=1)

@@ -1,0 +1,152 @@
+"""What undoes itself becomes slow; what works is not held up."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espalier.api.core import CONFIG_MAP, CORE_EVENT
+from espalier.api.resource import Key
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from espalier.runtime.brakes import BURST, LONGEST_PAUSE, REFILL, Brake, TooManyWrites, braked
+from espalier.runtime.cache import Caches
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.virtual import Simulation
+from tests.unit.runtime.simulated import running, simulate
+from tests.unit.runtime.small_server import SmallServer, client_of, config_map
+
+PATH = "/api/v1/namespaces/default/configmaps/a"
+
+
+def passed(brake: Brake, moments: list[float]) -> list[float]:
+    """Which of the writes at these moments are let through."""
+    through: list[float] = []
+    refusals: list[TooManyWrites] = []
+    for moment in moments:
+        try:
+            brake.check(PATH, "me", moment)
+        except TooManyWrites as error:
+            refusals.append(error)
+        else:
+            through.append(moment)
+    assert all(0 < refusal.after <= LONGEST_PAUSE for refusal in refusals)
+    return through
+
+
+@given(st.lists(st.floats(0, 20), min_size=1, max_size=400), st.floats(0.001, 10))
+@settings(max_examples=100, deadline=None)
+def test_no_order_of_writes_makes_more_of_them_than_the_budget(pauses: list[float], scale: float) -> None:
+    moments = list(itertools.accumulate(pause * scale / 10 for pause in pauses))
+    through = passed(Brake(), moments)
+    for begin, moment in enumerate(through):
+        within = [other for other in through[begin:] if other < moment + 60]
+        assert len(within) <= BURST + 60 / REFILL + 7
+
+
+def test_a_storm_becomes_one_write_a_minute() -> None:
+    through = passed(Brake(), [number / 20 for number in range(20 * 3600)])
+    assert len([moment for moment in through if moment < 60]) <= BURST + 10
+    assert len([moment for moment in through if moment > 1800]) <= 31
+
+
+def test_steady_work_is_never_held_up() -> None:
+    moments = [number * REFILL for number in range(10_000)]
+    assert passed(Brake(), moments) == moments
+
+
+def test_who_rests_begins_anew() -> None:
+    brake = Brake()
+    storm = passed(brake, [number / 100 for number in range(60_000)])
+    later = 600 + BURST * REFILL + 1
+    assert len(passed(brake, [later + number / 100 for number in range(BURST)])) == BURST
+    assert len(storm) < BURST + 30
+
+
+def test_objects_and_field_managers_have_budgets_of_their_own_and_leave_no_trace() -> None:
+    brake = Brake()
+    for number in range(10_000):
+        brake.check(f"{PATH}{number}", "me", number / 10)
+        brake.check(f"{PATH}{number}", "you", number / 10)
+    assert len(brake._accounts) < 2 * 10 * (BURST * REFILL + 1)
+
+
+async def _write_all_ways(client: Client) -> None:
+    await client.create(CONFIG_MAP, config_map("a"))
+    patch = {"data": {"a": "b"}}
+    await client.patch(CONFIG_MAP, "a", "default", patch=patch, type=PatchType.MERGE)
+    await client.delete(CONFIG_MAP, "a", "default")
+
+
+async def _write_for_ever(client: Client) -> None:
+    while True:
+        await _write_all_ways(client)
+
+
+def test_every_kind_of_write_counts_and_reads_events_and_dry_runs_do_not() -> None:
+    async def main(_: Simulation) -> None:
+        server = SmallServer()
+        refused: list[str] = []
+        client = braked(client_of(server), Brake(refused.append))
+        for _number in range(BURST // 2):
+            await _write_all_ways(client)
+        with pytest.raises(TooManyWrites, match=r"configmaps/a is written too often.*managedFields") as refusal:
+            await _write_for_ever(client)
+        assert refusal.value.after > 0
+        assert refused == ["configmaps"]
+        before = len(server.requests)
+        for number in range(3 * BURST):
+            await client.list(CONFIG_MAP)
+            metadata = {"name": f"e{number}", "namespace": "default"}
+            await client.create(CORE_EVENT, {"metadata": metadata, "count": number})
+            await client.create(CONFIG_MAP, config_map("b"), dry_run=True)
+            server.objects.pop("/api/v1/namespaces/default/configmaps/b")
+        assert len(server.requests) == before + 9 * BURST
+
+    simulate(main)
+
+
+def test_a_controller_whose_writes_are_braked_comes_again_when_it_may_and_not_before() -> None:
+    """Against another writer, who answers each write at once."""
+
+    async def main(simulation: Simulation) -> None:
+        server = SmallServer()
+        server.put(config_map("a", colour="red"))
+        client = braked(client_of(server))
+        caches = Caches(client_of(server))
+        cache = caches.of(CONFIG_MAP)
+        passes = 0
+
+        async def reconcile(key: Key) -> Outcome:
+            nonlocal passes
+            passes += 1
+            found = cache.get(key)
+            if found is not None and found.tree["data"]["colour"] != "red":
+                patch = {"data": {"colour": "red"}}
+                cache.wrote(await client.patch(CONFIG_MAP, key.name, key.namespace, patch=patch, type=PatchType.MERGE))
+            return Done()
+
+        def other(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if fights and new is not None and new.tree["data"]["colour"] == "red":
+                asyncio.get_running_loop().call_later(0.001, server.put, config_map("a", colour="blue"))
+
+        fights = True
+        controller = Controller("painter", reconcile, resync=None)
+        controller.watch(cache)
+        async with running(caches, controller):
+            await cache.wait_synced()
+            cache.subscribe(other)
+            await asyncio.sleep(600)
+            assert server.writes["PATCH"] < BURST + 20
+            assert passes < 4 * BURST
+            fights = False
+            await asyncio.sleep(LONGEST_PAUSE + 1)
+            assert msgspec.json.encode(server.objects[PATH]["data"]) == b'{"colour":"red"}'
+
+    simulate(main)

@@ -1,0 +1,265 @@
+"""Mirrors become true again, whatever becomes of the server, and a server that is away is asked ever less often."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import ApiError, Expired, ServerFailure, Status, StatusCause, StatusDetails, Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import Request
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.reflector import earlier
+from tests.unit.runtime.simulated import running, simulate
+from tests.unit.runtime.small_server import SmallServer, config_map
+
+Story = Callable[[SmallServer, Caches], Awaitable[Any]]
+KEY = Key("default", "a")
+
+
+def play(story: Story) -> Any:
+    """With a client as managers have it, which repeats requests by itself."""
+
+    async def main(_: object) -> Any:
+        server = SmallServer()
+        client = Client(InProcessTransport(server), entropy=random.Random(0))
+        caches = Caches(client, entropy=random.Random(1))
+        async with running(caches):
+            return await story(server, caches)
+
+    return simulate(main)
+
+
+def data_of(cache: Cache, key: Key = KEY) -> Any:
+    found = cache.get(key)
+    return found.tree["data"] if found is not None else None
+
+
+def away(_: Request) -> None:
+    raise Unreachable("connection refused", sent=False)
+
+
+def broken(request: Request) -> None:
+    """It lists, and ends watches."""
+    if "watch" in request.query:
+        raise Unreachable("connection reset")
+
+
+def failing(_: Request) -> None:
+    raise ServerFailure.of("etcdserver: no leader")
+
+
+# -- pauses
+
+
+@pytest.mark.parametrize("trouble", [away, broken, failing])
+def test_a_server_that_is_away_is_asked_ever_less_often(trouble: Callable[[Request], None]) -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache = caches.of(CONFIG_MAP)
+        await cache.wait_synced()
+        await asyncio.sleep(5)
+        server.before = trouble
+        server.break_watches()
+        rates = []
+        for _ in range(12):
+            before = len(server.requests)
+            await asyncio.sleep(60)
+            rates.append(len(server.requests) - before)
+        assert rates[0] <= 20, rates
+        assert max(rates[3:]) <= 8, rates
+        server.before = lambda request: None
+        server.put(config_map("a", colour="red"))
+        await asyncio.sleep(50)
+        assert data_of(cache) == {"colour": "red"}, "and it is found soon when it is back"
+        server.before = trouble
+        server.break_watches()
+        await asyncio.sleep(1)
+        server.before = lambda request: None
+        server.put(config_map("a", colour="blue"))
+        await asyncio.sleep(3)
+        assert data_of(cache) == {"colour": "blue"}, "the first pause is a short one again"
+
+    play(story)
+
+
+# -- revisions that fall
+
+
+def restored(server: SmallServer, *trees: dict[str, Any]) -> None:
+    """Put back to an earlier moment: fewer revisions, and these objects."""
+    server.version = 20
+    server._history.clear()
+    server.objects.clear()
+    for tree in trees:
+        server.put(tree)
+
+
+@pytest.mark.parametrize("ending", ["broken", "ended", "told"])
+def test_a_server_that_was_put_back_is_listed_anew(ending: str) -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache = caches.of(CONFIG_MAP)
+        for name in "abc":
+            server.put(config_map(name, moment="later"))
+        await cache.wait_synced()
+        await asyncio.sleep(5)
+        watch = server.watches[0]
+        if ending != "told":  # of what happened after it was put back, with versions of before
+            server.watches.clear()
+        restored(server, config_map("a", moment="earlier"), config_map("d", moment="earlier"))
+        if ending == "broken":
+            watch.break_off()
+        elif ending == "ended":  # by a server that goes on, over a storage that does not
+            watch._queue.put_nowait(TimeoutError())
+        await asyncio.sleep(5)
+        assert sorted(found.name for found in cache.list()) == ["a", "d"]
+        assert data_of(cache) == {"moment": "earlier"}
+        server.put(config_map("a", moment="now"))
+        await asyncio.sleep(5)
+        assert data_of(cache) == {"moment": "now"}, "and followed"
+
+    play(story)
+
+
+def test_the_same_version_may_be_another_content_after_a_restore() -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache = caches.of(CONFIG_MAP)
+        server.put(config_map("a", moment="later"))
+        await cache.wait_synced()
+        server.put(config_map("b"))
+        await asyncio.sleep(5)
+        (watch,) = server.watches
+        server.watches.clear()
+        server.version, server._uids = 99, 0
+        server._history.clear()
+        server.objects.clear()
+        server.put(config_map("x"))
+        server.objects.clear()
+        server.put(config_map("a", moment="other"))
+        assert server.objects["/api/v1/namespaces/default/configmaps/a"]["metadata"]["resourceVersion"] == "101"
+        watch.break_off()
+        await asyncio.sleep(5)
+        assert data_of(cache) == {"moment": "other"}
+
+    play(story)
+
+
+def test_own_writes_of_before_a_restore_count_no_more() -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        from espalier.kube.objects import Object
+
+        cache = caches.of(CONFIG_MAP)
+        await cache.wait_synced()
+        await asyncio.sleep(5)
+        server.watches[0].hold()
+        cache.wrote(Object(msgspec.json.encode(server.put(config_map("a", moment="later")))))
+        restored(server, config_map("b"))
+        server.break_watches()
+        await asyncio.sleep(5)
+        assert data_of(cache) is None
+        assert cache.get(Key("default", "b")) is not None
+
+    play(story)
+
+
+TOO_LARGE = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Expired.of("too old resource version"),
+        ServerFailure(Status(message="Timeout", code=504, details=StatusDetails(causes=[TOO_LARGE]))),
+        ServerFailure(Status(message="Timeout: Too large resource version: 9, current: 5", code=504)),
+    ],
+)
+def test_a_version_that_the_server_does_not_know_means_a_new_list(refusal: ApiError) -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache = caches.of(CONFIG_MAP)
+        server.put(config_map("a"))
+        await cache.wait_synced()
+        await asyncio.sleep(5)
+        once = [refusal]
+
+        def refuse(request: Request) -> None:
+            if "watch" in request.query and once:
+                raise once.pop()
+
+        server.before = refuse
+        server.watches.clear()
+        server.remove("a")
+        server._history.clear()
+        await asyncio.sleep(700)
+        assert data_of(cache) is None
+
+    play(story)
+
+
+def test_versions_are_compared_as_numbers_of_any_length() -> None:
+    assert earlier("9", "10")
+    assert not earlier("10", "9")
+    assert not earlier("10", "10")
+    assert not earlier("abc", "10")
+    assert not earlier("", "10")
+    assert earlier("9" * 5000, "1" + "0" * 5000)
+
+
+# -- events that cannot be read
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"<html>a proxy says hello</html>",
+        b'{"type":"MODIFIED","object":' + b'{"metadata":' * 5000,
+        b'{"type":"MODIFIED","object":{"metadata":{"name":1}}}',
+        b'{"type":"MODIFIED","object":{"spec":' + b"[" * 5000 + b"]" * 5000 + b"}}",
+        b'{"type":"MODIFIED","object":{"metadata":{"labels":{"\xff":""}}}}',
+        b'{"type":"WONDER","object":{}}',
+        b"[" * 100_000,
+        b"7",
+    ],
+)
+def test_one_event_that_cannot_be_read_holds_up_nothing(document: bytes) -> None:
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache = caches.of(CONFIG_MAP)
+        await cache.wait_synced()
+        await asyncio.sleep(5)
+        server.watches[0]._queue.put_nowait(document)
+        server.watches[0].break_off()
+        server.put(config_map("a", colour="red"))
+        await asyncio.sleep(5)
+        assert data_of(cache) == {"colour": "red"}
+
+    play(story)
+
+
+def test_one_event_that_is_told_again_each_time_holds_up_nothing_and_lists_ever_less_often() -> None:
+    """Whatever stands in the history stands there until the position is behind it."""
+
+    async def story(server: SmallServer, caches: Caches) -> None:
+        cache = caches.of(CONFIG_MAP)
+        await cache.wait_synced()
+        await asyncio.sleep(5)
+
+        def spoil(request: Request) -> None:
+            if "watch" in request.query:
+                asyncio.get_running_loop().call_soon(lambda: server.watches[-1]._queue.put_nowait(b"{]"))
+
+        server.before = spoil
+        server.break_watches()
+        server.put(config_map("a", colour="red"))
+        await asyncio.sleep(60)
+        assert data_of(cache) == {"colour": "red"}
+        before = len(server.requests)
+        await asyncio.sleep(600)
+        assert len(server.requests) - before < 90
+
+    play(story)
