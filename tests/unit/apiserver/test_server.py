@@ -574,7 +574,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def test_bodies_in_yaml_and_protobuf_are_read_as_json_is(server: Server) -> None:
-    yaml = b"kind: ConfigMap\napiVersion: v1\ndata: {a: 'b'}\n"
+    yaml = b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata: {a: 'b'}\n"
     made = await raw(server, "PATCH", f"{MAPS}/a", "application/apply-patch+yaml", yaml)
     assert made.status == 201
     assert msgspec.json.decode(made.body)["data"] == {"a": "b"}

@@ -59,7 +59,7 @@ def test_what_is_below_the_level_is_not_written(written: io.StringIO) -> None:
         {"response": Response(200, b"hunter2")},
         {"request": Request("GET", "/", headers={"authorization": "hunter2"})},
     ],
-    ids=str,
+    ids=lambda values: next(iter(values)),
 )
 def test_secrets_stay_out(written: io.StringIO, values: dict[str, Any]) -> None:
     log(written, **values)
