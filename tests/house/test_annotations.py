@@ -27,7 +27,7 @@ BY_PEOPLE = {
 }
 """Who copies an object copies the wish."""
 
-WITH_UIDS = {"GATE_ANNOTATION", "IDENTITY_ANNOTATION", "KUBECONFIG_ANNOTATION"}
+WITH_UIDS = {"GATE_ANNOTATION", "IDENTITY_ANNOTATION", "KUBECONFIG_ANNOTATION", "RELEASE_ANNOTATION"}
 """State of a Cluster: which one it tells of is said by uids, in it or beside it, for Clusters are exported and applied
 again (`tests/journeys/test_exported.py`)."""
 
@@ -46,7 +46,7 @@ OF_WHAT_WE_MAKE = {
 }
 """State of objects that go with their cluster, and that nobody makes but we."""
 
-NO_ANNOTATIONS = {"FINALIZER", "LABEL"}
+NO_ANNOTATIONS = {"FINALIZER", "LABEL", "TYPE"}
 
 
 def ours() -> Iterator[str]:

@@ -22,13 +22,14 @@ from espalier.api.core import DAEMON_SET, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import MemoryStore
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters import names
 from espalier.kube.client import PatchType
-from espalier.kube.errors import ApiError, NotFound
+from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
@@ -155,6 +156,10 @@ async def delete_and_ask_again(h: History) -> str:
     until = asyncio.get_running_loop().time() + LONG
     while await there(h, (Cluster.resource, "garden", NAMESPACE)):
         await asyncio.sleep(5)
+        with suppress(NotFound):
+            for said in await wrong(h):
+                if said.reason == "ClusterAPIPaused":
+                    h.say(f"remedy for {said.where} {said.reason}: {await remedy(h, said)}")
         if asyncio.get_running_loop().time() > until:
             raise AssertionError(f"the Cluster does not go: {await ready_of(h)}")
     await h.ask()
@@ -267,7 +272,8 @@ async def disown(h: History) -> str:
 
 
 async def drop_datacenter(h: History) -> str:
-    await h.world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+    with suppress(NotFound):
+        await h.world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
     return "delete the datacenter"
 
 
@@ -279,7 +285,7 @@ async def drop_node(h: History) -> str:
             name = h.entropy.choice(nodes)
             await workload.delete(NODE, name)
             return f"delete node {name}"
-    except (ApiError, NotFound) as error:
+    except KubeError as error:
         return f"no node: {str(error)[:80]}"
     return "no node"
 
@@ -454,10 +460,15 @@ async def remedy(h: History, found: Wrong) -> str:
         await h.ask()
         return "apply the datacenter again"
     if "remove that object" in found.message or "belongs to somebody else" in found.message:
-        for where in [one for one in h.foreign if one[1] in found.message]:
-            await h.world.client.delete(where[0], where[1], where[2])
-            h.foreign.remove(where)
-            return f"remove {_named(where)}"
+        for where in await objects(h):
+            if f"{where[0].kind}.{where[0].group} {where[2]}/{where[1]} (" not in found.message:
+                continue
+            if where in h.foreign:
+                await h.world.client.delete(where[0], where[1], where[2])
+                h.foreign.remove(where)
+                return f"remove {_named(where)}"
+            await edit(h, where, {"metadata": {"labels": names.labels(Key(NAMESPACE, "garden"))}})
+            return f"give {_named(where)} its labels"
     if CAPI_PAUSED in found.message or "paused" in found.message.lower():
         for where in await objects(h, KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource):
             if where[1] in found.message:
@@ -470,16 +481,18 @@ async def ends_well(h: History) -> None:
     """Faults are over; people let go on what they paused. Raises `AssertionError` that tells the history."""
     await annotate(h, {PAUSED_ANNOTATION: None})
     for where in await objects(h, *PAUSABLE):
-        await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
+        one = await there(h, where)
+        if one is not None and one.metadata.annotations.get(CAPI_PAUSED) != PAUSED_FOR_UPGRADE:
+            await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
     for _ in range(8):
         left = await settled(h)
         if not left:
             return
         done = ""
-        for one in left:
-            done = await remedy(h, one)
+        for each in left:
+            done = await remedy(h, each)
             if done:
-                h.say(f"remedy for {one.where} {one.reason}: {done}")
+                h.say(f"remedy for {each.where} {each.reason}: {done}")
                 break
         if not done:
             break

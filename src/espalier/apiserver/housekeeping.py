@@ -194,7 +194,7 @@ class Housekeeping:
     async def _delete_dependents(self, place: Place, owner: Object) -> None:
         """An owner that is deleted in the foreground goes when those that block it are gone."""
         uid = owner.head.metadata.uid
-        if not self._ownership.blocking(uid):
+        if not self._ownership.blocking(uid, place.key.namespace):
             await self._remove_finalizer(place, owner, FOREGROUND)
             return
         for dependent in self._ownership.dependents(uid):

@@ -51,12 +51,13 @@ class Ownership:
         """Objects that name an owner."""
         return list(self._dependents.get(uid, ()))
 
-    def blocking(self, uid: str) -> list[Place]:
-        """Dependents that a foreground deletion of their owner waits for."""
+    def blocking(self, uid: str, namespace: str) -> list[Place]:
+        """Dependents that a foreground deletion of their owner waits for: none in another namespace than its own."""
         return [
             place
             for place in self.dependents(uid)
-            if (item := self.get(place)) is not None
+            if (not namespace or place.key.namespace == namespace)
+            and (item := self.get(place)) is not None
             and any(each.uid == uid and each.block_owner_deletion for each in item.head.metadata.owner_references)
         ]
 

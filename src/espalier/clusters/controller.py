@@ -14,9 +14,9 @@ from espalier.clusters import names, synced
 from espalier.clusters.guarded import NameTaken
 from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.recording import guard, held
+from espalier.clusters.rules import messages
 from espalier.clusters.status import reported, status_of, unreadable
 from espalier.clusters.steps import DELETION, LIFE, check
-from espalier.clusters.validity import name_taken
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import conditions, steps
 from espalier.runtime.controller import RESYNC, Controller
@@ -92,7 +92,7 @@ class Reconciler:
                 return Done()
             return await steps.run(LIFE, p)
         except NameTaken as found:  # since the scope was read
-            return Wait(names.CLUSTER_NAME_TAKEN, name_taken([found]), after=1.0)
+            return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([found]), after=1.0)
         except _REFUSALS as refusal:
             return Fault(names.OBJECT_REFUSED, fault_of(refusal).message)
         except KubeError as error:
@@ -124,7 +124,11 @@ def _paused_deletion(p: Pass) -> Outcome | None:
     """A paused Cluster is not torn down unless an annotation allows it; without our finalizer nothing is left to do."""
     metadata = p.scope.cluster.metadata
     if CLUSTER_FINALIZER not in metadata.finalizers:
-        return Done()
+        others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
+        message = (
+            f"all that was made for the cluster is gone; finalizers of others hold it until they remove them: {others}"
+        )
+        return Wait("Deleting", message) if others else Done()
     if not p.scope.is_paused or ALLOW_DELETE_WHEN_PAUSED_ANNOTATION in metadata.annotations:
         return None
     message = (

@@ -49,15 +49,13 @@ async def keep(p: Pass) -> None:
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if is_copied:
-        p.copied = None
     if copies.is_waiting(scope.key, digest):
         return
     if is_copied:
-        is_due = copies.is_due(scope.key, digest)  # a manager that has just started asks nothing
-        copies.wait(scope.key, digest, LOOK_EVERY)
-        if is_due and await _create(p, content):
-            p.event("Normal", "KubeconfigCopied", f"the kubeconfig is again in Secret {_key(p).name}")
+        # A manager that has just started asks nothing, unless something was in the way.
+        if p.copied is not None or copies.is_due(scope.key, digest):
+            p.copied = await _write(p, content, replaces=False)  # what is there was copied, or is the user's own
+        copies.wait(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
         return
     p.copied = await _write(p, content)
     copies.wait(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
@@ -66,13 +64,14 @@ async def keep(p: Pass) -> None:
         p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(p).name}")
 
 
-async def _write(p: Pass, content: bytes) -> Condition | None:
+async def _write(p: Pass, content: bytes, *, replaces: bool = True) -> Condition | None:
     """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
     client, key = p.tools.writer.client, _key(p)
     try:
         await client.create(core.SECRET, _copy(p, content))
     except AlreadyExists:
-        pass
+        if not replaces:
+            return None
     except Forbidden as refusal:
         return _not_allowed(p, refusal)
     else:
@@ -88,15 +87,6 @@ async def _write(p: Pass, content: bytes) -> Condition | None:
     except Forbidden as refusal:
         return _not_allowed(p, refusal)
     return None
-
-
-async def _create(p: Pass, content: bytes) -> bool:
-    """Make the copy again, whether that was needed."""
-    try:
-        await p.tools.writer.client.create(core.SECRET, _copy(p, content))
-    except (AlreadyExists, Forbidden):
-        return False
-    return True
 
 
 def _copy(p: Pass, content: bytes) -> core.Secret:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from espalier.api.eksa import group, reasons
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import (
+    CLUSTER_FINALIZER,
+    CLUSTER_NAME_LABEL,
+    CLUSTER_NAMESPACE_LABEL,
+    GROUP,
+    SYSTEM_NAMESPACE,
+)
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
@@ -41,6 +47,8 @@ MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, group.MANAGEMENT_CLUSTER)
 
 MANAGEMENT_FINALIZER = f"{GROUP}/manages-clusters"
 """On the record of the management cluster, while there are clusters that it manages."""
+
+FINALIZERS = frozenset({CLUSTER_FINALIZER, MANAGEMENT_FINALIZER})
 
 RELEASE_ANNOTATION = f"{GROUP}/release-content"
 """On the Cluster: digests of the release objects that it was made of when they were first used."""

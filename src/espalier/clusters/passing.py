@@ -75,7 +75,10 @@ class Pass:
         if scope.identity:
             wanted[names.IDENTITY_ANNOTATION] = scope.identity
         changed = {name: value for name, value in wanted.items() if self._noted[name] != value}
-        if names.GATE_ANNOTATION in changed or names.RELEASE_ANNOTATION in changed:
+        if not changed:
+            return
+        # A settled cluster that never had an identity is not written for it alone; one that has a false one is.
+        if changed.keys() - {names.IDENTITY_ANNOTATION} or self._noted[names.IDENTITY_ANNOTATION]:
             await self.tools.writer.annotate_all(eksa.Cluster.resource, scope.object, changed)
             self._noted |= changed
 

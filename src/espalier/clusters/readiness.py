@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
@@ -15,6 +16,7 @@ from espalier.clusters import in_place, names
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
+from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
@@ -71,6 +73,12 @@ BEREFT = (
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
+_PAUSABLE = (
+    capi.Cluster.resource,
+    DockerCluster.resource,
+    KubeadmControlPlane.resource,
+    MachineDeployment.resource,
+)
 _NOT_REPORTED = (
     "what was asked for last has not been reported on by Cluster API yet; "
     "if that lasts, see whether its controllers run"
@@ -106,10 +114,17 @@ def conditions(scope: Scope) -> list[Condition]:
     return parts
 
 
+def bereft(scope: Scope) -> tuple[str, str]:
+    """Reason and message for a cluster whose objects of Cluster API are gone, or are another's by their labels."""
+    if scope.machinery.taken:
+        return names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.machinery.taken)
+    return names.CLUSTER_API_OBJECTS_MISSING, BEREFT
+
+
 def paused_objects(scope: Scope) -> str:
     """The objects with which Cluster API does nothing as somebody paused them, and what helps; empty without any."""
     found = []
-    for resource in (capi.Cluster.resource, KubeadmControlPlane.resource, MachineDeployment.resource):
+    for resource in _PAUSABLE:
         for object_ in scope.machinery.of(resource).values():
             said = object_.metadata.annotations
             is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
@@ -142,7 +157,7 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     type_ = names.CONTROL_PLANE_INITIALIZED
     cluster = scope.machinery.cluster
     if scope.is_bereft:
-        return _condition(type_, "False", names.CLUSTER_API_OBJECTS_MISSING, BEREFT)
+        return _condition(type_, "False", *bereft(scope))
     if cluster is None:
         return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
     if contract.is_control_plane_initialized(cluster):

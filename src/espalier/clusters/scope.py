@@ -222,7 +222,12 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def replaced_releases(self) -> tuple[str, ...]:
-        """Objects of the release that have other content than when the cluster was first made of them."""
+        """Objects of the release that have other content than when the cluster was first made of them.
+
+        A Cluster of which nothing was made has none, whatever an export that it was made from says.
+        """
+        if self.machinery.cluster_object is None:
+            return ()
         return release_content.replaced(
             release_content.recorded(self.cluster.metadata.annotations), self.release_content
         )

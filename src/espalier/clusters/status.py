@@ -45,6 +45,8 @@ def status_of(
     of the kubeconfig.
     """
     parts = readiness.conditions(scope)
+    if scope.is_deleted:  # what would help a cluster that stays is no advice
+        parts = [one if one.status == "True" else _deleting(one.type) for one in parts]
     ready = _ready(scope, parts, outcome)
     failure = _failure(scope, ready, outcome)
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
@@ -97,6 +99,10 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
     )
 
 
+def _deleting(type_: str) -> Condition:
+    return _condition(type_, "False", "Deleting", "the cluster is being deleted")
+
+
 def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
     """The first part of Ready that is not true. A CNI that is left alone is none."""
     by_type = {part.type: part for part in parts}
@@ -110,8 +116,10 @@ def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
 def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condition:
     """Ready: as asked for, and fit for use. What is asked for may be newer than what the parts know of."""
     if scope.is_deleted:
-        message = outcome.message if isinstance(outcome, Wait | Fault) else "the cluster is being deleted"
-        return _condition(names.READY, "False", "Deleting", message)
+        if not isinstance(outcome, Wait | Fault):
+            return _deleting(names.READY)
+        reason = outcome.reason if outcome.reason in names.FAILURES else "Deleting"
+        return _condition(names.READY, "False", reason, outcome.message)
     obstacle = first_obstacle(parts)
     is_false_record = scope.is_self_managed and not scope.is_management
     is_current = scope.is_settled or (scope.is_paused and not is_false_record)

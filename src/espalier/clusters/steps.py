@@ -23,10 +23,11 @@ from espalier.clusters.linked import GateKey
 from espalier.clusters.oversight import oversee
 from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Removal
+from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import read
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import missing_objects, name_taken, problem
+from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.errors import AlreadyExists
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -176,7 +177,7 @@ RETRIES = 2
 async def leave_settled(p: Pass) -> Outcome:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
     if p.scope.is_bereft:
-        return Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.BEREFT)
+        return Wait(*readiness.bereft(p.scope))
     if not p.scope.is_settled:
         return Continue()
     await copying.keep(p)
@@ -217,7 +218,7 @@ async def find_left_over_secrets(p: Pass) -> Outcome:
         for secret in secrets_.items
         if names.cluster_of(secret.metadata.labels) != scope.key
     ]
-    return Wait(names.CLUSTER_NAME_TAKEN, name_taken(found), after=60.0) if found else Continue()
+    return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(found), after=60.0) if found else Continue()
 
 
 async def make_control_plane(p: Pass) -> Outcome:
@@ -317,12 +318,12 @@ async def settle(p: Pass) -> Outcome:
 
 LIFE = (
     hold,
+    limit_remediation,
     choose_release,
     find_children,
     own_children,
     make_gate_key,
     carry_credentials,
-    limit_remediation,
     leave_settled,
     check,
     copy_kubeconfig,
@@ -349,7 +350,9 @@ async def delete_cluster(p: Pass) -> Outcome:
         return Continue()
     if cluster.metadata.deletion_timestamp is None:
         await p.remove([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
-    return Wait("Deleting", "; ".join(filter(None, [_what_is_left(p), readiness.paused_objects(p.scope), _held_up(p)])))
+    paused = readiness.paused_objects(p.scope)
+    reason = readiness.CLUSTER_API_PAUSED if paused else "Deleting"
+    return Wait(reason, "; ".join(filter(None, [_what_is_left(p), paused, _held_up(p)])))
 
 
 async def delete_leftovers(p: Pass) -> Outcome:

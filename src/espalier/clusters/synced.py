@@ -53,7 +53,7 @@ def incomparable(scope: Scope) -> str:
     if scope.replaced_releases:
         return messages.other_content(", ".join(scope.replaced_releases))
     if scope.machinery.taken:
-        return f"{', '.join(map(str, scope.machinery.taken))} is there and was not made for this cluster"
+        return messages.name_taken(scope.machinery.taken)
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from espalier.clusters import names
@@ -48,14 +48,6 @@ def _relations(scope: Scope) -> Problem | None:
     return None
 
 
-def name_taken(objects: Iterable[object]) -> str:
-    """What is said of objects of others under names that a cluster needs."""
-    return (
-        f"{', '.join(map(str, objects))} is there and was not made for this cluster; "
-        "choose another name for the group of workers or the cluster, or remove that object"
-    )
-
-
 def _self_managed(scope: Scope) -> Problem | None:
     if not scope.is_self_managed:
         return None
@@ -84,7 +76,7 @@ def _name(scope: Scope) -> Problem | None:
         )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
     if scope.machinery.taken:
-        return Problem(names.CLUSTER_NAME_TAKEN, name_taken(scope.machinery.taken))
+        return Problem(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.machinery.taken))
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (

@@ -127,6 +127,13 @@ REASONS: tuple[Reason, ...] = (
     _time("DriftNotCorrected", "some of the drift could not be brought back; it is tried again, Synced says why"),
     _time("Deleting", "what was made is being deleted", CLUSTER, GROUP),
     _person("Paused", "an annotation pauses it; remove that", CLUSTER, GROUP),
+    _person(
+        "TooManyWrites",
+        "somebody else changes back what is written, again and again; the object's managedFields say who",
+        CLUSTER,
+        GROUP,
+        NODE,
+    ),
     # Synced.
     _person("Drifted", "objects differ from what is rendered; the message names fields, and the annotation that helps"),
     _time("BeingChanged", "what was asked for last is being made"),
@@ -153,6 +160,7 @@ REASONS: tuple[Reason, ...] = (
     _time("Upgrading", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradingNodes", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradeCreated", "an upgrade in place was created", GROUP),
+    _time("NodeUnderWay", "a node is being upgraded; what it reaches is noted before anything else begins", GROUP),
     _time("UpgradeEnds", "the upgrade in place is being taken away", GROUP),
     # Upgrades in place of a node.
     _time("NodeUpgradePending", "the NodeUpgrade was not reconciled yet", GROUP, NODE),
@@ -164,6 +172,7 @@ REASONS: tuple[Reason, ...] = (
     _time("NodeNotReady", "the node is not ready", NODE),
     _time("NodeOutdated", "the kubelet has not reported its new version yet", NODE),
     _time("NodeCordoned", "the node has not been seen to be uncordoned yet", NODE),
+    _person("UpgraderImageInvalid", "what ConfigMap in-place-upgrade has for the version is no image", NODE),
     _person("UpgraderImageMissing", "ConfigMap in-place-upgrade names no image for the version", NODE),
     _time("PodCreated", "the upgrader pod was made", NODE),
     _time("Waiting", "the upgrader pod is not there yet", NODE),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 
 MOST_NAMED = 5
@@ -190,6 +191,15 @@ GIT_OPS_OF_ITS_OWN = (
     "a workload cluster has no GitOps of its own, but is described in the repository of its management cluster; name "
     "the configuration of that cluster, or remove the field"
 )
+
+
+def name_taken(objects: Iterable[object]) -> str:
+    """What is said of objects of others under names that a cluster needs."""
+    return (
+        f"{', '.join(map(str, objects))} is there and was not made for this cluster, by its labels: if it was, set its "
+        f"labels {CLUSTER_NAME_LABEL} and {CLUSTER_NAMESPACE_LABEL} to this Cluster's name and namespace; if not, "
+        "remove that object, or choose another name for the group of workers or the cluster"
+    )
 
 
 def name_of(name: str, cluster: object) -> str:

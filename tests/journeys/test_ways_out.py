@@ -1,0 +1,146 @@
+"""What a user or a fault leaves behind is named with what helps, and no condition says what is no longer true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi.docker import DockerCluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import ROLE_BINDING, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.docker import DockerDatacenterConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Resource
+from espalier.clusters import names
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys import test_lost_cni as lost_cni
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.test_exported import KINDS, delete, exported
+from tests.journeys.test_kubeconfig_copies import NAME, trouble
+from tests.journeys.test_management import LAPTOP, lose, the_cluster, without_webhooks
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = 3600.0
+
+
+def journey(story: Callable[[ManagedLaptop], Awaitable[None]], *, resync: float = 36000.0) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, resync=resync) as world:
+            await world.apply()
+            await world.until_ready()
+            await asyncio.sleep(CALM)
+            await story(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def said(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    return {one.type: (one.reason, one.message) for one in cluster.status.conditions if one.status != "True"}
+
+
+async def hold(world: ManagedLaptop, finalizer: str) -> None:
+    found = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    finalizers = {"metadata": {"finalizers": [*found.metadata.finalizers, finalizer]}}
+    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=finalizers, type=PatchType.MERGE)
+
+
+async def ask_to_go(world: ManagedLaptop) -> None:
+    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+
+
+def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_stays() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await hold(world, "example.com/backup")
+        await ask_to_go(world)
+        await asyncio.sleep(HOUR)
+        found = said(await the_cluster(world))
+        reason, message = found.pop("Ready")
+        assert reason == "Deleting"
+        assert message.endswith("finalizers of others hold it until they remove them: example.com/backup")
+        assert set(found.values()) == {("Deleting", "the cluster is being deleted")}
+
+    journey(story)
+
+
+@pytest.mark.parametrize("kind", [KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource])
+def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(kind: Resource) -> None:
+    name = "garden-md-0" if kind == MachineDeployment.resource else "garden"
+
+    async def paused(world: ManagedLaptop, value: str | None) -> None:
+        patch = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}}
+        await world.client.patch(kind, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    async def story(world: ManagedLaptop) -> None:
+        await paused(world, "true")
+        await ask_to_go(world)
+        await asyncio.sleep(HOUR)
+        status = (await the_cluster(world)).status
+        assert status.failure_reason == "ClusterAPIPaused"
+        assert f"{kind.kind} {SYSTEM_NAMESPACE}/{name} is paused: remove annotation" in (status.failure_message or "")
+        await paused(world, None)
+        await asyncio.sleep(HOUR)
+        with pytest.raises(NotFound):
+            await the_cluster(world)
+
+    journey(story)
+
+
+def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_either() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.change(controlPlaneConfiguration={"count": 3})
+        await world.until_ready()
+        await lost_cni.lose_cni(world)
+        await world.client.delete(DockerDatacenterConfig.resource, "garden", "default")
+        lost = sorted((await world.machine_names(GARDEN.name))[""])[0]
+        made = lost_cni.made_since(world)
+        await world.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
+        await asyncio.sleep(12 * HOUR)
+        assert len(made) <= 5
+
+    journey(story, resync=lost_cni.RESYNC)
+
+
+def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missing() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        for binding in (await world.client.list(ROLE_BINDING, NAMESPACE)).items:
+            await world.client.delete(ROLE_BINDING, binding.name, NAMESPACE)
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        await asyncio.sleep(3 * HOUR)
+        found = trouble(await the_cluster(world))
+        assert found is not None
+        assert found.reason == "KubeconfigCopyNotAllowed"
+        assert world.ledger.refused
+        world.ledger.refused.clear()
+
+    journey(story)
+
+
+def test_an_exported_cluster_is_made_anew_though_the_management_clusters_record_was_another_meanwhile() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        record = await world.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)
+        await without_webhooks(world)
+        await lose(world)
+        metadata = {name: record.tree["metadata"][name] for name in ("name", "namespace")}
+        again = {name: part for name, part in record.tree.items() if name != "status"} | {"metadata": metadata}
+        await world.client.create(Cluster.resource, again)
+        await asyncio.sleep(HOUR)
+        assert (await the_cluster(world)).status.ready
+        trees = await exported(world)
+        await delete(world)
+        for resource, tree in zip(KINDS, trees, strict=True):
+            await world.client.create(resource, tree)
+        await asyncio.sleep(HOUR)
+        cluster = await the_cluster(world)
+        assert cluster.status.ready, said(cluster)
+        assert cluster.metadata.annotations[names.IDENTITY_ANNOTATION].endswith(cluster.metadata.uid)
+
+    journey(story)
