@@ -12,7 +12,11 @@ import pytest
 import yaml
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.schema import violations
@@ -192,6 +196,68 @@ def test_what_took_the_place_of_another_object_can_be_deleted_and_the_other_can_
     assert delete(bundles(), with_record_of("0" * 20), kind="Bundles").allowed
     unused = edited({SPEC + "eksaVersion": "v0.24.2"})
     assert delete(bundles(), unused, record("v0.24.2"), kind="Bundles").allowed
+
+
+def digest_of(tree: Tree) -> str:
+    return release_content.digest(as_object(tree))
+
+
+def evil(digest: str, version: str = "v0.26.0", kind: str = "Bundles", name: str = "bundles-1") -> Tree:
+    noted = {PAUSED_ANNOTATION: "true", names.RELEASE_ANNOTATION: f"{kind}/{name}={digest}"}
+    edits = {"metadata.name": "evil", "metadata.namespace": "tenant", "metadata.annotations": noted}
+    return edited({**edits, SPEC + "eksaVersion": version, SPEC + "kubernetesVersion": "1.35"})
+
+
+def test_what_one_cluster_notes_of_a_release_decides_nothing_for_the_others() -> None:
+    for other in (garden(), with_record_of(digest_of(bundles()))):
+        refused = delete(bundles(), evil("0" * 20), other, kind="Bundles")
+        assert "team-a/garden" in refused.message
+        assert "tenant/evil" not in refused.message
+    unused = record("v0.24.2")
+    assert not delete(bundles(), evil(digest_of(bundles())), unused, kind="Bundles").allowed
+    nobodys = evil(digest_of(bundles()), "v0.24.2")
+    assert delete(bundles(), nobodys, unused, kind="Bundles").allowed, "its spec leads elsewhere"
+
+
+def of_release(kind: type[KubeObject], name: str = "") -> Tree:
+    found = next(one for one in RELEASES.objects() if isinstance(one, kind) and name in ("", one.metadata.name))
+    tree: Tree = msgspec.to_builtins(found)
+    return tree
+
+
+def by_bundles(name: str = "bundles-1") -> Tree:
+    """A Cluster that names Bundles, and no release."""
+    reference = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Bundles"}
+    return edited({SPEC + "eksaVersion": None, SPEC + "bundlesRef": reference | {"name": name, "namespace": SYSTEM}})
+
+
+def distro_of_bundles(kubernetes: str) -> Tree:
+    versions = bundles()["spec"]["versionsBundles"]
+    return of_release(DistroRelease, next(one["eksD"]["name"] for one in versions if one["kubeVersion"] == kubernetes))
+
+
+def release_of_bundles() -> Tree:
+    found = (msgspec.to_builtins(one) for one in RELEASES.objects() if isinstance(one, EKSARelease))
+    return next(tree for tree in found if tree["spec"]["bundlesRef"]["name"] == "bundles-1")
+
+
+def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:
+    elsewhere = record("v0.24.2")
+    for there in (release_of_bundles(), bundles(), distro_of_bundles("1.35")):
+        for user in (garden(), by_bundles()):
+            assert "team-a/garden" in delete(there, user, elsewhere, kind=there["kind"]).message, there["kind"]
+        unused = delete(there, edited({SPEC + "eksaVersion": "v0.24.2"}), elsewhere, kind=there["kind"])
+        # Releases share EKS Distro Releases.
+        assert unused.allowed is (there["kind"] != "Release"), there["kind"]
+
+
+def test_a_replaced_distro_goes_although_its_bundles_are_used_with_other_kubernetes_versions() -> None:
+    there = distro_of_bundles("1.35")
+    one = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
+    other = edited({SPEC + "kubernetesVersion": "1.34"})
+    assert delete(there, one, other, kind="Release").allowed
+    assert not delete(there, one, garden(), kind="Release").allowed
+    assert not delete(there, other, kind="Release").allowed
 
 
 def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
