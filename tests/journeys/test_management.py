@@ -303,6 +303,21 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
     story(tell)
 
 
+def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        there = (await the_cluster(world)).metadata.finalizers
+        await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
+        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
+        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers)
+        await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+
+    story(tell)
+
+
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) -> None:
     async def tell(world: ManagedLaptop) -> None:

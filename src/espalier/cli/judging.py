@@ -102,17 +102,25 @@ def _manager(found: Object) -> str:
         return ""
 
 
-async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:
-    """Raise `Failure` with everything for which the Cluster among these objects would be refused."""
+async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tuple[str, ...]:
+    """Raise `Failure` with everything for which the Cluster among these objects would be refused.
+
+    Returns what could not be looked at for want of a right, and so was left to the server.
+    """
     trees = [tree for _, tree in prepared]
     cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
     version = cluster["spec"].get("eksaVersion")
+    notices: tuple[str, ...] = ()
     try:
-        world = await reading.read(client, [key], versions=[version] if version else [])
-    except (Forbidden, NotFound):
+        world = await reading.read(client, [key], versions=[version] if version else [], manifests=[cluster])
+    except NotFound:
         found = _by_itself(cluster)
+    except Forbidden as error:
+        found = _by_itself(cluster)
+        notices = (f"judged by its manifest alone, the rest is left to the API server: {error}",)
     else:
+        notices = world.notices
         snapshot = Snapshot()
         observer = Observer(snapshot)
         snapshot.fill(world.objects)
@@ -121,6 +129,7 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> No
     if found:
         reasons = "".join(f"\n* {one}" for one in found)
         raise Failure(f"cluster {key} would be refused, so nothing was sent:{reasons}")
+    return notices
 
 
 def _by_itself(tree: Tree) -> list[str]:

@@ -201,7 +201,8 @@ async def _push(
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
             if dry_run != "server":
                 await judging.install_releases(client)
-            await judging.judge(client, prepared)
+            for notice in await judging.judge(client, prepared):
+                progress.say(f"cluster {key}: {notice}")
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
             if format_:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
@@ -37,6 +38,7 @@ class Asked:
         self._version = eksa_version
         self._isolation = isolation
         self._releases = Releases.load(releases)
+        self._notices: tuple[str, ...] = ()
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
         """Each Cluster of the manifest, with the objects that it links; the later ones find the earlier ones there."""
@@ -46,12 +48,12 @@ class Asked:
         for tree in clusters:
             self._choose_release(tree["spec"])
         versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
-        previews = await self._read(client, [_key(tree) for tree in clusters], versions)
+        previews = await self._read(client, clusters, versions)
         planned = []
         for tree in clusters:
             linked = [other for other in others if documents.links(tree, other)]
             planned.append(Planned(previews.of_change(_key(tree), [*linked, tree])))
-        return planned
+        return self._noticed(planned)
 
     async def of_release(self, client: Client, namespace: str | None) -> list[Planned]:
         """All clusters, as if another release were asked for."""
@@ -62,12 +64,22 @@ class Asked:
             metadata = {"name": cluster.name, "namespace": cluster.namespace}
             manifest = {**tree, "metadata": metadata, "spec": self._choose_release(tree["spec"])}
             planned.append(Planned(previews.of_change(cluster.key, [manifest])))
-        return planned
+        return self._noticed(planned)
 
     async def of_manager(self, client: Client, namespace: str | None) -> list[Planned]:
         """All clusters, as a manager of this build finds them."""
         previews, clusters = await self._read_all(client, namespace, [], starts=True)
-        return [Planned(previews.as_it_is(cluster.key), previews.at_next_change(cluster.key)) for cluster in clusters]
+        planned = [
+            Planned(previews.as_it_is(cluster.key), previews.at_next_change(cluster.key)) for cluster in clusters
+        ]
+        return self._noticed(planned)
+
+    def _noticed(self, planned: list[Planned]) -> list[Planned]:
+        """Each says what could not be read: what it says besides rests on that."""
+        return [
+            one._replace(now=replace(one.now, warnings=(*self._notices, *one.now.warnings))) if self._notices else one
+            for one in planned
+        ]
 
     def _choose_release(self, spec: Tree) -> Tree:
         if self._version:
@@ -75,8 +87,9 @@ class Asked:
             spec["bundlesRef"] = None
         return spec
 
-    async def _read(self, client: Client, keys: Sequence[Key] | None, versions: Sequence[str]) -> Previews:
-        return (await self._snapshot(client, keys, versions, None, starts=False))[0]
+    async def _read(self, client: Client, clusters: Sequence[Tree], versions: Sequence[str]) -> Previews:
+        keys = [_key(tree) for tree in clusters]
+        return (await self._snapshot(client, keys, versions, None, starts=False, manifests=clusters))[0]
 
     async def _read_all(
         self, client: Client, namespace: str | None, versions: Sequence[str], *, starts: bool = False
@@ -94,9 +107,11 @@ class Asked:
         namespace: str | None,
         *,
         starts: bool,
+        manifests: Sequence[Tree] = (),
     ) -> tuple[Previews, list[Object]]:
         """What is there; for a manager that `starts` also what it brings."""
-        world = await reading.read(client, keys, versions=versions, namespace=namespace)
+        world = await reading.read(client, keys, versions=versions, namespace=namespace, manifests=manifests)
+        self._notices = world.notices
         snapshot = Snapshot()
         front_end = by_hooks.chosen(world.objects)
         observer = Observer(snapshot, isolation=self._isolation, front_end=front_end)

@@ -82,8 +82,7 @@ class Reconciler:
     async def _act(self, p: Pass) -> Outcome:
         scope = p.scope
         try:
-            if scope.is_self_managed:
-                await guard(p)
+            await guard(p)
             if scope.is_deleted:
                 return held(scope) or _paused_deletion(p) or await steps.run(DELETION, p)
             if scope.is_self_managed and not scope.is_management:

@@ -33,16 +33,23 @@ class GitOpsObjects:
     def of(
         self, cluster: eksa.Cluster, management: eksa.Cluster | None
     ) -> tuple[tuple[Object, ...], tuple[Missing, ...]]:
-        """The object that a Cluster names, or what is missing.
-
-        It lies beside the record of the management cluster, or beside the Cluster as long as that one is not known.
-        """
-        reference = cluster.spec.git_ops_ref
-        cache = self._caches.get(reference.kind) if reference is not None else None
-        if reference is None or cache is None:
+        """The object that a Cluster names, or what is missing."""
+        named = place(cluster, management)
+        if named is None:
             return (), ()
-        key = Key((management or cluster).metadata.namespace, reference.name)
-        found = cache.get(key)
+        kind, key = named
+        found = self._caches[kind].get(key)
         if found is not None:
             return (found,), ()
-        return (), (Missing(FIELD, f"{reference.kind} {key.name} in namespace {key.namespace}"),)
+        return (), (Missing(FIELD, f"{kind} {key.name} in namespace {key.namespace}"),)
+
+
+def place(cluster: eksa.Cluster, management: eksa.Cluster | None) -> tuple[str, Key] | None:
+    """Kind and place of the object that a Cluster names; None when it names none, or of another kind.
+
+    It lies beside the record of the management cluster, or beside the Cluster as long as that one is not known.
+    """
+    reference = cluster.spec.git_ops_ref
+    if reference is None or all(reference.kind != resource.kind for resource in KINDS):
+        return None
+    return reference.kind, Key((management or cluster).metadata.namespace, reference.name)

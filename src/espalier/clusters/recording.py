@@ -16,7 +16,8 @@ CLUSTER = eksa.Cluster.resource
 async def guard(p: Pass) -> None:
     """A finalizer is on the record while it manages clusters, and on no other Cluster.
 
-    Also on a paused one, as all records are: nothing of the cluster is touched by it.
+    Also on a paused one, as all records are: nothing of the cluster is touched by it. Manifests are copied with their
+    finalizers, so it is taken off whatever Cluster has it.
     """
     scope, writer = p.scope, p.tools.writer
     is_there = names.MANAGEMENT_FINALIZER in scope.cluster.metadata.finalizers

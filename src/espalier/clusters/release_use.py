@@ -11,7 +11,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key
 from espalier.clusters import release_content
 from espalier.clusters.release_objects import ReleaseObjects
-from espalier.clusters.scope import read
+from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 
@@ -27,22 +27,37 @@ class ReleaseUse:
         clusters.add_indexes({BY_RELEASE: _by_release})
 
     def users(self, found: Object) -> list[Object]:
-        """The Clusters that name an object of a release, or one that names it, or were made of it."""
-        values = {release_content.name_of(found), *self._named_through(found)}
+        """The Clusters whose spec leads to an object of a release. What they noted of it counts for nothing here."""
+        values = set(self._named_through(found))
         users = {user.key: user for value in values for user in self._clusters.by_index(BY_RELEASE, value)}
         return list(users.values())
 
     def protecting(self, found: Object) -> list[Key]:
         """The Clusters for which an object has to stay.
 
-        One that took the place of another, and has other content, is of no use to those that were made of that.
+        One that took the place of another, and has other content, is of no use to those that were made of that. It may
+        go when all that are made of such an object were: owners of a Cluster can write what it noted, and what one of
+        them says is nothing to the others.
         """
         name, digest = release_content.name_of(found), release_content.digest(found)
-        users = [
-            (user.key, release_content.recorded(user.metadata.annotations).get(name)) for user in self.users(found)
-        ]
-        is_replacement = any(seen not in (None, digest) for _, seen in users)
-        return [key for key, seen in users if seen == digest or (seen is None and not is_replacement)]
+        users = {user.key: user for user in self.users(found)}
+        noted = {key: release_content.recorded(user.metadata.annotations).get(name) for key, user in users.items()}
+        deciding = [noted[key] for key, user in users.items() if self._decides(user, found)]
+        if deciding and all(seen not in (None, digest) for seen in deciding):
+            return []
+        return [key for key, seen in noted.items() if seen in (None, digest)]
+
+    def _decides(self, user: Object, found: Object) -> bool:
+        """Whether a user that noted nothing of an object speaks against that being a replacement.
+
+        Nothing is made of those that manage themselves, so they note nothing; and Bundles name EKS Distro Releases for
+        other versions of Kubernetes than a cluster has.
+        """
+        cluster = read(user)
+        if is_self_managed(cluster):
+            return False
+        is_distro = found.kind == DistroRelease.resource.kind
+        return not is_distro or release_content.name_of(found) in self._releases.content(cluster.spec)
 
     def _named_through(self, found: Object) -> Iterable[str]:
         """What Clusters name, when they use this object."""
@@ -70,7 +85,6 @@ def _bundles(namespace: str, name: str) -> str:
 
 
 def _by_release(found: Object) -> Iterable[str]:
-    yield from release_content.recorded(found.metadata.annotations)
     try:
         spec = read(found).spec
     except msgspec.ValidationError:  # said by its own pass

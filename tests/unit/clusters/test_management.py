@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 import yaml
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
+from espalier.clusters.passing import Pass
+from espalier.clusters.recording import guard, held
 from espalier.clusters.validity import missing_objects, problem
-from espalier.kube.wire import ADMIN
+from espalier.kube.client import Client
+from espalier.kube.wire import ADMIN, Request, Response
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.unit.clusters.seen import NOW, RELEASES, as_object, datacenter, laptop, naming, observer
+from espalier.runtime.cache import Caches
+from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, laptop, naming, observer
 from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
 from tests.unit.clusters.test_versions import hub, release, under_hub
 
@@ -192,6 +202,145 @@ def test_what_took_the_place_of_another_object_can_be_deleted_and_the_other_can_
     assert delete(bundles(), with_record_of("0" * 20), kind="Bundles").allowed
     unused = edited({SPEC + "eksaVersion": "v0.24.2"})
     assert delete(bundles(), unused, record("v0.24.2"), kind="Bundles").allowed
+
+
+def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_record_may_go() -> None:
+    """It has a finalizer."""
+    admission = Admission(Observer(Caches(Client(NoServer()))), lambda: NOW)
+    handlers = {"Bundles": admission.kept(lambda _request: AdmissionResponse()), "Cluster": admission.validate}
+    answers = {}
+    for old in (bundles(), laptop()):
+        where = (old["kind"], old["metadata"]["namespace"], old["metadata"]["name"])
+        answers[old["kind"]] = handlers[old["kind"]](AdmissionRequest("DELETE", *where, ADMIN, None, as_object(old)))
+    assert (answers["Bundles"].allowed, answers["Bundles"].code) == (False, 503)
+    assert answers["Cluster"].allowed
+
+
+def test_while_the_configmap_was_not_read_no_record_is_refused_to_go() -> None:
+    caches = Caches(Client(NoServer()))
+    admission = Admission(Observer(caches), lambda: NOW)
+    objects = [as_object(tree) for tree in (hub(), under_hub("v0.26.0"))]
+    for cache in caches.all:
+        if cache.source.resource.kind == "Cluster" and cache.source.resource.api_version.startswith("anywhere"):
+            cache.begin_list()
+            cache.listed(objects)
+            cache.end_list("1000")
+    request = AdmissionRequest("DELETE", "Cluster", "default", "hub", ADMIN, None, objects[0])
+    assert admission.validate(request).allowed
+
+
+def test_a_cluster_that_is_named_as_the_record_and_is_none_can_be_deleted() -> None:
+    workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
+    below = edited({MANAGER: "middle"})
+    assert delete(workload, workload, below, naming(workload)).allowed
+
+
+def test_a_workload_cluster_manages_nobody_though_the_configmap_names_it() -> None:
+    workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
+    found = problem_of(edited({MANAGER: "middle"}), workload, naming(workload))
+    assert found is not None
+    assert found[0] == names.MANAGEMENT_CLUSTER_REF_INVALID
+    assert 'Cluster "middle" is not self-managed, so it can\'t manage others' in found[1]
+
+
+def test_only_the_record_that_manages_clusters_is_held() -> None:
+    workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
+    for trees, key, holds in (
+        ((laptop(), garden()), Key("default", "laptop"), True),
+        ((laptop(),), Key("default", "laptop"), False),
+        ((hub(), under_hub("v0.26.0"), naming(laptop())), Key("default", "hub"), False),
+        ((workload, edited({MANAGER: "middle"}), naming(workload)), Key("team-a", "middle"), False),
+    ):
+        scope = observer(*trees).scope(key)
+        assert scope is not None
+        assert (held(scope) is not None) is holds, key
+        manages = msgspec.structs.replace(scope, manages=(Key("team-a", "garden"),))
+        assert (held(manages) is not None) is scope.is_management, key
+
+
+def guarded(record: Tree) -> list[str]:
+    """What is written of the finalizer of a record that manages a cluster."""
+    writes: list[str] = []
+
+    class Server(NoServer):
+        async def request(self, request: Request) -> Response:
+            writes.append(request.method)
+            return Response(200, as_object(record).raw)
+
+    scope = observer(record, garden()).scope(Key("default", "laptop"))
+    assert scope is not None
+    tools = SimpleNamespace(writer=SimpleNamespace(client=Client(Server()), wrote=lambda *_: None))
+    asyncio.run(guard(cast(Pass, SimpleNamespace(scope=scope, tools=tools))))
+    return writes
+
+
+def test_a_record_that_is_being_deleted_gets_no_finalizer() -> None:
+    """API servers refuse it, and then nothing would be said of the record."""
+    assert guarded(laptop()) == ["PATCH"]
+    gone = record(edits={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z", "metadata.finalizers": ["a/b"]})
+    assert guarded(gone) == []
+
+
+def digest_of(tree: Tree) -> str:
+    return release_content.digest(as_object(tree))
+
+
+def evil(digest: str, version: str = "v0.26.0", kind: str = "Bundles", name: str = "bundles-1") -> Tree:
+    noted = {PAUSED_ANNOTATION: "true", names.RELEASE_ANNOTATION: f"{kind}/{name}={digest}"}
+    edits = {"metadata.name": "evil", "metadata.namespace": "tenant", "metadata.annotations": noted}
+    return edited({**edits, SPEC + "eksaVersion": version, SPEC + "kubernetesVersion": "1.35"})
+
+
+def test_what_one_cluster_notes_of_a_release_decides_nothing_for_the_others() -> None:
+    for other in (garden(), with_record_of(digest_of(bundles()))):
+        refused = delete(bundles(), evil("0" * 20), other, kind="Bundles")
+        assert "team-a/garden" in refused.message
+        assert "tenant/evil" not in refused.message
+    unused = record("v0.24.2")
+    assert not delete(bundles(), evil(digest_of(bundles())), unused, kind="Bundles").allowed
+    nobodys = evil(digest_of(bundles()), "v0.24.2")
+    assert delete(bundles(), nobodys, unused, kind="Bundles").allowed, "its spec leads elsewhere"
+
+
+def of_release(kind: type[KubeObject], name: str = "") -> Tree:
+    found = next(one for one in RELEASES.objects() if isinstance(one, kind) and name in ("", one.metadata.name))
+    tree: Tree = msgspec.to_builtins(found)
+    return tree
+
+
+def by_bundles(name: str = "bundles-1") -> Tree:
+    """A Cluster that names Bundles, and no release."""
+    reference = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Bundles"}
+    return edited({SPEC + "eksaVersion": None, SPEC + "bundlesRef": reference | {"name": name, "namespace": SYSTEM}})
+
+
+def distro_of_bundles(kubernetes: str) -> Tree:
+    versions = bundles()["spec"]["versionsBundles"]
+    return of_release(DistroRelease, next(one["eksD"]["name"] for one in versions if one["kubeVersion"] == kubernetes))
+
+
+def release_of_bundles() -> Tree:
+    found = (msgspec.to_builtins(one) for one in RELEASES.objects() if isinstance(one, EKSARelease))
+    return next(tree for tree in found if tree["spec"]["bundlesRef"]["name"] == "bundles-1")
+
+
+def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:
+    elsewhere = record("v0.24.2")
+    for there in (release_of_bundles(), bundles(), distro_of_bundles("1.35")):
+        for user in (garden(), by_bundles()):
+            assert "team-a/garden" in delete(there, user, elsewhere, kind=there["kind"]).message, there["kind"]
+        unused = delete(there, edited({SPEC + "eksaVersion": "v0.24.2"}), elsewhere, kind=there["kind"])
+        # Releases share EKS Distro Releases.
+        assert unused.allowed is (there["kind"] != "Release"), there["kind"]
+
+
+def test_a_replaced_distro_goes_although_its_bundles_are_used_with_other_kubernetes_versions() -> None:
+    there = distro_of_bundles("1.35")
+    one = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
+    other = edited({SPEC + "kubernetesVersion": "1.34"})
+    assert delete(there, one, other, kind="Release").allowed
+    assert not delete(there, one, garden(), kind="Release").allowed
+    assert not delete(there, other, kind="Release").allowed
 
 
 def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:

@@ -1,4 +1,8 @@
-"""Everything that a preview looks at, read once: needs no right but to get and list."""
+"""Everything that a preview looks at, read once: needs no right but to get and list.
+
+Without the right to read which Cluster is the management cluster, or the configuration of GitOps that a Cluster names,
+there is a preview all the same, and notices say what it takes for granted.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,12 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
 from espalier.clusters import git_ops, linked
 from espalier.clusters.design import Provider
-from espalier.clusters.observe import WRITTEN
+from espalier.clusters.observe import WRITTEN, Observer
 from espalier.clusters.preview.machines import Fleet, SeenMachine
 from espalier.clusters.render import PROVIDERS
 from espalier.clusters.scope import is_self_managed
@@ -29,9 +34,12 @@ from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
+from espalier.runtime.snapshot import Snapshot
 
 INFRASTRUCTURE_MACHINES: tuple[Resource, ...] = (DockerMachine.resource,)
 """What machines are to their infrastructure; its metadata say from which template it was made."""
+
+_GIT_OPS = {resource.kind: resource for resource in git_ops.KINDS}
 
 _OF_MACHINES = (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *INFRASTRUCTURE_MACHINES)
 
@@ -62,6 +70,8 @@ class World(NamedTuple):
 
     objects: list[Object]
     fleets: dict[str, Fleet]
+    notices: tuple[str, ...] = ()
+    """What could not be read, and what is taken for granted instead."""
 
 
 async def read(
@@ -70,28 +80,30 @@ async def read(
     *,
     versions: Collection[str] = (),
     namespace: str | None = None,
+    manifests: Iterable[Tree] = (),
     providers: Mapping[str, Provider] = PROVIDERS,
 ) -> World:
     """What is there of some clusters, or of all (None) in a namespace, or everywhere.
 
-    `versions` are the eksaVersions that will be asked for. Of Bundles, only those are read that a cluster uses or will.
+    `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
+    those are read that a cluster uses or will.
     """
     everything = await _clusters(client) if asked is None else None
     keys = set(asked or ()) | {one.key for one in everything or () if namespace in (None, one.namespace)}
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
-    clusters, named, releases, distros, links, repositories, data, written, machines = await asyncio.gather(
+    named, unnamed = await _management(client)
+    clusters, releases, distros, links, data, written, machines = await asyncio.gather(
         _clusters(client, everything),
-        _management(client),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
-        _all(_list(client, kind, None) for kind in git_ops.KINDS),
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
     )
+    repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests)
     known = {(one.kind, one.name) for one in written}
     others = ((resource, name) for resource in _BY_NAME for name in names[:_MANY] if ours)
     rest = await asyncio.gather(
@@ -102,7 +114,7 @@ async def read(
     by_name = (one for part in rest for one in part)
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *written, *observed, *by_name]
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
-    return World(list(unique.values()), _fleets(machines))
+    return World(list(unique.values()), _fleets(machines), (*unnamed, *unread))
 
 
 def _is_observed(one: Object) -> bool:
@@ -119,12 +131,43 @@ async def _clusters(client: Client, known: list[Object] | None = None) -> list[O
     return known if known is not None else (await client.list(eksa.Cluster.resource)).items
 
 
-async def _management(client: Client) -> list[Object]:
-    """What says which Cluster is the management cluster; who may not read it takes the oldest record for it."""
+async def _management(client: Client) -> tuple[list[Object], list[str]]:
+    """What says which Cluster is the management cluster; without it, the oldest record counts."""
     try:
-        return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER)
-    except Forbidden:
-        return []
+        return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER), []
+    except Forbidden as error:
+        where = f"ConfigMap {SYSTEM_NAMESPACE}/{MANAGEMENT_CLUSTER}, which says which Cluster is the management cluster"
+        taken = "the oldest Cluster that manages itself is taken for it, which it may not be"
+        return [], [f"{where}, may not be read: {taken} ({error})"]
+
+
+async def _git_ops(
+    client: Client, known: Iterable[Object], keys: Collection[Key], manifests: Iterable[Tree]
+) -> tuple[list[Object], list[str]]:
+    """The configurations of GitOps that Clusters name, where a manager looks for them."""
+    snapshot = Snapshot()
+    observer = Observer(snapshot)
+    objects = list(known)
+    snapshot.fill(objects)
+    asked = [*(one for one in objects if one.key in keys), *(Object(msgspec.json.encode(one)) for one in manifests)]
+    wanted = {place for one in asked if one.kind == eksa.Cluster.resource.kind and (place := _place(one, observer))}
+    found: list[Object] = []
+    notices = []
+    for kind, key in sorted(wanted):
+        try:
+            found += await _get(client, _GIT_OPS[kind], key.namespace, key.name)
+        except Forbidden as error:
+            notices.append(f"{kind} {key} may not be read, so it is taken for missing, which it may not be ({error})")
+    return found, notices
+
+
+def _place(one: Object, observer: Observer) -> tuple[str, Key] | None:
+    """Kind and place of the configuration that a Cluster names; None when it names none."""
+    try:
+        cluster = read_cluster(one)
+    except msgspec.ValidationError:
+        return None
+    return git_ops.place(cluster, observer.management(cluster))
 
 
 async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:

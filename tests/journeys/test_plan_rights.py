@@ -1,0 +1,125 @@
+"""The rights that `espalier plan` needs, and what it says when some are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.gitops import FluxConfig
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli import judging
+from espalier.cli.plan_text import Planned
+from espalier.cli.planning import Asked
+from espalier.clusters.gate import Isolation
+from espalier.kube.client import Client, PatchType
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import User
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+JANE = User("jane", ("system:authenticated",))
+ROLES: Sequence[Tree] = list(yaml.safe_load_all((Path(__file__).parents[2] / "examples" / "roles.yaml").read_text()))
+ADMINS = "espalier-admin"
+SYSTEM = "eksa-system"
+CONFIG_MAP = "ConfigMap eksa-system/management-cluster"
+
+
+def story(tell: Callable[[ManagedLaptop, Client], Awaitable[None]], leave_out: str = "") -> None:
+    """With a cluster, and a client of an administrator, who has all roles of the example but one in `eksa-system`."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await world.apply()
+            await world.until_ready()
+            for role in ROLES:
+                await give(world, role, leave_out)
+            await tell(world, Client(InProcessTransport(world.server, JANE)))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def give(world: ManagedLaptop, role: Tree, leave_out: str) -> None:
+    name, namespace = role["metadata"]["name"], role["metadata"].get("namespace", "")
+    if not role["kind"].endswith("Role") or not name.startswith(ADMINS) or (name, namespace) == (leave_out, SYSTEM):
+        return
+    kind, of_binding = (ROLE, ROLE_BINDING) if namespace else (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+    await world.client.apply(kind, role)
+    subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": JANE.name}]
+    reference = {"apiGroup": ROLE.group, "kind": role["kind"], "name": name}
+    await world.client.apply(of_binding, {"metadata": role["metadata"], "roleRef": reference, "subjects": subjects})
+
+
+async def plan(client: Client) -> Planned:
+    (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(client, None)
+    return planned
+
+
+async def flux(world: ManagedLaptop) -> None:
+    """The management cluster and the cluster are under GitOps."""
+    spec = {"github": {"owner": "team", "repository": "fleet", "personal": False}}
+    await world.client.create(
+        FluxConfig.resource, {"metadata": {"name": "fleet", "namespace": "default"}, "spec": spec}
+    )
+    patch: dict[str, Any] = {"spec": {"gitOpsRef": {"kind": "FluxConfig", "name": "fleet"}}}
+    for key in (Key("default", "laptop"), GARDEN):
+        await world.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+    await world.until_ready()
+
+
+@pytest.mark.parametrize("git_ops", [False, True], ids=["plain", "GitOps"])
+def test_an_administrator_of_the_examples_may_plan_and_is_told_all(git_ops: bool) -> None:
+    async def tell(world: ManagedLaptop, jane: Client) -> None:
+        if git_ops:
+            await flux(world)
+        preview = (await plan(jane)).now
+        assert (preview.stops, preview.warnings, preview.is_empty) == ("", (), True)
+        stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        assert await judging.judge(jane, [(Cluster.resource, stored.tree)]) == ()
+
+    story(tell)
+
+
+def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
+    async def tell(world: ManagedLaptop, jane: Client) -> None:
+        (warning,) = (await plan(jane)).now.warnings
+        assert warning.startswith(f"{CONFIG_MAP}, which says which Cluster is the management cluster, may not be read")
+        assert "the oldest Cluster that manages itself is taken for it" in warning
+        stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        assert await judging.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
+
+    story(tell, leave_out=ADMINS)
+
+
+def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> None:
+    async def tell(world: ManagedLaptop, jane: Client) -> None:
+        await flux(world)
+        role = (await world.client.get(CLUSTER_ROLE, ADMINS)).tree
+        rules = [
+            {**rule, "resources": [one for one in rule["resources"] if one != "fluxconfigs"]} for rule in role["rules"]
+        ]
+        await world.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
+        (warning,) = (await plan(jane)).now.warnings
+        assert warning.startswith("FluxConfig default/fleet may not be read, so it is taken for missing")
+
+    story(tell)
+
+
+def test_who_may_read_nothing_is_told_that_a_manifest_was_judged_by_itself() -> None:
+    async def tell(world: ManagedLaptop, _jane: Client) -> None:
+        nobody = Client(InProcessTransport(world.server, User("nobody", ("system:authenticated",))))
+        stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        (notice,) = await judging.judge(nobody, [(Cluster.resource, stored.tree)])
+        assert notice.startswith("judged by its manifest alone, the rest is left to the API server: ")
+
+    story(tell)
