@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.json_trees import MOST_LEVELS
 from tests.hostile.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -31,3 +32,39 @@ def test_no_text_of_a_stranger_ends_a_parser() -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_text_of_a_stranger_ends_a_parser_however_many_there_are(name: str) -> None:
     feed(float(os.environ.get("ESPALIER_SOAK_SECONDS", "60")), name)
+
+
+NESTED = {
+    "lists in one line": "[" * 60_000,
+    "maps in one line": "{a: " * 60_000,
+    "lists of lists": "- " * 60_000,
+    "keys that are maps": "? " * 60_000,
+    "after a whole document": "a: 1\n---\n" + "[" * 60_000,
+}
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_yaml_is_refused_before_the_composer_runs_out_of_stack(name: str, lenient: bool) -> None:
+    """In a process of its own: without the depth check the C composer ends it with a segmentation fault."""
+    program = (
+        "import sys\n"
+        "from espalier.api import yaml_trees\n"
+        "from espalier.api.violations import ManifestError\n"
+        "try:\n"
+        f"    yaml_trees.trees(sys.stdin.read(), 'nested.yaml', lenient={lenient})\n"
+        "except ManifestError as error:\n"
+        "    print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=NESTED[name],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"ended with {done.returncode}\n{done.stderr[-3000:]}"
+    assert f"nested more than {MOST_LEVELS} levels deep; make it flatter" in done.stdout

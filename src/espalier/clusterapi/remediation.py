@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Observed
 
 IN_PROGRESS = "controlplane.cluster.x-k8s.io/remediation-in-progress"
@@ -43,6 +44,6 @@ def last(status: Mapping[str, Any] | None) -> Remediation | None:
 def noted(annotation: str | None) -> Remediation | None:
     """The same out of an annotation."""
     try:
-        return msgspec.json.decode(annotation, type=Remediation) if annotation else None
-    except (msgspec.ValidationError, msgspec.DecodeError):
+        return json_trees.decode(annotation, Remediation) if annotation else None
+    except msgspec.MsgspecError:
         return None
