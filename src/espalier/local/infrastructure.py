@@ -114,7 +114,7 @@ class InfrastructureClusters:
             self._workloads.keep(endpoint)
             return ""
         try:
-            workload = await open_workload(self._scheme, self._workloads, owner.key, newest(running))
+            workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
         except (AddressTaken, ValueError) as error:
             return str(error)
         workload.version = newest(running)
@@ -201,7 +201,9 @@ class InfrastructureMachines:
         except (AddressTaken, ValueError) as error:
             return Wait("ControlPlaneClosed", str(error), after=5.0)
         if workload is None:
-            return Wait("ControlPlaneUnreachable", "waiting for the API server of the cluster", after=1.0)
+            # Who waits for a control plane that is lost waits until somebody acts: not each second.
+            after = 30.0 if (lost := self._lost(cluster)) else 1.0
+            return Wait("ControlPlaneUnreachable", lost or "waiting for the API server of the cluster", after=after)
         return await self._join(found, typed, machine, kubeadm, workload)
 
     def _still_boots(self, found: Object) -> float:
@@ -214,12 +216,23 @@ class InfrastructureMachines:
         return since + self._boot_seconds - now
 
     async def _reach(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
-        """The API server of the cluster; the first machine of the control plane starts it."""
-        if kubeadm.init:
-            workload = await open_workload(self._scheme, self._workloads, cluster, kubeadm.version)
+        """The API server of the cluster; machines of its control plane start it.
+
+        The first has a new one. One that joins when none of the others is left has the one that stored what is there.
+        """
+        workload = self._workloads.reach(cluster)
+        joins = kubeadm.control_plane and self._workloads.holds(cluster)
+        if kubeadm.init or (workload is None and joins):
+            workload = await open_workload(self._scheme, self._workloads, self._kinds, cluster, kubeadm.version)
+        if kubeadm.init and workload is not None:
             await workload.install(kubeadm)
-            return workload
-        return self._workloads.reach(cluster)
+        return workload
+
+    def _lost(self, cluster: Key) -> str:
+        """What is to be done when nothing will ever answer: what the API server stored is not there any more."""
+        if self._workloads.holds(cluster) or _booted_versions(self._scheme, self._kinds, cluster):
+            return ""
+        return f"what the API server of cluster {cluster.name} stored is lost: delete the cluster and create it again"
 
     async def _join(
         self,
@@ -280,8 +293,10 @@ def _booted_versions(scheme: Scheme, kinds: InfrastructureKinds, cluster: Key) -
     return [machine.spec.version for machine in machines if machine.spec.infrastructure_ref.name in booted]
 
 
-async def open_workload(scheme: Scheme, workloads: Workloads, cluster: Key, version: str) -> WorkloadCluster:
-    """The API server of a cluster, started if it does not run yet.
+async def open_workload(
+    scheme: Scheme, workloads: Workloads, kinds: InfrastructureKinds, cluster: Key, version: str
+) -> WorkloadCluster:
+    """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
 
     Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority.
     """
@@ -295,10 +310,15 @@ async def open_workload(scheme: Scheme, workloads: Workloads, cluster: Key, vers
     typed = found.decode(Cluster)
     if typed.spec.control_plane_endpoint is None:
         raise ValueError(f"cluster {cluster} has no address")
-    return await workloads.open(
+    workload = await workloads.open(
         cluster,
         typed.spec.control_plane_endpoint,
         authority=authority_of(authority.decode(Secret), scheme.keys),
         version=version,
         network=network_of(typed),
     )
+    provider = kinds.provider_id.partition("{")[0]
+    machines = scheme.inventory.infrastructure[kinds.machine.kind].list(cluster.namespace)
+    present = {kinds.provider_id.format(cluster=cluster.name, name=machine.name) for machine in machines}
+    await workload.forget(lambda provider_id: provider_id in present or not provider_id.startswith(provider))
+    return workload

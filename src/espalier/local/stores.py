@@ -18,8 +18,14 @@ class Stores(Protocol):
     def open(self, cluster: Key) -> Store:
         """The store of a cluster, with what it held before."""
 
+    def holds(self, cluster: Key) -> bool:
+        """Whether there is a store of a cluster that was opened before."""
+
     async def remove(self, cluster: Key) -> None:
         """Forget what a cluster held; idempotent."""
+
+
+_OBJECTS = "objects.db"
 
 
 class FolderStores:
@@ -32,7 +38,11 @@ class FolderStores:
         """The store of a cluster, with what it held before."""
         folder = self._folder(cluster)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return SqliteStore(folder / "objects.db")
+        return SqliteStore(folder / _OBJECTS)
+
+    def holds(self, cluster: Key) -> bool:
+        """Whether there is a store of a cluster that was opened before."""
+        return (self._folder(cluster) / _OBJECTS).exists()
 
     async def remove(self, cluster: Key) -> None:
         """Delete the cluster's folder; idempotent."""
@@ -53,6 +63,10 @@ class MemoryStores:
     def open(self, cluster: Key) -> Store:
         """The store of a cluster, with what it held before."""
         return self._stores.setdefault(cluster, MemoryStore())
+
+    def holds(self, cluster: Key) -> bool:
+        """Whether there is a store of a cluster that was opened before."""
+        return cluster in self._stores
 
     async def remove(self, cluster: Key) -> None:
         """Forget what a cluster held; idempotent."""

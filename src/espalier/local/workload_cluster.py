@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -15,7 +16,7 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists
+from espalier.kube.errors import AlreadyExists, NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
@@ -154,6 +155,17 @@ class WorkloadCluster:
             node = node or await self.client.get(NODE, kubeadm.node_name)
             pods = nodes.static_pods(kubeadm, node_uid=node.metadata.uid)
             await together(self.create(POD, pod) for pod in pods)
+
+    async def forget(self, has_machine: Callable[[str], bool]) -> None:
+        """Delete the nodes whose machine (by provider ID) is gone: nobody told this API server while it did not run."""
+        gone = [
+            node
+            for node in self._watched[NODE].list()
+            if (provider_id := node.decode(_Provided).spec.provider_id) and not has_machine(provider_id)
+        ]
+        for node in gone:
+            with suppress(NotFound):
+                await self.client.delete(NODE, node.name, uid=node.metadata.uid)
 
     async def create(self, resource: Resource, body: Tree) -> Object | None:
         """Make an object; None when it is there already."""

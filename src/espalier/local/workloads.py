@@ -58,6 +58,10 @@ class Workloads:
         """A running workload cluster."""
         return self._running.get(cluster)
 
+    def holds(self, cluster: Key) -> bool:
+        """Whether there are objects of a workload cluster, be it running or not."""
+        return cluster in self._running or self._stores.holds(cluster)
+
     def at(self, server: str) -> WorkloadCluster | None:
         """The running workload cluster with this address (`https://host:port`)."""
         return self._by_address.get(server)

@@ -111,6 +111,19 @@ async def test_objects_and_address_survive_the_process(tmp_path: Path) -> None:
         await client.close()
 
 
+async def test_what_a_cluster_stored_is_held_until_it_is_removed_and_asking_makes_nothing(tmp_path: Path) -> None:
+    async with hosting(tmp_path, listen=False) as workloads:
+        assert not workloads.holds(GARDEN)
+        assert not list(tmp_path.iterdir())
+        await opened(workloads, GARDEN)
+        assert workloads.holds(GARDEN)
+    async with hosting(tmp_path, listen=False) as workloads:
+        assert workloads.holds(GARDEN)
+        assert workloads.reach(GARDEN) is None
+        await workloads.remove(GARDEN)
+        assert not workloads.holds(GARDEN)
+
+
 async def test_a_taken_port_is_said_and_can_be_tried_again(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -8,11 +8,12 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.merging import difference
 from espalier.local.capi import names
 from espalier.local.capi.contract import InfrastructureMachine
-from espalier.local.capi.machine_status import Observed, available_in, spec_changes, status
+from espalier.local.capi.inventory import in_cluster
+from espalier.local.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
 from espalier.local.capi.objects import controller_of, is_paused, owner_reference
 from espalier.local.capi.scheme import Scheme
 from espalier.local.capi.statements import find
@@ -130,24 +131,35 @@ class Machines:
                 Machine.resource, observed.object, status(observed, self._scheme.clock.now(), deleting=waiting)
             )
             return Wait("Deleting", waiting)
-        if self._keeps_node(observed):
-            return Wait(
-                "WorkloadClusterUnreachable", "waiting for the cluster's API server to delete the node", after=5.0
-            )
-        await self._delete_node(observed)
+        if hindered := await self._delete_node(observed):
+            now = self._scheme.clock.now()
+            remaining = node_deletion_in(observed.machine, now)
+            if remaining > 0:
+                await writer.status(Machine.resource, observed.object, status(observed, now, deleting=hindered))
+                return Wait("NodeNotDeleted", hindered, after=min(5.0, remaining))
         await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=False)
         return Done()
 
-    def _keeps_node(self, observed: Observed) -> bool:
-        """Whether a node may be left behind because its API server cannot be reached now."""
-        return (
-            observed.workload is None and observed.machine.status.node_ref is not None and not _cluster_goes(observed)
-        )
+    async def _delete_node(self, observed: Observed) -> str:
+        """Delete the machine's node. Returns what hinders it and may pass."""
+        if _cluster_goes(observed):
+            return ""
+        hindered = ""
+        if observed.workload is None and (reference := observed.machine.status.node_ref) is not None:
+            hindered = f"waiting for the cluster's API server to delete node {reference.name}"
+        elif observed.workload is not None and (node := observed.node) is not None:
+            try:
+                await observed.workload.client.delete(NODE, node.name, uid=node.metadata.uid)
+            except NotFound:
+                return ""
+            except KubeError as error:
+                hindered = f"node {node.name} can't be deleted: {error}"
+        return hindered if hindered and self._serves(observed) else ""
 
-    async def _delete_node(self, observed: Observed) -> None:
-        if observed.workload is None or observed.node is None or _cluster_goes(observed):
-            return
-        try:
-            await observed.workload.client.delete(NODE, observed.node.name, uid=observed.node.metadata.uid)
-        except NotFound:
-            return
+    def _serves(self, observed: Observed) -> bool:
+        """Whether a control plane machine is left that could ever answer."""
+        cluster = Key(observed.object.namespace, observed.machine.spec.cluster_name)
+        return any(
+            names.CONTROL_PLANE in machine.metadata.labels and machine.metadata.deletion_timestamp is None
+            for machine in in_cluster(self._scheme.inventory.machines, cluster)
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -176,6 +177,21 @@ def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
     since = previous.last_transition_time if previous and previous.status == ready.status else ""
     start = datetime.strptime(since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) if since else now
     return max(0.0, (start + timedelta(seconds=minimum) - now).total_seconds())
+
+
+NODE_DELETION_SECONDS = 10
+"""For how long a machine waits for the deletion of its node when its spec does not say."""
+
+
+def node_deletion_in(machine: Machine, now: datetime) -> float:
+    """Seconds for which a machine that goes still waits for the deletion of its node, infinite without a limit."""
+    asked = machine.spec.deletion.node_deletion_timeout_seconds if machine.spec.deletion else None
+    timeout = NODE_DELETION_SECONDS if asked is None else asked
+    since = machine.metadata.deletion_timestamp
+    if not timeout or not since:
+        return math.inf
+    start = datetime.strptime(since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return max(0.0, (start + timedelta(seconds=timeout) - now).total_seconds())
 
 
 def _available(machine: Machine, ready: Condition, now: datetime) -> Condition:

@@ -1,0 +1,230 @@
+"""The only control plane machine goes, and the process dies meanwhile: its successor serves what was stored.
+
+A simulated API server runs in the process, and its objects outlive it: whatever happens, they are served again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+
+import pytest
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.docker import DockerCluster, DockerMachine
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import NODE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.store import MemoryStore
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.errors import Unreachable
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.local.stores import MemoryStores
+from espalier.runtime import virtual
+from espalier.runtime.virtual import Simulation
+from tests.journeys.laptop import EPOCH, OLD, Laptop, condition, is_settled, laptop, machines
+from tests.support.recording import Kept
+
+pytestmark = pytest.mark.embedded
+
+CALM = 60.0
+"""Simulated seconds in which everything that was asked for has happened."""
+GARDEN = Key(SYSTEM_NAMESPACE, "garden")
+
+
+class Process:
+    """The controllers' way to the API server; it ends for all of them after so many more writes."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.died = asyncio.Event()
+
+    def wrap(self, transport: Transport) -> Transport:
+        return _Ended(self, transport)
+
+
+class _Ended:
+    def __init__(self, process: Process, transport: Transport) -> None:
+        self._process = process
+        self._transport = transport
+
+    async def request(self, request: Request) -> Response:
+        process = self._process
+        if process.died.is_set():
+            raise Unreachable("dead", sent=False)
+        if process.left is not None and request.method != "GET":
+            process.left -= 1
+        response = await self._transport.request(request)
+        if process.left is not None and process.left <= 0:
+            process.died.set()
+            raise Unreachable("died")
+        return response
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def control_plane_machines(world: Laptop) -> list[str]:
+    return [
+        machine.metadata.name
+        for machine in machines(world, "garden")
+        if "cluster.x-k8s.io/control-plane" in machine.metadata.labels
+    ]
+
+
+async def delete(world: Laptop, names: Sequence[str]) -> None:
+    for name in names:
+        await world.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
+
+
+async def all_is_well(world: Laptop, doomed: Sequence[str]) -> None:
+    """The cluster has the machines it should have, and each of their nodes, and no other."""
+    await asyncio.sleep(CALM)
+    found = {machine.metadata.name: machine for machine in machines(world, "garden")}
+    assert not found.keys() & set(doomed)
+    assert {machine.status.phase for machine in found.values()} == {"Running"}
+    await world.until(KubeadmControlPlane.resource, "garden", lambda one: is_settled(one, 1, OLD))
+    await world.until_rolled_out("garden-md-0", 2)
+    await world.until(Cluster.resource, "garden", lambda one: condition(one, "Available") == "True")
+    workload = await world.connect("garden")
+    nodes = (await workload.list(NODE)).items
+    assert {node.name for node in nodes} == found.keys()
+    assert {condition(node, "Ready") for node in nodes} == {"True"}
+
+
+@cache
+def garden() -> Kept:
+    """A cluster that is ready, with one control plane machine and two workers."""
+
+    async def main(simulation: Simulation) -> Kept:
+        store, stores = MemoryStore(), MemoryStores()
+        async with laptop(simulation.clock, store=store, stores=stores) as world:
+            await world.create("garden")
+            await asyncio.sleep(CALM)
+            return Kept.of(store, stores, simulation.clock)
+
+    return virtual.run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("writes", "workers_too"),
+    [*((writes, False) for writes in (*range(1, 16), 21)), *((writes, True) for writes in (4, 11, 13, 18, 25))],
+)
+def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: int, workers_too: bool) -> None:
+    async def story(simulation: Simulation) -> None:
+        (store, stores), process = garden().opened(), Process()
+        async with laptop(simulation.clock, store=store, stores=stores, wrap=process.wrap) as world:
+            everybody = [machine.metadata.name for machine in machines(world, "garden")]
+            doomed = everybody if workers_too else control_plane_machines(world)
+            process.left = writes
+            await delete(world, doomed)
+            async with asyncio.timeout(CALM):
+                await process.died.wait()
+        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+            await all_is_well(world, doomed)
+
+    virtual.run(story, epoch=garden().at, seed=1)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.5, 3.0])
+def test_a_process_that_stopped_while_the_replacement_boots_goes_on(seconds: float) -> None:
+    async def story(simulation: Simulation) -> None:
+        store, stores = garden().opened()
+        async with laptop(simulation.clock, store=store, stores=stores) as world:
+            doomed = control_plane_machines(world)
+            await delete(world, doomed)
+            await asyncio.sleep(seconds)
+        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+            await all_is_well(world, doomed)
+
+    virtual.run(story, epoch=garden().at, seed=1)
+
+
+def test_a_replacement_does_not_serve_an_empty_cluster_when_what_was_stored_is_lost() -> None:
+    async def story(simulation: Simulation) -> None:
+        store, stores = garden().opened()
+        async with laptop(simulation.clock, store=store, stores=stores) as world:
+            doomed = control_plane_machines(world)
+            await delete(world, doomed)
+        async with laptop(simulation.clock, seed=2, store=store, stores=MemoryStores()) as world:
+            await asyncio.sleep(CALM)
+            (successor,) = control_plane_machines(world)
+            assert successor not in doomed
+            found = world.cache(DockerMachine.resource).get(Key(SYSTEM_NAMESPACE, successor))
+            assert found is not None
+            ready = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Ready")
+            assert ready["reason"] == "ControlPlaneUnreachable"
+            assert "is lost" in ready["message"]
+            assert world.workloads.reach(GARDEN) is None
+
+    virtual.run(story, epoch=garden().at, seed=1)
+
+
+class _Refuses:
+    """An API server that deletes no node."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def request(self, request: Request) -> Response:
+        if request.method == "DELETE":
+            raise Unreachable("refused")
+        return await self._transport.request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+async def stops(world: Laptop) -> None:
+    """Nobody serves, although the control plane machine stays: the infrastructure of the cluster is paused."""
+    pause = {"metadata": {"annotations": {PAUSED_ANNOTATION: ""}}}
+    await world.change(DockerCluster.resource, "garden", pause)
+    await world.workloads.close()
+
+
+async def refuses(world: Laptop) -> None:
+    """The API server answers, and deletes no node."""
+    workload = world.workloads.reach(GARDEN)
+    assert workload is not None
+    workload.client.transport = _Refuses(workload.client.transport)
+
+
+@pytest.mark.parametrize("happens", [stops, refuses])
+@pytest.mark.parametrize(
+    ("deletion", "gone_after"),
+    [({}, 10.0), ({"nodeDeletionTimeoutSeconds": 40}, 40.0), ({"nodeDeletionTimeoutSeconds": 0}, None)],
+    ids=["10 seconds unless asked otherwise", "as long as is asked", "for ever"],
+)
+def test_a_machine_waits_for_the_deletion_of_its_node_as_long_as_its_timeout_says(
+    deletion: Tree, gone_after: float | None, happens: Callable[[Laptop], Awaitable[None]]
+) -> None:
+    async def story(simulation: Simulation) -> None:
+        store, stores = garden().opened()
+        async with laptop(simulation.clock, store=store, stores=stores) as world:
+            template = {"spec": {"template": {"spec": {"deletion": deletion}}}}
+            await world.change(MachineDeployment.resource, "garden-md-0", template)
+            await asyncio.sleep(CALM)
+            name = next(one.metadata.name for one in machines(world, "garden") if "-md-0" in one.metadata.name)
+            await happens(world)
+            await delete(world, [name])
+            key = Key(SYSTEM_NAMESPACE, name)
+            await asyncio.sleep(5.0 if gone_after is None else gone_after - 2.0)
+            found = world.cache(Machine.resource).get(key)
+            assert found is not None
+            said = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Deleting")
+            assert said["status"] == "True"
+            assert f"node {name}" in said["message"]
+            await asyncio.sleep(600.0 if gone_after is None else 4.0)
+            assert (world.cache(Machine.resource).get(key) is None) is (gone_after is not None)
+
+    virtual.run(story, epoch=garden().at, seed=1)
