@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import Machine
+from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
@@ -289,3 +291,42 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
         assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
 
     journey(story)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 5.0, 60.0, 300.0])
+def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await unpaused_by_hand(world)
+        await asyncio.sleep(seconds)
+        await world.change(workerNodeGroupConfigurations=group(IN_PLACE))
+        await world.until_ready()
+        assert len(await machines(world, control_plane=False)) == 2
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await unpaused_by_hand(world)
+        cluster = await world.until(lambda one: "is being rolled out" in workers_ready(one))
+        assert "take the change back" in workers_ready(cluster)
+        assert "upgradeRolloutStrategy.fallback: RollingUpdate" in workers_ready(cluster)
+        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, labels={"tier": "front"}))
+        await world.until_ready()
+        assert await marks(world) == []
+
+    journey(story)
+
+
+async def unpaused_by_hand(world: ManagedLaptop) -> None:
+    """A change of the workers was refused, and somebody took the annotation away that pauses them."""
+    await world.change(workerNodeGroupConfigurations=group(IN_PLACE, labels={"tier": "front"}))
+    await world.until(lambda one: "can't be" in workers_ready(one) or "not be" in workers_ready(one))
+    gone: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    resource = MachineDeployment.resource
+    await world.client.patch(resource, "garden-md-0", SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
+
+
+def workers_ready(cluster: Cluster) -> str:
+    return next((one.message for one in cluster.status.conditions if one.type == "WorkersReady"), "")

@@ -159,7 +159,8 @@ class DeploymentSide:
             return Due((), (), is_due=False)
         verdict = deployment_group.verdict(machinery, deployment, sets.latest)
         machines = tuple(deployment_group.outdated(deployment, sets.machines))
-        return Due(machines, verdict.refused, bool(machines or verdict.accepted or verdict.refused))
+        refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
+        return Due(machines, refused, bool(machines or verdict.accepted or refused))
 
     def data(self, owner: Object) -> str:
         """What machines are made of."""
