@@ -7,7 +7,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, PAUSED_FOR_UPGRADE
+from espalier.api.meta import Tree
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import EPOCH, NEW, OLD, identities, machines, marks, spec
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
@@ -80,6 +86,24 @@ def test_who_would_rather_have_machines_replaced_need_not_wait() -> None:
         await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
         await world.until_ready()
         assert await world.versions() == [NEW] * 2
+        assert await marks(world) == []
+
+    creation(story)
+
+
+def test_what_an_earlier_manager_held_during_the_creation_goes_on_when_the_version_is_taken_back() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await asyncio.sleep(0.5)
+        await world.change(kubernetesVersion="1.36")
+        annotations = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, IN_PLACE_CONTROL_PLANE: "true"}
+        held: Tree = {"metadata": {"annotations": annotations}, "spec": {"version": NEW}}
+        resource = KubeadmControlPlane.resource
+        await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=held, type=PatchType.MERGE)
+        await asyncio.sleep(60)
+        assert await marks(world), "it is held"
+        await world.change(kubernetesVersion="1.35")
+        await world.until_ready()
+        assert await world.versions() == [OLD] * 2
         assert await marks(world) == []
 
     creation(story)

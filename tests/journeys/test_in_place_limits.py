@@ -309,9 +309,9 @@ def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_take
 def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         await unpaused_by_hand(world)
-        cluster = await world.until(lambda one: "is being rolled out" in workers_ready(one))
-        assert "take the change back" in workers_ready(cluster)
-        assert "upgradeRolloutStrategy.fallback: RollingUpdate" in workers_ready(cluster)
+        cluster = await world.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
+        assert "take the change back" in told(cluster, "WorkersReady")
+        assert "upgradeRolloutStrategy.fallback: RollingUpdate" in told(cluster, "WorkersReady")
         await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, labels={"tier": "front"}))
         await world.until_ready()
         assert await marks(world) == []
@@ -322,11 +322,27 @@ def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_tha
 async def unpaused_by_hand(world: ManagedLaptop) -> None:
     """A change of the workers was refused, and somebody took the annotation away that pauses them."""
     await world.change(workerNodeGroupConfigurations=group(IN_PLACE, labels={"tier": "front"}))
-    await world.until(lambda one: "can't be" in workers_ready(one) or "not be" in workers_ready(one))
+    await world.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+    await unpause(world, MachineDeployment.resource, "garden-md-0")
+
+
+async def unpause(world: ManagedLaptop, resource: Resource, name: str) -> None:
     gone: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
-    resource = MachineDeployment.resource
-    await world.client.patch(resource, "garden-md-0", SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
+    await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
 
 
-def workers_ready(cluster: Cluster) -> str:
-    return next((one.message for one in cluster.status.conditions if one.type == "WorkersReady"), "")
+def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        labels = {"tier": "front"}
+        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE, labels=labels))
+        await world.until(lambda one: "can't be changed in place" in told(one, "ControlPlaneReady"))
+        await unpause(world, KubeadmControlPlane.resource, "garden")
+        await asyncio.sleep(60)
+        cluster = await world.until(lambda one: "can't be changed in place" in told(one, "ControlPlaneReady"))
+        assert "take the change back" in told(cluster, "ControlPlaneReady")
+        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE) | {"labels": None})
+        await world.until_ready()
+        assert len(await machines(world, control_plane=True)) == 1
+        assert await marks(world) == []
+
+    journey(story)

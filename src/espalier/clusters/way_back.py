@@ -37,6 +37,9 @@ def way_back(machinery: Machinery) -> WayBack:
     stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, machinery.upgrades)
     if stand and len(running) == 1:
         versions |= running
+    if not machinery.installed_cni:
+        # No node was ready, and so none was upgraded, whatever was written meanwhile.
+        versions |= {minor_of(found.decode(Machine).spec.version) for found in machinery.machines}
     groups = {
         name: frozenset(_told(deployment.spec.template.spec.version or ""))
         for name, deployment in machinery.typed_deployments.items()
