@@ -71,7 +71,7 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
 
 
 def postponed(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> str:
-    """Why the control plane is left as it is until all of it is there, though it shall be another; empty if it is not."""
+    """Why the control plane is left as it is until all of it is there; empty if it may be changed."""
     strategy, has_cni = design.control_plane.upgrade_rollout_strategy, bool(machinery.installed_cni)
     found = (
         in_place.postponed(one, machinery.control_plane, strategy, has_cni)
