@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import Machine
+from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
@@ -287,5 +289,60 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
         assert "neither paused nor marked" in ready(seen)["message"]
         assert upgraders.ran == []
         assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+
+    journey(story)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 5.0, 60.0, 300.0])
+def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await unpaused_by_hand(world)
+        await asyncio.sleep(seconds)
+        await world.change(workerNodeGroupConfigurations=group(IN_PLACE))
+        await world.until_ready()
+        assert len(await machines(world, control_plane=False)) == 2
+        assert await marks(world) == []
+
+    journey(story)
+
+
+def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await unpaused_by_hand(world)
+        cluster = await world.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
+        assert "take the change back" in told(cluster, "WorkersReady")
+        assert "upgradeRolloutStrategy.fallback: RollingUpdate" in told(cluster, "WorkersReady")
+        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, labels={"tier": "front"}))
+        await world.until_ready()
+        assert await marks(world) == []
+
+    journey(story)
+
+
+async def unpaused_by_hand(world: ManagedLaptop) -> None:
+    """A change of the workers was refused, and somebody took the annotation away that pauses them."""
+    await world.change(workerNodeGroupConfigurations=group(IN_PLACE, labels={"tier": "front"}))
+    await world.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+    await unpause(world, MachineDeployment.resource, "garden-md-0")
+
+
+async def unpause(world: ManagedLaptop, resource: Resource, name: str) -> None:
+    gone: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
+
+
+def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        labels = {"tier": "front"}
+        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE, labels=labels))
+        await world.until(lambda one: "can't be changed in place" in told(one, "ControlPlaneReady"))
+        await unpause(world, KubeadmControlPlane.resource, "garden")
+        await asyncio.sleep(60)
+        cluster = await world.until(lambda one: "can't be changed in place" in told(one, "ControlPlaneReady"))
+        assert "take the change back" in told(cluster, "ControlPlaneReady")
+        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE) | {"labels": None})
+        await world.until_ready()
+        assert len(await machines(world, control_plane=True)) == 1
+        assert await marks(world) == []
 
     journey(story)

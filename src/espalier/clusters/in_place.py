@@ -22,7 +22,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
 )
 from espalier.api.meta import Condition
-from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition, desired_replicas
 from espalier.clusterapi.machine_change import (
     ChangeKind,
     MachineParts,
@@ -96,6 +96,35 @@ def obstacle(
         return Story(TOO_FEW, by_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
     waiting = by_hooks.undiscovered(extension)
     return Story(NOT_ASKED, waiting) if waiting else None
+
+
+def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
+    """What a control plane waits for that it does not get while it is held; empty when it can be held.
+
+    Nodes get ready with the CNI alone, which is installed when the control plane has reported that its API server
+    answers; and as many machines as it happens to have are not the number of which one can be spared.
+    """
+    if live is None:
+        return ""
+    if not has_cni:
+        return "the CNI is installed"
+    told, there = desired_replicas(live), live.status.replicas or 0
+    return f"all of its {told} machines are there (now {there})" if there < told else ""
+
+
+def postponed(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None, strategy: Strategy, has_cni: bool) -> str:
+    """What is said while a control plane is still being made and may not be changed yet; empty when it may."""
+    if strategy is None or strategy.type != "InPlace" or live is None or is_held(live):
+        return ""
+    lacks = lacking(live, has_cni)
+    if not lacks or machine_change(_parts(live), _parts(wanted)).kind is not ChangeKind.REPLACE:
+        return ""
+    is_version = wanted.spec.version != live.spec.version
+    what = f"Kubernetes {wanted.spec.version}" if is_version else "what was changed since"
+    return (
+        f"the control plane is made as it was begun, and {what} follows once {lacks}; to have it not wait for that, "
+        "take the change back, or set its upgradeRolloutStrategy.type to RollingUpdate"
+    )
 
 
 def is_held(live: Owner) -> bool:

@@ -70,6 +70,17 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
+def postponed(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> str:
+    """Why the control plane is left as it is until all of it is there; empty if it may be changed."""
+    strategy, has_cni = design.control_plane.upgrade_rollout_strategy, bool(machinery.installed_cni)
+    found = (
+        in_place.postponed(one, machinery.control_plane, strategy, has_cni)
+        for one in wanted
+        if isinstance(one, KubeadmControlPlane)
+    )
+    return next(found, "")
+
+
 def carriers(design: Design, machinery: Machinery) -> list[KubeObject]:
     """Of everything that the cluster has once: what carries credentials."""
     kinds = design.provider.links.carriers

@@ -12,7 +12,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
-from espalier.clusters import in_place, names
+from espalier.clusters import in_place, names, plan
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
@@ -164,7 +164,8 @@ def _control_plane_initialized(scope: Scope) -> Condition:
         return _condition(type_, "True", "ControlPlaneInitialized", "the API server has answered")
     if not contract.is_infrastructure_provisioned(cluster):
         return _condition(type_, "False", INITIALIZING, "waiting for the infrastructure that its machines share")
-    return _condition(type_, "False", INITIALIZING, "the first control plane machine is not available yet")
+    message = "the first control plane machine is not available yet"
+    return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
 
 
 def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Counts:
@@ -185,6 +186,8 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     control_plane = scope.machinery.control_plane
     if initialized.status != "True" or control_plane is None:
         return _condition(type_, "False", initialized.reason, initialized.message)
+    if postponed := _postponed(scope):
+        return _condition(type_, "False", in_place.UPGRADING, postponed)
     upgrade = in_place.story(control_plane, scope.machinery.upgrades)
     if upgrade is not None:
         return _condition(type_, "False", *upgrade)
@@ -206,6 +209,16 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
     )
     return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def _postponed(scope: Scope) -> str:
+    """What is to be changed in a control plane once all of it is there; rendered only until then."""
+    design, machinery = scope.design, scope.machinery
+    if design is None or scope.is_paused or scope.is_settled:
+        return ""
+    if not in_place.lacking(machinery.control_plane, bool(machinery.installed_cni)):
+        return ""
+    return plan.postponed(plan.control_plane(design, machinery), design, machinery)
 
 
 def stopped_check(scope: Scope) -> Object | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineHealthCheck
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER
@@ -222,8 +223,10 @@ async def find_left_over_secrets(p: Pass) -> Outcome:
 
 
 async def make_control_plane(p: Pass) -> Outcome:
-    """The objects of the control plane are as they should be."""
+    """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
     wanted = plan.control_plane(_design(p), p.scope.machinery)
+    if plan.postponed(wanted, _design(p), p.scope.machinery):
+        wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
     obstacle = plan.obstacle(wanted, _design(p), p.scope.machinery)
     if obstacle is not None:
         return Wait(*obstacle)
@@ -270,6 +273,16 @@ async def await_control_plane(p: Pass) -> Outcome:
     at = control_plane.status.version or "no version"
     message = f"waiting for all of the control plane to have {control_plane.spec.version}; it is at {at}"
     return Wait(readiness.ROLLING, message, after=_again(p))
+
+
+async def change_created(p: Pass) -> Outcome:
+    """What was changed while the control plane was still being made follows, before any of the workers."""
+    wanted = plan.control_plane(_design(p), p.scope.machinery)
+    postponed = plan.postponed(wanted, _design(p), p.scope.machinery)
+    if postponed:
+        return Wait(in_place.UPGRADING, postponed)
+    made = await make_control_plane(p)
+    return await await_control_plane(p) if isinstance(made, Continue) else made
 
 
 async def make_workers(p: Pass) -> Outcome:
@@ -333,6 +346,7 @@ LIFE = (
     begin_workers,
     await_control_plane,
     install_cni,
+    change_created,
     make_workers,
     await_readiness,
     remove_unused_templates,

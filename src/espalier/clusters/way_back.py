@@ -37,6 +37,9 @@ def way_back(machinery: Machinery) -> WayBack:
     stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, machinery.upgrades)
     if stand and len(running) == 1:
         versions |= running
+    if in_place.is_held(control_plane) and not machinery.installed_cni and not control_plane.status.ready_replicas:
+        # An earlier manager held it before it was created: no node was ever ready, and so none was upgraded.
+        versions |= {minor_of(found.decode(Machine).spec.version) for found in machinery.machines}
     groups = {
         name: frozenset(_told(deployment.spec.template.spec.version or ""))
         for name, deployment in machinery.typed_deployments.items()

@@ -25,7 +25,7 @@ from espalier.upgrades.writing import Writer
 
 
 class Sets(NamedTuple):
-    """The MachineSets of a deployment: the latest, and others that still have machines."""
+    """The MachineSets of a deployment: the one that is to stay, and those of a rollout that still have machines."""
 
     latest: Object | None
     machines: tuple[MachineView, ...]
@@ -33,12 +33,21 @@ class Sets(NamedTuple):
 
 
 def sets_of(machinery: Machinery, deployment: Object) -> Sets:
-    """By the revision that Cluster API gave them."""
+    """By the revision that Cluster API gave them, unless a rollout is under way that was taken back meanwhile.
+
+    Then an earlier set that still has machines is as the deployment asks, and Cluster API goes back to it. One without
+    machines is history: to go back to that would replace machines that are to stay.
+    """
     found = machinery.controlled(MachineSet.resource, deployment.metadata.uid)
     found.sort(key=_revision)
     latest = found[-1] if found else None
+    earlier = [one for one in found[:-1] if machinery.machines_of(one)]
+    if latest is not None and earlier and _differences(latest, deployment):
+        wanted = [one for one in earlier if not _differences(one, deployment)]
+        if wanted:
+            return Sets(wanted[-1], tuple(machinery.machines_of(wanted[-1])), ())
     machines = tuple(machinery.machines_of(latest)) if latest else ()
-    return Sets(latest, machines, tuple(one.name for one in found[:-1] if machinery.machines_of(one)))
+    return Sets(latest, machines, tuple(one.name for one in earlier))
 
 
 def verdict(machinery: Machinery, deployment: MachineDeployment, latest: Object) -> classify.Verdict:
@@ -99,7 +108,8 @@ class DeploymentGroup:
         if found.older:
             return (
                 "RolloutUnderWay",
-                f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines",
+                f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines; take the change "
+                "back, or set upgradeRolloutStrategy.fallback: RollingUpdate to have the rollout finished",
             )
         own = {view.name for view in found.machines}
         for member in scope.members:
@@ -167,9 +177,14 @@ class DeploymentGroup:
             await writer.bring(kinds[0], machine.infrastructure, expected.infrastructure_machine(reference))
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
-        """The latest MachineSet has the template of the deployment, so that it stays the one."""
+        """The latest MachineSet has the template of the deployment, so that it stays the one.
+
+        One that has it already may be more up to date than this upgrade: what it is to bring was taken back.
+        """
         latest = sets_of(scope.site.machinery, scope.owner).latest if scope.site and scope.owner else None
-        if latest is not None and scope.wanted is not None:
+        if latest is None or scope.owner is None or not _differences(latest, scope.owner):
+            return
+        if scope.wanted is not None:
             present = latest.tree["spec"]["template"]["spec"]
             change = expected.whole(present, scope.wanted)
             await writer.bring(MachineSet.resource, latest, {"spec": {"template": {"spec": change}}})
@@ -179,18 +194,22 @@ class DeploymentGroup:
         latest = sets_of(scope.site.machinery, scope.owner).latest if scope.site and scope.owner else None
         if latest is None or scope.owner is None:
             return []
-        before = machine_change.of_machine_template(latest.decode(MachineSet).spec.template)
-        after = machine_change.of_machine_template(scope.owner.decode(MachineDeployment).spec.template)
-        change = machine_change.machine_change(before, after)
-        if change.kind is not machine_change.ChangeKind.REPLACE:
-            return []
-        return [f"MachineSet {latest.name} ({', '.join(change.fields)})"]
+        fields = _differences(latest, scope.owner)
+        return [f"MachineSet {latest.name} ({', '.join(fields)})"] if fields else []
 
     def status(
         self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
     ) -> tuple[Observed, Tree]:
         """Numbers are left out where they are 0, as the proposal has it."""
         return MachineDeploymentUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation), {}
+
+
+def _differences(found: Object, deployment: Object) -> tuple[str, ...]:
+    """Fields because of which Cluster API would make another MachineSet than this one."""
+    before = machine_change.of_machine_template(found.decode(MachineSet).spec.template)
+    after = machine_change.of_machine_template(deployment.decode(MachineDeployment).spec.template)
+    change = machine_change.machine_change(before, after)
+    return tuple(change.fields) if change.kind is machine_change.ChangeKind.REPLACE else ()
 
 
 def _revision(found: Object) -> int:

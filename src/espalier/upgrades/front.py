@@ -27,7 +27,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas
 from espalier.kube.objects import Object
 from espalier.runtime import conditions as condition_list
 from espalier.runtime import owners
@@ -103,11 +103,16 @@ class ControlPlaneSide:
         return names.control_plane_upgrade(owner)
 
     def due(self, machinery: Machinery, owner: Object) -> Due:
-        """Machines that differ."""
+        """Machines that differ; none while enough others are as they should be.
+
+        Those that differ are of a rollout that was taken back then, and Cluster API removes them first.
+        """
         control_plane = owner.decode(KubeadmControlPlane)
         found = [view for view in machinery.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
         verdicts = [(view, control_plane_group.verdict(machinery, control_plane, view)) for view in found]
         machines = tuple(view for view, verdict in verdicts if verdict.accepted or verdict.refused)
+        if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
+            return Due((), (), is_due=False)
         refused = tuple(dict.fromkeys(field for _, verdict in verdicts for field in verdict.refused))
         return Due(machines, refused, bool(machines))
 
@@ -159,7 +164,8 @@ class DeploymentSide:
             return Due((), (), is_due=False)
         verdict = deployment_group.verdict(machinery, deployment, sets.latest)
         machines = tuple(deployment_group.outdated(deployment, sets.machines))
-        return Due(machines, verdict.refused, bool(machines or verdict.accepted or verdict.refused))
+        refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
+        return Due(machines, refused, bool(machines or verdict.accepted or refused))
 
     def data(self, owner: Object) -> str:
         """What machines are made of."""
