@@ -224,7 +224,7 @@ async def test_nobody_lets_a_role_gather_rights_that_he_lacks(server: Server) ->
 
 async def test_rights_to_one_name_or_address_give_no_others(server: Server) -> None:
     one = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
-    admin, alice = await world_of(server, EDIT_ROLES, one)
+    _, alice = await world_of(server, EDIT_ROLES, one)
     for names in ({}, {"resourceNames": ["other"]}, {"resourceNames": ["mine", "other"]}):
         rule = {**{key: value for key, value in one.items() if key != "resourceNames"}, **names}
         with pytest.raises(Forbidden, match="not currently held"):
