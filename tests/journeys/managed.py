@@ -168,7 +168,7 @@ async def managed_laptop(
             client.transport = wrap(client.transport)
             return client
 
-        remotes = RemoteClients(reached)
+        remotes = RemoteClients(reached, on_braked=manager.metrics.on_braked)
         stack.push_async_callback(remotes.close)
         manager.add(webhooks)
         clusters.build(

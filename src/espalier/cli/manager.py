@@ -210,7 +210,7 @@ async def manager(
             clock=clock,
         )
     installing = InstallReleases(running.client, running.caches, offered)
-    remotes = RemoteClients(_connect, fence=running.fence)
+    remotes = RemoteClients(_connect, fence=running.fence, on_braked=running.metrics.on_braked)
     clusters.build(
         running,
         remotes=remotes,

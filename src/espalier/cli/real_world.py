@@ -128,7 +128,7 @@ class RealWorld:
             url = f"https://{HOST}:{webhook_port}"
             own = manager.replica_client
             webhooks = _webhooks(own, clock, webhook_port, [Extension(own, {"url": url})] if by_hooks else [])
-            remotes = RemoteClients(_client)
+            remotes = RemoteClients(_client, on_braked=manager.metrics.on_braked)
             stack.push_async_callback(remotes.close)
             clusters.build(manager, remotes=remotes, webhooks=webhooks, front_end=settings.in_place)
             build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, own) if by_hooks else None)

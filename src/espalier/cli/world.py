@@ -70,7 +70,7 @@ class World:
             workloads = Workloads(clock=clock, entropy=entropy, stores=FolderStores(home.root))
             stack.push_async_callback(workloads.close)
             manager = Manager(client, clock=clock, entropy=entropy)
-            remotes = RemoteClients(workloads.connect)
+            remotes = RemoteClients(workloads.connect, on_braked=manager.metrics.on_braked)
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
             clusters.build(manager, remotes=remotes, webhooks=webhooks)

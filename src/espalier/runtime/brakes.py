@@ -1,17 +1,20 @@
 """A brake on writes that undo each other: what is written again and again is written ever less often.
 
 Two writers that do not agree about a field each see the other's write and correct it, as fast as the API server allows.
-Nothing tells such a loop from work but its rate: so each object has a budget of writes by field manager. Who has used
-it up is refused, before anything is sent, until a pause is over that doubles with each further write, up to a minute.
-A while without an attempt, and all is forgotten.
+Such a loop writes the same again and again, where work writes something new each time. So each object has a budget of
+repeated writes by field manager. Who has used it up is refused, before a repetition is sent, until a pause is over that
+doubles with each further one, up to a minute. A while without an attempt, and all is forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 import structlog
@@ -25,8 +28,8 @@ from espalier.runtime.fencing import READS, through
 _log = structlog.get_logger("espalier.brakes")
 
 BURST = 100
-"""Writes of one object, by one field manager, that are let through at once: to make a cluster takes fewer than twenty,
-and its status changes with each of its machines."""
+"""Repeated writes of one object, by one field manager, that are let through at once: a
+user who changes his mind, or a machine that comes and goes, is no fight."""
 
 REFILL = 4.0
 """Seconds after which one more is: as many as this allows may go on for ever."""
@@ -35,8 +38,31 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 _FORGOTTEN_AFTER = BURST * REFILL
 
+REPEATED = 5
+"""How often the same is written until it counts, and then all of these writes do: of a machine that is replaced two
+events may look alike, and a fight does not end."""
+
+MOST_CONTENTS = 256
+"""Contents of one object that are remembered: whoever writes so many others in between makes progress."""
+
+_CHANGES_BY_ITSELF = re.compile(
+    rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,16}"'  # a time
+    rb'|"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"'  # a uid, another one when it was made anew
+    rb'|"resourceVersion":"[^"]*"'
+    rb'|"\w*[gG]eneration":\d+'
+)
+"""What differs in every write of a fight, though the same is written."""
+
 _BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
 """What has a pace of its own, or changes nothing."""
+
+
+OnBraked: TypeAlias = Callable[[str], None]
+"""Told the resource of a write that is refused."""
+
+
+def nobody_hears(_resource: str) -> None:
+    """Nobody counts the writes that are refused."""
 
 
 class TooManyWrites(KubeError):
@@ -58,30 +84,55 @@ class _Account:
     used: float = 0.0
     pause: float = 0.0
     until: float = 0.0
+    counted: float = 0.0
+    """When a write was last counted, let through or not."""
+    written: OrderedDict[bytes, tuple[int, float]] = field(default_factory=OrderedDict)
+    """How often each content was let through, and when last; the latest last."""
+
+    def times(self, content: bytes, now: float) -> int:
+        """How often this was written, this time included."""
+        count, last = self.written.get(content, (0, now))
+        return count + 1 if now - last <= _FORGOTTEN_AFTER else 1
+
+    def wrote(self, content: bytes, times: int, now: float) -> None:
+        """Remember what is written."""
+        self.written[content] = (times, now)
+        self.written.move_to_end(content)
+        if len(self.written) > MOST_CONTENTS:
+            self.written.popitem(last=False)
 
 
 class Brake:
     """The budgets of one API server. `on_braked` is told the resource of each write that is refused."""
 
-    def __init__(self, on_braked: Callable[[str], None] = lambda _resource: None) -> None:
+    def __init__(self, on_braked: OnBraked = nobody_hears) -> None:
         self._accounts: OrderedDict[tuple[str, str], _Account] = OrderedDict()
         self._on_braked = on_braked
 
-    def check(self, path: str, manager: str, now: float) -> None:
-        """Count a write of an object, or of its subresource. Raises `TooManyWrites`."""
+    def check(self, path: str, manager: str, content: bytes, now: float) -> None:
+        """Count a write of an object, or of its subresource, if it repeats earlier ones. Raises `TooManyWrites`."""
         account = self._account((path, manager), now)
         account.used = max(0.0, account.used - (now - account.seen) / REFILL)
         account.seen = now
+        times = account.times(content, now)
+        if times < REPEATED:
+            account.wrote(content, times, now)
+            return
+        if now - account.counted > _FORGOTTEN_AFTER:
+            account.pause = 0.0
+        account.counted = now
+        cost = REPEATED if times == REPEATED else 1
         if now < account.until:
             self._on_braked(_resource(path))
             raise TooManyWrites(path, account.until - now)
-        if account.pause or account.used + 1 > BURST:
+        if account.pause or account.used + cost > BURST:
             if not account.pause:
                 _log.warning("written too often; from now on with growing pauses", path=path, field_manager=manager)
             account.pause = min(max(account.pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
             account.until = now + account.pause
         else:
-            account.used += 1
+            account.used += cost
+        account.wrote(content, times, now)
 
     def _account(self, key: tuple[str, str], now: float) -> _Account:
         accounts = self._accounts
@@ -105,7 +156,7 @@ class BrakedTransport:
             path = _object(request)
             if path:
                 manager = request.query.get("fieldManager", "")
-                self._brake.check(path, manager, asyncio.get_running_loop().time())
+                self._brake.check(path, manager, _content(request), asyncio.get_running_loop().time())
         return await self._transport.request(request)
 
     async def stream(self, request: Request) -> Stream | Response:
@@ -133,6 +184,12 @@ def _object(request: Request) -> str:
     except msgspec.MsgspecError:
         return ""
     return f"{request.path}/{name}" if name else ""
+
+
+def _content(request: Request) -> bytes:
+    """A digest of what is written: equal for writes that say the same, whenever they say it."""
+    same = _CHANGES_BY_ITSELF.sub(b"", request.body)
+    return hashlib.blake2b(request.method.encode() + b" " + same, digest_size=16).digest()
 
 
 def _resource(path: str) -> str:

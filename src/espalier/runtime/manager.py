@@ -128,7 +128,7 @@ class Manager:
             client = through(
                 client, MeasuredTransport(client.transport, RequestMetrics(self.metrics.registry), server_name)
             )
-        self.replica_client = braked(client, Brake(lambda resource: self.metrics.braked_writes.labels(resource).inc()))
+        self.replica_client = braked(client, Brake(self.metrics.on_braked))
         """For what every replica writes, the leader or not."""
         self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
         self.caches = Caches(client, entropy=self.entropy, options=self.options)

@@ -159,6 +159,10 @@ class Metrics:
         """Report objects and bytes of a cache."""
         self._facts.caches.append((resource.group_resource, cache))
 
+    def on_braked(self, resource: str) -> None:
+        """Count a write that was not sent, to whichever cluster."""
+        self.braked_writes.labels(resource).inc()
+
     def exposition(self) -> bytes:
         """Everything in the Prometheus text format."""
         return generate_latest(self.registry)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.runtime.brakes import Brake, BrakedTransport
+from espalier.runtime.brakes import Brake, BrakedTransport, OnBraked, nobody_hears
 from espalier.runtime.fencing import Fence, FencedTransport
 
 Connect: TypeAlias = Callable[[bytes], Client]
@@ -59,13 +59,23 @@ class RemoteClients:
     A client that was put out is closed when its last request has ended, and not before `linger` seconds: whoever has it
     may be between two requests. (A manager that looks into thousands of clusters, one after the other, would else keep
     thousands of connections.) With a `fence`, no write reaches a workload cluster either once the Lease may be lost.
+    `on_braked` is told the resource of each write that a brake refuses.
     """
 
-    def __init__(self, connect: Connect, *, limit: int = 256, linger: float = 5.0, fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        limit: int = 256,
+        linger: float = 5.0,
+        fence: Fence | None = None,
+        on_braked: OnBraked = nobody_hears,
+    ) -> None:
         self._connect = connect
         self._limit = limit
         self._linger = linger
         self._fence = fence
+        self._on_braked = on_braked
         self._pool: OrderedDict[Key, _Pooled] = OrderedDict()
         self._leaving: dict[asyncio.Task[None], Client] = {}
 
@@ -81,7 +91,7 @@ class RemoteClients:
             return pooled.client
         client = self._connect(kubeconfig)
         client.transport = requests = _Counting(client.transport)
-        client.transport = BrakedTransport(client.transport, Brake())
+        client.transport = BrakedTransport(client.transport, Brake(self._on_braked))
         if self._fence is not None:
             client.transport = FencedTransport(client.transport, self._fence)
         self.drop(key)

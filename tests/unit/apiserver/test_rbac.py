@@ -11,6 +11,7 @@ import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
 from espalier.api.resource import Resource
+from espalier.apiserver import escalation
 from espalier.apiserver.rbac import Grant, PolicyRule, Subject, allows
 from espalier.apiserver.requests import Attributes
 from espalier.apiserver.server import Server
@@ -205,6 +206,50 @@ async def test_nobody_binds_a_role_with_rights_that_he_lacks(server: Server, how
     with pytest.raises(Forbidden):
         await alice.list(SECRET, "default")
     await write(alice, how, ROLE_BINDING, binding("reader", "Role", "reader", "bob"))
+
+
+async def test_nobody_lets_a_role_gather_rights_that_he_lacks(server: Server) -> None:
+    admin, alice = await world_of(server, EDIT_ROLES)
+    edit = {**EDIT_ROLES, "resources": ["clusterroles"]}
+    await admin.create(CLUSTER_ROLE, {"metadata": {"name": "alice"}, "rules": [edit]})
+    bound = binding("alice", "ClusterRole", "alice", "alice")
+    await admin.create(CLUSTER_ROLE_BINDING, {**bound, "metadata": {"name": "alice"}})
+    gathering = {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
+    with pytest.raises(Forbidden, match="not currently held"):
+        await alice.create(CLUSTER_ROLE, {"metadata": {"name": "all"}, **gathering})
+    await alice.create(CLUSTER_ROLE, {"metadata": {"name": "all"}})
+    with pytest.raises(Forbidden, match="not currently held"):
+        await alice.patch(CLUSTER_ROLE, "all", patch=gathering, type=PatchType.MERGE)
+
+
+async def test_rights_to_one_name_or_address_give_no_others(server: Server) -> None:
+    one = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
+    _, alice = await world_of(server, EDIT_ROLES, one)
+    for names in ({}, {"resourceNames": ["other"]}, {"resourceNames": ["mine", "other"]}):
+        rule = {**{key: value for key, value in one.items() if key != "resourceNames"}, **names}
+        with pytest.raises(Forbidden, match="not currently held"):
+            await alice.create(ROLE, role("more", rule))
+    await alice.create(ROLE, role("more", one))
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "is_covered"),
+    [
+        ("/metrics", "/metrics", True),
+        ("/metrics", "/metrics/all", False),
+        ("/metrics", "/logs", False),
+        ("/logs/*", "/logs/a", True),
+        ("/logs/*", "/metrics", False),
+        ("/logs/*", "*", False),
+        ("*", "/logs/*", True),
+        ("", "/metrics", False),
+    ],
+)
+def test_an_address_is_covered_by_itself_and_by_what_begins_it(held: str, wanted: str, is_covered: bool) -> None:
+    everything = PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"])
+    rules = [everything, PolicyRule(verbs=["get"], non_resource_urls=[held] if held else [])]
+    uncovered = list(escalation._uncovered([PolicyRule(verbs=["get"], non_resource_urls=[wanted])], rules))
+    assert (uncovered == []) is is_covered
 
 
 async def test_who_may_escalate_or_bind_a_role_may(server: Server) -> None:

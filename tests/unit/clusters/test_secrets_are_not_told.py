@@ -7,17 +7,19 @@ import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition, Tree
 from espalier.api.redaction import HIDDEN
 from espalier.cli import plan_text
 from espalier.clusters import names
 from espalier.clusters.admission import Admission
+from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.status import status_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
@@ -150,6 +152,30 @@ def test_no_status_quotes_what_is_secret() -> None:
     assert "is invalid" in text
     # A file is hidden by its path alone: its lines are words that stand in any sentence.
     assert [one for one in planted.secret if one in text and one != planted.in_a_file] == []
+
+
+def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> None:
+    planted = Planted()
+    tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
+    canary = tree["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"]["oidc-client-secret"]
+    refusal = f"KubeadmControlPlane is invalid: spec: Invalid value: {canary!r}"
+    seen = scope(tree, datacenter())
+    copied = Condition(type=names.KUBECONFIG_COPIED, status="False", reason="Refused", message=refusal)
+    outcome = Fault(names.OBJECT_REFUSED, refusal, True)  # as it came, whoever passes it on
+    status = status_of(seen, outcome, datetime(2026, 3, 1, tzinfo=UTC), None, copied)
+    conditions = msgspec.json.encode(status.conditions).decode()
+    assert conditions.count("is invalid") >= 1
+    assert canary not in conditions
+
+    told: list[str] = []
+
+    class Paper:
+        def event(self, _object: Object, _type: str, _reason: str, message: str) -> None:
+            told.append(message)
+
+    Pass(cast(Tools, SimpleNamespace(recorder=Paper())), seen).event("Warning", "Refused", refusal)
+    assert "is invalid" in told[0]
+    assert canary not in told[0]
 
 
 def test_a_stored_cluster_that_is_none_is_told_without_what_is_secret() -> None:

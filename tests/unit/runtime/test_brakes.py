@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import suppress
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -14,7 +16,18 @@ from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.runtime.brakes import BURST, LONGEST_PAUSE, REFILL, Brake, TooManyWrites, braked
+from espalier.kube.wire import Request
+from espalier.runtime.brakes import (
+    BURST,
+    LONGEST_PAUSE,
+    MOST_CONTENTS,
+    REFILL,
+    REPEATED,
+    Brake,
+    BrakedTransport,
+    TooManyWrites,
+    braked,
+)
 from espalier.runtime.cache import Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
@@ -23,15 +36,16 @@ from tests.unit.runtime.simulated import running, simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 PATH = "/api/v1/namespaces/default/configmaps/a"
+HEADERS = {"content-type": "application/apply-patch+yaml"}
 
 
 def passed(brake: Brake, moments: list[float]) -> list[float]:
-    """Which of the writes at these moments are let through."""
+    """Which of the writes at these moments, all of the same content, are let through."""
     through: list[float] = []
     refusals: list[TooManyWrites] = []
     for moment in moments:
         try:
-            brake.check(PATH, "me", moment)
+            brake.check(PATH, "me", b"same", moment)
         except TooManyWrites as error:
             refusals.append(error)
         else:
@@ -56,6 +70,62 @@ def test_a_storm_becomes_one_write_a_minute() -> None:
     assert len([moment for moment in through if moment > 1800]) <= 31
 
 
+@given(st.integers(MOST_CONTENTS, 2_000), st.floats(0, 10))
+@settings(max_examples=20, deadline=None)
+def test_progress_is_never_held_up_however_fast_it_is_and_looks_the_same_at_times(count: int, pause: float) -> None:
+    brake = Brake()
+    for number in range(count):
+        for _ in range(REPEATED - 1):
+            brake.check(PATH, "me", str(number).encode(), number * pause)
+
+
+@given(st.integers(1, 40), st.integers(0, 3))
+@settings(max_examples=20, deadline=None)
+def test_a_cycle_of_a_few_contents_is_held_up_though_there_was_progress_before(count: int, progress: int) -> None:
+    brake = Brake()
+    for number in range(progress * BURST):
+        brake.check(PATH, "me", f"progress {number}".encode(), 0.0)
+    through = 0
+    for number in range(20 * BURST):
+        with suppress(TooManyWrites):
+            brake.check(PATH, "me", str(number % count).encode(), number / 100)
+            through += 1
+    assert through <= max(count * REPEATED, BURST) + 20 * BURST / 100 / REFILL + 7
+
+
+def test_the_same_with_another_time_uid_and_generation_is_the_same_and_another_message_is_not() -> None:
+    async def main(_: Simulation) -> None:
+        def status(number: int, message: str) -> Request:
+            condition = {
+                "type": "Ready",
+                "message": message,
+                "lastTransitionTime": f"2026-01-01T00:00:{number % 60:02}Z",
+                "observedGeneration": number,
+            }
+            metadata = {"uid": str(UUID(int=number)), "resourceVersion": str(number)}
+            body = {"metadata": metadata, "status": {"childrenObservedGeneration": number, "conditions": [condition]}}
+            return Request("PATCH", PATH, headers=HEADERS, body=msgspec.json.encode(body))
+
+        transport = BrakedTransport(client_of(SmallServer()).transport, Brake())
+        for number in range(3 * BURST):
+            await transport.request(status(number, f"{number} of {3 * BURST} nodes are ready"))
+        for number in range(BURST):
+            await transport.request(status(number, "all nodes are ready"))
+        await transport.request(status(0, "all nodes are ready"))  # the last one before a pause
+        with pytest.raises(TooManyWrites):
+            await transport.request(status(1, "all nodes are ready"))
+
+    simulate(main)
+
+
+def test_after_a_fight_what_is_repeated_is_held_up_no_longer_though_there_was_progress_all_the_time() -> None:
+    brake = Brake()
+    passed(brake, [number / 100 for number in range(BURST * 100)])
+    for number in range(BURST * 10):
+        brake.check(PATH, "me", f"progress {number}".encode(), BURST + number)
+    assert len(passed(brake, [BURST * 20 + number / 100 for number in range(BURST)])) == BURST
+
+
 def test_steady_work_is_never_held_up() -> None:
     moments = [number * REFILL for number in range(10_000)]
     assert passed(Brake(), moments) == moments
@@ -72,8 +142,8 @@ def test_who_rests_begins_anew() -> None:
 def test_objects_and_field_managers_have_budgets_of_their_own_and_leave_no_trace() -> None:
     brake = Brake()
     for number in range(10_000):
-        brake.check(f"{PATH}{number}", "me", number / 10)
-        brake.check(f"{PATH}{number}", "you", number / 10)
+        brake.check(f"{PATH}{number}", "me", b"same", number / 10)
+        brake.check(f"{PATH}{number}", "you", b"same", number / 10)
     assert len(brake._accounts) < 2 * 10 * (BURST * REFILL + 1)
 
 

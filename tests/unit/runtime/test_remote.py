@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from contextlib import suppress
 
 import pytest
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
+from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.fencing import Fence, Fenced
+from espalier.runtime.metrics import Metrics
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation
 from tests.unit.runtime.simulated import simulate
@@ -90,4 +94,16 @@ async def test_without_the_lease_nothing_is_written_into_workload_clusters_eithe
     clients = RemoteClients(connect, fence=Fence(lambda: 0.0))
     with pytest.raises(Fenced):
         await clients.get(Key("n", "a"), b"1").create(CONFIG_MAP, config_map("a"))
+    await clients.close()
+
+
+async def test_writes_into_workload_clusters_that_are_braked_are_counted() -> None:
+    metrics = Metrics()
+    clients = RemoteClients(connect, on_braked=metrics.on_braked)
+    client = clients.get(Key("n", "a"), b"1")
+    await client.create(CONFIG_MAP, config_map("a"))
+    with suppress(TooManyWrites):
+        for _ in itertools.repeat(None):
+            await client.patch(CONFIG_MAP, "a", "default", patch={"data": {"a": "b"}}, type=PatchType.MERGE)
+    assert b'espalier_braked_writes_total{resource="configmaps"} 1.0' in metrics.exposition()
     await clients.close()
