@@ -28,7 +28,7 @@ from espalier.apiserver.store import MemoryStore
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters import names
 from espalier.kube.client import PatchType
-from espalier.kube.errors import ApiError, NotFound
+from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
@@ -279,7 +279,7 @@ async def drop_node(h: History) -> str:
             name = h.entropy.choice(nodes)
             await workload.delete(NODE, name)
             return f"delete node {name}"
-    except (ApiError, NotFound) as error:
+    except KubeError as error:
         return f"no node: {str(error)[:80]}"
     return "no node"
 
