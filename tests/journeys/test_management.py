@@ -289,7 +289,7 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
         else:
             await without_webhooks(world)
             await world.client.delete(Cluster.resource, "laptop", "default")
-            held = await world.until(lambda cluster: said(cluster, names.READY).reason == "Deleting", LAPTOP)
+            held = await world.until(lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LAPTOP)
             assert "it manages clusters: default/garden; delete those first" in said(held, names.READY).message
             await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
             await world.until_ready()
