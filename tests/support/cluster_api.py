@@ -21,6 +21,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
+from espalier.clusters.names import labels as cluster_labels
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -41,7 +42,7 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
-from tests.journeys.asking import BrokenImages, ManagedClusters
+from tests.journeys.asking import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
 from tests.support.managing import led_by, register_webhooks
@@ -73,7 +74,11 @@ class RealClusterApi(ManagedClusters):
             body = {
                 "apiVersion": SECRET.api_version,
                 "kind": SECRET.kind,
-                "metadata": {"name": f"{cluster}-{purpose}", "namespace": SYSTEM_NAMESPACE},
+                "metadata": {
+                    "name": f"{cluster}-{purpose}",
+                    "namespace": SYSTEM_NAMESPACE,
+                    "labels": meant_for(cluster),
+                },
                 "stringData": {name: pem.decode() for name, pem in data.items()},
             }
             await self.client.apply(SECRET, body)
@@ -92,6 +97,7 @@ class RealClusterApi(ManagedClusters):
             key, server, authority, OwnerReference(api_version="", kind="", name="", uid=""), now=now
         )
         kubeconfig["metadata"].pop("ownerReferences")
+        kubeconfig["metadata"]["labels"] |= meant_for(cluster)
         await self.client.apply(SECRET, kubeconfig)
         data = {"tls.crt": authority.certificate.decode(), "tls.key": authority.key.decode()}
         metadata = {**kubeconfig["metadata"], "name": f"{cluster}-ca"}
@@ -104,6 +110,11 @@ class RealClusterApi(ManagedClusters):
         workload = self.workloads.connect(secret.decode(Secret).data["value"])
         patch = {"spec": {"replicas": 0}}
         await workload.patch(DEPLOYMENT, "coredns", "kube-system", patch=patch, type=PatchType.MERGE)
+
+
+def meant_for(cluster: str) -> dict[str, str]:
+    """Labels of Secrets that an administrator brings for a cluster that is yet to come."""
+    return cluster_labels(Key(NAMESPACE, cluster))
 
 
 def why_no_cluster_api() -> str:

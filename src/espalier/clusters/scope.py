@@ -78,12 +78,17 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def kubeconfig(self) -> bytes | None:
-        """The kubeconfig of the workload cluster, None while there is none that Cluster API made for this cluster."""
-        found = self.kubeconfig_secret
-        makers = (self.cluster_object, next(iter(self.of(KubeadmControlPlane.resource).values()), None))
-        if found is None or not any(maker is not None and owners.is_owned_by(found, maker) for maker in makers):
+        """The kubeconfig of the workload cluster; None while there is none that is this cluster's.
+
+        It is when Cluster API made it for this cluster, or an administrator gave it the cluster's labels.
+        """
+        found, made = self.kubeconfig_secret, self.cluster_object
+        if found is None or made is None:
             return None
-        return kubeconfig.content(found)
+        makers = (made, *self.of(KubeadmControlPlane.resource).values())
+        meant_for = names.cluster_of(found.metadata.labels)
+        is_ours = meant_for is not None and meant_for == names.cluster_of(made.metadata.labels)
+        return kubeconfig.content(found) if is_ours or any(owners.is_owned_by(found, one) for one in makers) else None
 
     @property
     def kubeconfig_secret(self) -> Object | None:
