@@ -64,6 +64,7 @@ async def test_the_release_and_the_examples_are_accepted(kinds: ControlPlane) ->
     namespace = Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE))
     objects = "\n---\n".join(msgspec.json.encode(item).decode() for item in (namespace, *Releases.load().objects()))
     await must(kinds, "apply", "-f", "-", text=objects)
+    await must(kinds, "create", "namespace", "team-a")  # the roles of the examples are for its users
     await must(kinds, "apply", "-f", str(EXAMPLES))
     shown = await must(kinds, "get", "eksac")
     assert shown.splitlines()[0].split() == ["NAME", "VERSION", "CONTROL", "PLANE", "WORKERS", "READY", "AGE"]
