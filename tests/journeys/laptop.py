@@ -29,6 +29,7 @@ from espalier.local.capi.contract import DOCKER, InfrastructureKinds
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
@@ -153,7 +154,7 @@ async def controlled(
 ) -> AsyncIterator[Laptop]:
     """The controllers of the laptop, which reach their API server through `own`; `users` is the users' way there."""
     client = Client(users, user_agent="journey")
-    await prepare(client, Releases.load())
+    await prepare(client, Releases.load(), KINDS)
     if provider is not DOCKER:
         for resource in (provider.cluster, provider.machine, provider.machine_template):
             await client.create(CUSTOM_RESOURCE_DEFINITION, definition(resource))

@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from espalier import clusters
-from espalier.api import capi
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
@@ -28,9 +27,8 @@ from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
-from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Provider, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Transport, User
@@ -39,6 +37,8 @@ from espalier.local.management import prepare
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
@@ -184,7 +184,7 @@ async def managed_laptop(
         )
         by_hooks = front_end is FrontEnd.HOOKS
         hooks = Hooks(webhooks, manager.client) if by_hooks else None
-        build_upgrades(manager, remotes=remotes, hooks=hooks, resync=resync)
+        build_upgrades(manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, hooks=hooks, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())
@@ -197,7 +197,7 @@ async def managed_laptop(
             machines, caches, workloads, clock=clock, entropy=more(), keys=more(), timing=timing, pods=pods
         ):
             manager.add(controller)
-        await prepare(user, releases, (*capi.KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
+        await prepare(user, releases, (*KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for namespace in copies_to:

@@ -11,7 +11,6 @@ from typing import TypeVar
 import pytest
 
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, NODE, POD, SERVICE
@@ -26,6 +25,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.local.capi.contract import InfrastructureKinds
 from espalier.local.stores import MemoryStores
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation

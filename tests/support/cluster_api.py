@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espalier import clusters
-from espalier.api.capi import docker
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -22,6 +21,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.clusters.names import labels as cluster_labels
+from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -33,6 +33,8 @@ from espalier.local.management import prepare
 from espalier.local.real import cluster_api, control_plane, processes, programs
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
+from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
@@ -46,8 +48,6 @@ from tests.journeys.asking import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
 from tests.support.managing import led_by, register_webhooks
-
-INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
 GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
 """Objects here change faster than once a second."""
@@ -148,7 +148,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         installing = cluster_api.run_cluster_api(
             supervisor, managers, folder / "cluster-api", made, user, clock, gates=GATES
         )
-        await asyncio.gather(installing, prepare(user, releases, INFRASTRUCTURE))
+        await asyncio.gather(installing, prepare(user, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS)))
 
         workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
         stack.push_async_callback(workloads.close)
@@ -165,7 +165,9 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             providers=EXTERNAL_ETCD,
             front_end=FrontEnd.HOOKS,
         )
-        build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, ours))
+        build_upgrades(
+            manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, hooks=Hooks(webhooks, ours)
+        )
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
         images = BrokenImages()

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from espalier.api import capi
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
@@ -34,6 +33,7 @@ from espalier.local.management import prepare
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
@@ -179,7 +179,7 @@ async def production(
     port = free_port()
     async with AsyncExitStack() as stack:
         client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
-        await prepare(client, Releases.load(), (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
+        await prepare(client, Releases.load(), (*KINDS, ExtensionConfig) if by_hooks else KINDS)
         url = f"https://127.0.0.1:{port}"
         way = ("--in-place", str(in_place))
         installed = await _espalier("manifests", "--webhook-url", url, *way, *_share(namespaces))

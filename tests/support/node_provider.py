@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.api import capi, eksa
+from espalier.api import eksa
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
@@ -30,6 +29,8 @@ from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build
 from espalier.local.nspawn.commands import run
 from espalier.local.nspawn.state import NodeRecord, State
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache
 from espalier.runtime.clock import SystemClock
@@ -156,7 +157,7 @@ async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterato
     server = Server(store, now=clock.now, random=random.Random(1))
     await server.start()
     client = Client(InProcessTransport(server))
-    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
+    await install_definitions([*EKSA_KINDS, *CLUSTER_API_KINDS], client)
     manager = Manager(client, clock=clock)
     state = State(folder)
     controllers = build(

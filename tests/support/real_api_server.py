@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from espalier import clusters
-from espalier.api import capi
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.kinds import KubeObject
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
-from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Provider, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
@@ -31,6 +28,9 @@ from espalier.local.build import Timing, build
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
@@ -117,7 +117,7 @@ async def managed_on(
         for client in (user, machines, ours):
             stack.push_async_callback(client.close)
         releases = Releases.load()
-        await prepare(user, releases, (*capi.KINDS, *kinds))
+        await prepare(user, releases, (*KINDS, *kinds))
         workloads = Workloads(clock=clock, entropy=entropy, stores=stores, listen=False)
         stack.push_async_callback(workloads.close)
         manager = Manager(ours, clock=clock, entropy=entropy)
@@ -135,7 +135,7 @@ async def managed_on(
             layers=layers,
             resync=resync,
         )
-        build_upgrades(manager, remotes=remotes, resync=resync)
+        build_upgrades(manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, resync=resync)
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
         for controller in build(machines, caches, workloads, clock=clock, entropy=entropy, timing=Timing(boot=0.1)):

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from espalier import clusters
-from espalier.api.capi import docker
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
@@ -23,6 +22,7 @@ from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_archives import makings
 from espalier.clusters import rights
+from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
@@ -38,6 +38,8 @@ from espalier.local.real import programs
 from espalier.local.real.cluster_api import run_cluster_api
 from espalier.local.real.control_plane import HOST, control_plane
 from espalier.local.real.processes import ProgramFailed, supervised
+from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.certificates import Registration, ServingCertificate
 from espalier.runtime.clock import SystemClock
@@ -47,9 +49,6 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
-
-KINDS = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
-"""Of Cluster API, what we serve ourselves; its own managers bring the rest."""
 
 TOOLS = {
     "systemd-nspawn": "systemd-container",
@@ -122,7 +121,7 @@ class RealWorld:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
             by_hooks = settings.in_place is FrontEnd.HOOKS
             await _remove_webhooks(client)
-            await prepare_kinds(client, releases, KINDS)
+            await prepare_kinds(client, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS))
             manager = Manager(client, clock=clock, entropy=entropy)
             webhook_port = _free_port()
             url = f"https://{HOST}:{webhook_port}"
@@ -130,8 +129,15 @@ class RealWorld:
             webhooks = _webhooks(own, clock, webhook_port, [Extension(own, {"url": url})] if by_hooks else [])
             remotes = RemoteClients(_client, on_braked=manager.metrics.on_braked)
             stack.push_async_callback(remotes.close)
-            clusters.build(manager, remotes=remotes, webhooks=webhooks, front_end=settings.in_place)
-            build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, own) if by_hooks else None)
+            clusters.build(
+                manager, providers=PROVIDERS, remotes=remotes, webhooks=webhooks, front_end=settings.in_place
+            )
+            build_upgrades(
+                manager,
+                infrastructures=infrastructures(PROVIDERS),
+                remotes=remotes,
+                hooks=Hooks(webhooks, own) if by_hooks else None,
+            )
             manager.add(webhooks)
             for controller in build_nodes(
                 client,

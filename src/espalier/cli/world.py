@@ -20,6 +20,7 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
+from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -29,6 +30,8 @@ from espalier.local.management import follow_newest, make_record, prepare_kinds
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
@@ -73,8 +76,8 @@ class World:
             remotes = RemoteClients(workloads.connect, on_braked=manager.metrics.on_braked)
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
-            clusters.build(manager, remotes=remotes, webhooks=webhooks)
-            build_upgrades(manager, remotes=remotes)
+            clusters.build(manager, providers=PROVIDERS, remotes=remotes, webhooks=webhooks)
+            build_upgrades(manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes)
             timing = Timing(boot=boot_seconds)
             pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
             stack.push_async_callback(pods.close)
@@ -82,7 +85,7 @@ class World:
                 client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods
             ):
                 manager.add(controller)
-            await prepare_kinds(client, releases)
+            await prepare_kinds(client, releases, KINDS)
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):
                 await client.apply(resource, tree)
             managing = Managing.begin(manager)

@@ -11,13 +11,11 @@ from contextlib import aclosing
 import semver
 import structlog
 
-from espalier.api import capi, eksa
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ConfigMap, Namespace
 from espalier.api.crd import crd_of
 from espalier.api.eksa import network
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.control_plane import ControlPlaneConfiguration
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
@@ -26,6 +24,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.local.workload_controllers.views import Observation, is_true
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.releases import Releases, install
 
 FIELD_MANAGER = "espalier-laptop"
@@ -46,8 +45,8 @@ class _Served(Observed, frozen=True):
     status: _ServedStatus = _ServedStatus()
 
 
-async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]] = capi.KINDS) -> None:
-    """Namespace, CRDs (of EKS Anywhere and the `kinds` of Cluster API), releases, and the management Cluster.
+async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
+    """Namespace, CRDs of the `kinds`, releases, and the management Cluster.
 
     Returns once all of it is served. Releases and management Cluster that are there stay as they are.
     """
@@ -55,10 +54,10 @@ async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeO
     await make_record(client, releases)
 
 
-async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]] = capi.KINDS) -> None:
+async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
     """All but the record of the management cluster, and what says which Cluster that is."""
     await _namespace(client)
-    await install_definitions([*eksa.KINDS, *kinds], client)
+    await install_definitions(kinds, client)
     await install(client, releases.objects())
     named = ConfigMap(
         metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),

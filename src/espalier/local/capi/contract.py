@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from espalier.api.capi import docker
 from espalier.api.capi.cluster import Endpoint, FailureDomain
 from espalier.api.capi.machine import MachineAddress
 from espalier.api.meta import Condition, ObjectMeta, Observed
 from espalier.api.resource import Resource
+from espalier.providers.docker import cluster_api as docker
 
 
 class InfrastructureKinds(NamedTuple):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.capi.docker import DockerMachine
 from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.local.nspawn import limits
 from espalier.local.nspawn.bases import NodeBase
+from espalier.providers.docker.cluster_api import DockerMachine
 from tests.support.node_provider import Provider, provider, ready, says
 
 DATA = b"#cloud-config\nruncmd: []\n"

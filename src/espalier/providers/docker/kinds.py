@@ -27,3 +27,6 @@ class DockerDatacenterConfig(KubeObject):
 
     spec: DockerDatacenterConfigSpec = msgspec.field(default_factory=DockerDatacenterConfigSpec)
     status: DockerDatacenterConfigStatus = DockerDatacenterConfigStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (DockerDatacenterConfig,)

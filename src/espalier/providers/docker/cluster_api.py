@@ -11,8 +11,8 @@ from espalier.api.capi.machine import MachineAddress, TemplateMeta
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
+from espalier.clusterapi.infrastructure import GROUP, Infrastructure
 
-GROUP = "infrastructure.cluster.x-k8s.io"
 VERSION = "v1beta2"
 
 CLUSTER_COLUMN = Column(
@@ -143,3 +143,14 @@ class DockerMachineTemplate(KubeObject, kw_only=True):
     """What DockerMachines are made of; its content never changes, another name is another content."""
 
     spec: DockerMachineTemplateSpec
+
+
+KINDS: tuple[type[KubeObject], ...] = (DockerCluster, DockerMachine, DockerMachineTemplate)
+
+INFRASTRUCTURE = Infrastructure(
+    DockerCluster.resource,
+    DockerMachine.resource,
+    DockerMachineTemplate.resource,
+    provider_id="docker:////{name}",
+    image_fields=frozenset({"template.spec.customImage"}),
+)

@@ -1,8 +1,13 @@
-"""Provider Docker: machines are containers, the load balancer is one too, and there are no machine configs."""
+"""From a design to the objects of Docker's infrastructure provider."""
 
 from __future__ import annotations
 
-from espalier.api.capi.docker import (
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.design import Components, Design
+from espalier.clusters.render import kubeadm
+from espalier.clusters.render.cluster import meta
+from espalier.providers.docker.cluster_api import (
     DockerCluster,
     DockerClusterSpec,
     DockerMachineSpec,
@@ -12,15 +17,7 @@ from espalier.api.capi.docker import (
     LoadBalancer,
     Mount,
 )
-from espalier.api.capi.kubeadm import KubeadmConfigSpec
-from espalier.api.eksa.docker import DockerDatacenterConfig
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.design import Components, Design, Links
-from espalier.clusters.render import kubeadm
-from espalier.clusters.render.cluster import meta
 from espalier.releases import Image
-
-links = Links(DockerDatacenterConfig.resource, needed=False)
 
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 
