@@ -83,8 +83,8 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     Example:
       espalier nodes logs garden-abcde -u kubelet -f
     """
-    from espalier.local import confined  # noqa: PLC0415
     from espalier.local.nspawn import container, inside  # noqa: PLC0415
+    from espalier.runtime import confined  # noqa: PLC0415
 
     if bootstrap:
         record = _find(name)

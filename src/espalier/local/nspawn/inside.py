@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from espalier.local import confined
 from espalier.local.nspawn.container import Running
 from espalier.local.nspawn.node_files import POD_RANGE
 from espalier.local.nspawn.plan import Bootstrap
 from espalier.local.nspawn.state import NodeFolder
+from espalier.runtime import confined
 
 SENTINEL = "run/cluster-api/bootstrap-success.complete"
 """Cluster API's contract for bootstrap data: this file tells that they ran to their end."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from espalier.local import confined
+from espalier.runtime import confined
 
 NAMES = ("a", "b", "c")
 PARTS = st.sampled_from((*NAMES, "..", ".", "", "secret", "x" * 300, "\0", "é"))
