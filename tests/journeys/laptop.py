@@ -20,12 +20,12 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.clusterapi import rollouts
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
+from espalier.clusterapi.infrastructure import DOCKER, InfrastructureKinds
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.local.build import Timing, build
-from espalier.local.capi.contract import DOCKER, InfrastructureKinds
 from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads

@@ -21,10 +21,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
 from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
-from espalier.local.capi import names
 from tests.journeys.asking import BrokenImages, ManagedClusters
 
 KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}

@@ -19,12 +19,12 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import Change, MemoryStore
+from espalier.clusterapi.infrastructure import InfrastructureKinds
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.capi.contract import InfrastructureKinds
 from espalier.local.stores import MemoryStores
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock

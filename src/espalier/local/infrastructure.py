@@ -19,13 +19,9 @@ from espalier.api.core import Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
-from espalier.kube.objects import Object
-from espalier.local import bootstrap_data, nodes
-from espalier.local.addons import Network
-from espalier.local.bootstrap_data import Kubeadm
-from espalier.local.capi import names
-from espalier.local.capi.certificates import authority_of, secret_name
-from espalier.local.capi.contract import (
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import (
     InfrastructureCluster,
     InfrastructureClusterStatus,
     InfrastructureKinds,
@@ -33,10 +29,14 @@ from espalier.local.capi.contract import (
     InfrastructureMachineStatus,
     Initialization,
 )
+from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
+from espalier.kube.objects import Object
+from espalier.local import bootstrap_data, nodes
+from espalier.local.addons import Network
+from espalier.local.bootstrap_data import Kubeadm
+from espalier.local.capi.certificates import authority_of, secret_name
 from espalier.local.capi.inventory import in_cluster
-from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owning_cluster
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import newest
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads

@@ -10,10 +10,10 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, Kube
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import InfrastructureKinds
+from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.capi.contract import InfrastructureKinds
-from espalier.local.capi.objects import cluster_key
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_controller
 

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from espalier.api.resource import Key
+from espalier.clusterapi.objects import cluster_key
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.local.capi.objects import cluster_key
-from espalier.local.capi.scheme import replanned
 from espalier.local.nspawn import container, images
 from espalier.local.nspawn.addresses import AddressRange
 from espalier.local.nspawn.balancing import Balancing
@@ -26,6 +25,7 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
 from espalier.runtime.manager import Runnable
+from espalier.runtime.writer import replanned
 
 WORKERS = 8
 """Nodes that are worked on at a time; booting more at once makes none of them faster."""

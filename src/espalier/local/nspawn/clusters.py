@@ -9,11 +9,11 @@ import msgspec
 
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import InfrastructureCluster, InfrastructureClusterStatus, Initialization
+from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.capi.contract import InfrastructureCluster, InfrastructureClusterStatus, Initialization
-from espalier.local.capi.objects import is_paused
-from espalier.local.capi.statements import condition, stated
 from espalier.local.nspawn import container, inside, network
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.balancing import Balancing, Front

@@ -16,12 +16,12 @@ from espalier.api.core import Secret
 from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import InfrastructureMachine, InfrastructureMachineStatus, Initialization
+from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
 from espalier.local import nodes
-from espalier.local.capi import names
-from espalier.local.capi.contract import InfrastructureMachine, InfrastructureMachineStatus, Initialization
-from espalier.local.capi.objects import is_paused
-from espalier.local.capi.statements import condition, stated
 from espalier.local.infrastructure import network_of
 from espalier.local.nspawn import cgroups, container, images, inside, limits, processes
 from espalier.local.nspawn.addresses import RangeFull

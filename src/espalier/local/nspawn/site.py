@@ -11,12 +11,11 @@ from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import DOCKER, InfrastructureKinds
+from espalier.clusterapi.objects import cluster_key
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.capi.contract import DOCKER, InfrastructureKinds
-from espalier.local.capi.objects import cluster_key
-from espalier.local.capi.writer import Writer
 from espalier.local.nspawn import images
 from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.images import Asked
@@ -26,6 +25,7 @@ from espalier.local.nspawn.state import State
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.mapping import by_owner
+from espalier.runtime.writer import Writer
 
 BY_CLUSTER = "nspawn/cluster"
 BY_OWNER = "nspawn/owner"

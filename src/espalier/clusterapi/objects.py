@@ -5,8 +5,8 @@ from __future__ import annotations
 from espalier.api.capi.cluster import Cluster
 from espalier.api.meta import ObjectMeta, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 
 
 def owner_reference(resource: Resource, owner: Object, *, controller: bool = True) -> OwnerReference:
@@ -31,13 +31,6 @@ def owning_cluster(metadata: ObjectMeta) -> OwnerReference | None:
     cluster = Cluster.resource
     owners = (owner for owner in metadata.owner_references if owner.kind == cluster.kind)
     return next((owner for owner in owners if owner.api_version.partition("/")[0] == cluster.group), None)
-
-
-def with_owner(metadata: ObjectMeta, owner: OwnerReference) -> list[OwnerReference]:
-    """The object's owners with this one among them; an entry of the same uid is brought up to date."""
-    if owner in metadata.owner_references:
-        return metadata.owner_references
-    return [*(other for other in metadata.owner_references if other.uid != owner.uid), owner]
 
 
 def cluster_name(object_: Object) -> str:

@@ -6,19 +6,22 @@ again when the newer state has arrived.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
 from espalier.api.meta import Observed, OwnerReference, Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.errors import AlreadyExists, Conflict, NotFound
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object
-from espalier.local.capi.objects import with_owner
 from espalier.runtime.cache import Cache
+from espalier.runtime.outcome import Outcome, Wait
+from espalier.runtime.owners import with_owner
 from espalier.runtime.transforms import strip_managed_fields
+
+Reconcile = Callable[[Key], Awaitable[Outcome]]
 
 
 class _Reported(Observed, frozen=True):
@@ -102,3 +105,15 @@ class Writer:
         if cache is not None:
             cache.wrote(object_)
         return strip_managed_fields(object_)
+
+
+def replanned(reconcile: Reconcile) -> Reconcile:
+    """A reconcile whose plan turned out to be older than the world waits for the newer state instead of failing."""
+
+    async def attempt(key: Key) -> Outcome:
+        try:
+            return await reconcile(key)
+        except (Conflict, NotFound) as stale:
+            return Wait("PlanOutdated", f"the world changed while this was planned: {stale}", after=1.0)
+
+    return attempt
