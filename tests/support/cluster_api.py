@@ -21,12 +21,12 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
+from espalier.clusterapi.network import Network
 from espalier.clusters.names import labels as cluster_labels
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.addons import Network
 from espalier.local.build import Timing, build_machines
 from espalier.local.capi.certificates import kubeconfig_secret
 from espalier.local.management import prepare

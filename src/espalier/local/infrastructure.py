@@ -29,10 +29,10 @@ from espalier.clusterapi.infrastructure import (
     InfrastructureMachineStatus,
     Initialization,
 )
+from espalier.clusterapi.network import machine_addresses, network_of
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
 from espalier.kube.objects import Object
-from espalier.local import bootstrap_data, nodes
-from espalier.local.addons import Network
+from espalier.local import bootstrap_data
 from espalier.local.bootstrap_data import Kubeadm
 from espalier.local.capi.certificates import authority_of, secret_name
 from espalier.local.capi.inventory import in_cluster
@@ -55,19 +55,6 @@ def address_of(uid: str) -> str:
     """An address for a machine: of a private range, the same for the same machine."""
     digest = hashlib.sha256(uid.encode()).digest()
     return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
-
-
-def network_of(cluster: Cluster) -> Network:
-    """The networks that a Cluster asks for."""
-    wanted = cluster.spec.cluster_network
-    default = Network()
-    if wanted is None:
-        return default
-    return Network(
-        pods=next(iter(wanted.pods.cidr_blocks), default.pods) if wanted.pods else default.pods,
-        services=next(iter(wanted.services.cidr_blocks), default.services) if wanted.services else default.services,
-        domain=wanted.service_domain or default.domain,
-    )
 
 
 class InfrastructureClusters:
@@ -249,7 +236,7 @@ class InfrastructureMachines:
         if kubeadm.control_plane:
             await self._tell_expiry(machine)
         found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
-        addresses = msgspec.convert(nodes.addresses(kubeadm.node_name, address), list[MachineAddress])
+        addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
         return Done()
 

@@ -19,10 +19,9 @@ from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureMachine, InfrastructureMachineStatus, Initialization
+from espalier.clusterapi.network import machine_addresses, network_of
 from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
-from espalier.local import nodes
-from espalier.local.infrastructure import network_of
 from espalier.local.nspawn import cgroups, container, images, inside, limits, processes
 from espalier.local.nspawn.addresses import RangeFull
 from espalier.local.nspawn.bases import NodeBase, plain_version
@@ -259,7 +258,7 @@ class InfrastructureMachines:
         )
         addresses = before.addresses
         if record is not None:
-            addresses = msgspec.convert(nodes.addresses(record.name, record.address), list[MachineAddress])
+            addresses = msgspec.convert(machine_addresses(record.name, record.address), list[MachineAddress])
         owner = self._site.owner_of(found, Machine.resource.kind, self._site.machines)
         status = InfrastructureMachineStatus(
             initialization=Initialization(provisioned=before.initialization.provisioned or record is not None),
