@@ -12,11 +12,11 @@ from espalier.api import capi
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.clusters.layers import Layer
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run

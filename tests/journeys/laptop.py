@@ -18,6 +18,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
+from espalier.cli.environment.management import prepare
 from espalier.clusterapi import rollouts
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
 from espalier.clusterapi.infrastructure import DOCKER, InfrastructureKinds
@@ -26,7 +27,6 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases

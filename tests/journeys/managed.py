@@ -24,6 +24,7 @@ from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import manifests
 from espalier.cli.advice import advice
+from espalier.cli.environment.management import prepare
 from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
@@ -35,7 +36,6 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Transport, User
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores, Stores
 from espalier.local.workloads import Workloads

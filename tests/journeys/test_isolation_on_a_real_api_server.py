@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from espalier.api import capi
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
 from tests.journeys import isolation_stories, linked_stories

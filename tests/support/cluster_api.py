@@ -21,6 +21,8 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
+from espalier.cli.environment import programs
+from espalier.cli.environment.management import prepare
 from espalier.clusterapi.network import Network
 from espalier.clusters.names import labels as cluster_labels
 from espalier.kube.client import Client, PatchType
@@ -29,8 +31,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build_machines
 from espalier.local.capi.certificates import kubeconfig_secret
-from espalier.local.management import prepare
-from espalier.local.real import cluster_api, control_plane, processes, programs
+from espalier.local.real import cluster_api, control_plane, processes
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases

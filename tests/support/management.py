@@ -21,6 +21,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli import lock, manifests
+from espalier.cli.environment.management import prepare
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
 from espalier.cli.upgrader_images import UpgraderImages
@@ -30,7 +31,6 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads

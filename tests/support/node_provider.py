@@ -20,10 +20,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import Store
+from espalier.cli.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.local.management import install_definitions
 from espalier.local.nspawn import container
 from espalier.local.nspawn.addresses import AddressRange
 from espalier.local.nspawn.bases import NodeBases

@@ -17,6 +17,7 @@ from espalier.api import capi
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.kinds import KubeObject
+from espalier.cli.environment.management import prepare
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
 from espalier.clusters.design import Provider
@@ -28,7 +29,6 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.releases import Releases

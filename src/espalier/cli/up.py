@@ -160,11 +160,11 @@ def _world(
 ) -> AbstractAsyncContextManager[RunningWorld]:
     # Imported here: the other commands need not load a whole world.
     if nodes is Nodes.REAL:
-        from espalier.cli.real_world import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
+        from espalier.cli.environment.real import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
 
         settings = RealSettings(real.addresses, in_place=real.in_place)
         return RealWorld.run(home, settings, port=port, releases=releases, bases=BuiltBases())
-    from espalier.cli.world import World  # noqa: PLC0415
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415
 
     left = state_of(home).nodes()
     if left:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli.environment.real import RealSettings, check
 from espalier.cli.failures import Failure, Usage
-from espalier.cli.real_world import RealSettings, check
 from espalier.cli.up import ApiServer, Nodes, fit
 from espalier.local.nspawn.state import NetworkRecord, State
 

@@ -31,10 +31,10 @@ from espalier.api.resource import Resource
 from espalier.api.yaml_trees import trees
 from espalier.kube.client import Client
 from espalier.kube.pki import Authority
-from espalier.local.management import until_established
 from espalier.local.real.control_plane import HOST, ControlPlane, kept_authority, write_private
 from espalier.local.real.processes import Program, ProgramFailed, Supervisor
 from espalier.runtime.clock import Clock
+from espalier.runtime.definitions import until_established
 
 FIELD_MANAGER = "espalier-cluster-api"
 CONTRACTS = {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}

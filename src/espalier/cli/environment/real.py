@@ -18,6 +18,8 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.cli import manifests
+from espalier.cli.environment import programs
+from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
@@ -28,13 +30,11 @@ from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.local.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
-from espalier.local.management import follow_newest, make_record, prepare_kinds
 from espalier.local.nspawn.addresses import AddressRange, BadRange
 from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build as build_nodes
 from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
 from espalier.local.nspawn.state import State
-from espalier.local.real import programs
 from espalier.local.real.cluster_api import run_cluster_api
 from espalier.local.real.control_plane import HOST, control_plane
 from espalier.local.real.processes import ProgramFailed, supervised

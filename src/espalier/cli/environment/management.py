@@ -5,8 +5,7 @@ Objects only, written through a client by server-side apply, so that it may run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from contextlib import aclosing
+from collections.abc import Sequence
 
 import semver
 import structlog
@@ -21,12 +20,11 @@ from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
-from espalier.api.meta import ObjectMeta, Observed
+from espalier.api.meta import ObjectMeta
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
-from espalier.kube.objects import Object
-from espalier.local.workload_controllers.views import Observation, is_true
 from espalier.releases import Releases, install
+from espalier.runtime.definitions import until_established
 
 FIELD_MANAGER = "espalier-laptop"
 
@@ -34,16 +32,6 @@ _log = structlog.get_logger("espalier.laptop")
 
 LAPTOP = "laptop"
 """Name of the management Cluster, in the namespace `default`."""
-
-
-class _ServedStatus(Observed, frozen=True):
-    conditions: list[Observation] | None = None  # a CRD that was just made says null
-
-
-class _Served(Observed, frozen=True):
-    """Of a CustomResourceDefinition."""
-
-    status: _ServedStatus = _ServedStatus()
 
 
 async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]] = capi.KINDS) -> None:
@@ -144,22 +132,3 @@ async def install_definitions(kinds: Sequence[type[KubeObject]], client: Client)
     for kind in kinds:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), field_manager=FIELD_MANAGER)
     await until_established(client, {kind.resource.group_resource for kind in kinds})
-
-
-async def until_established(client: Client, definitions: Set[str]) -> None:
-    """Returns when the server serves all CustomResourceDefinitions of these names."""
-    missing = set(definitions)
-    listed = await client.list(CUSTOM_RESOURCE_DEFINITION)
-    missing -= {found.name for found in listed.items if _is_established(found)}
-    while missing:
-        events = client.watch(CUSTOM_RESOURCE_DEFINITION, resource_version=listed.resource_version)
-        async with aclosing(events):
-            async for event in events:
-                if event.type != "BOOKMARK" and _is_established(event.object):
-                    missing.discard(event.object.name)
-                if not missing:
-                    return
-
-
-def _is_established(crd: Object) -> bool:
-    return is_true(crd.decode(_Served).status.conditions or [], "Established")

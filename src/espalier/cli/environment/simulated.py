@@ -16,6 +16,7 @@ from espalier.apiserver.sqlite import SqliteStore
 from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
+from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
@@ -25,7 +26,6 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build
-from espalier.local.management import follow_newest, make_record, prepare_kinds
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import FolderStores
 from espalier.local.workloads import Workloads
