@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import report
-from espalier.local.assets.base import find_base
+from espalier.assets.base import find_base
 from espalier.local.nspawn.node_files import PREFLIGHT
 from tests.nodes.manifests import manifest
 from tests.support.kubectl import Kubectl

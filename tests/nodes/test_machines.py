@@ -16,7 +16,7 @@ import yaml
 from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
-from espalier.local.assets.cache import assets_folder, is_finished
+from espalier.assets.cache import assets_folder, is_finished
 from espalier.local.nspawn import cgroups, processes
 from espalier.local.nspawn.build import remove_everything
 from espalier.local.nspawn.clusters import CARRIED, CILIUM_MISSING

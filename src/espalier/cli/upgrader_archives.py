@@ -11,11 +11,11 @@ import sys
 import tarfile
 from pathlib import Path
 
+from espalier.assets.base import Base, MissingAssets, find_base
+from espalier.assets.processes import BuildFailed
 from espalier.cli import image
 from espalier.cli.output import say
 from espalier.cli.upgrader_images import versions_by_image
-from espalier.local.assets.base import Base, MissingAssets, find_base
-from espalier.local.assets.processes import BuildFailed
 from espalier.local.nspawn.bases import plain_version
 from espalier.local.nspawn.registry import BLOBS, DIGEST, Making
 from espalier.releases import Releases

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from espalier.local.assets.cache import assets_folder, is_finished
-from espalier.local.assets.recipes import CLUSTER_API
+from espalier.assets.cache import assets_folder, is_finished
+from espalier.assets.recipes import CLUSTER_API
 
 CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 

@@ -17,6 +17,7 @@ from espalier.api.capi import docker
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
+from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
 from espalier.cli import manifests
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
@@ -29,7 +30,6 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.local.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
 from espalier.local.nspawn.addresses import AddressRange, BadRange
 from espalier.local.nspawn.bases import NodeBases
 from espalier.local.nspawn.build import build as build_nodes

@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from espalier.local.assets.node_root import OWN_MOUNTS
-from espalier.local.assets.processes import BuildFailed, run
+from espalier.assets.node_root import OWN_MOUNTS
+from espalier.assets.processes import BuildFailed, run
 
 START_SECONDS = 60
 SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs/snapshots"

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.local.assets.base import DEFAULT_REPOSITORY, FACTS
-from espalier.local.assets.build import Say
-from espalier.local.assets.cache import UNFINISHED, is_finished, only_one_builder, size_of
-from espalier.local.assets.component import Component
-from espalier.local.assets.recipes import ENVTEST, chosen
+from espalier.assets.base import DEFAULT_REPOSITORY, FACTS
+from espalier.assets.build import Say
+from espalier.assets.cache import UNFINISHED, is_finished, only_one_builder, size_of
+from espalier.assets.component import Component
+from espalier.assets.recipes import ENVTEST, chosen
 
 
 class State(enum.StrEnum):

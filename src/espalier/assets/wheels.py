@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-from espalier.local.assets.processes import BuildFailed
-from espalier.local.assets.runtime import Debian
+from espalier.assets.processes import BuildFailed
+from espalier.assets.runtime import Debian
 from espalier.runtime import confined
 
 LEFT_OUT = (".pyi", ".pyx", ".pxd", ".c", ".h", ".js", "/RECORD", "/INSTALLER", "/REQUESTED", "/direct_url.json")

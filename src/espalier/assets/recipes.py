@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from espalier.local.assets.base import DEFAULT_REPOSITORY, NAME
-from espalier.local.assets.component import HERE, MIB, Component, with_needs
-from espalier.local.assets.go import GoModule
-from espalier.local.assets.node_base import NodeBase
-from espalier.local.assets.node_root import NodeRoot
+from espalier.assets.base import DEFAULT_REPOSITORY, NAME
+from espalier.assets.component import HERE, MIB, Component, with_needs
+from espalier.assets.go import GoModule
+from espalier.assets.node_base import NodeBase
+from espalier.assets.node_root import NodeRoot
 
 VERSION = {"gitVersion": "v{version}", "gitMajor": "{major}", "gitMinor": "{minor}", "gitTreeState": "clean"}
 """kubeadm and Cluster API refuse an API server that does not know its version."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from espalier.local.assets import base, debian, image_store
-from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.component import HERE, Component
-from espalier.local.assets.node_root import NodeRoot
-from espalier.local.assets.processes import BuildFailed, Progress, run
+from espalier.assets import base, debian, image_store
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.component import HERE, Component
+from espalier.assets.node_root import NodeRoot
+from espalier.assets.processes import BuildFailed, Progress, run
 
 FILES = HERE / "node"
 """Our own files: units, settings of containerd, of the kubelet's unit and of cloud-init."""

@@ -25,8 +25,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.local.assets.cache import assets_folder, is_finished
-from espalier.local.assets.component import numbers
+from espalier.assets.cache import assets_folder, is_finished
+from espalier.assets.component import numbers
 
 NAME = "node-base"
 ROOT = "node-root"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.local.assets import debian
-from espalier.local.assets.component import Component, platform
-from espalier.local.assets.processes import Progress, follow
+from espalier.assets import debian
+from espalier.assets.component import Component, platform
+from espalier.assets.processes import Progress, follow
 
 PACKAGES = (
     *("systemd", "systemd-sysv", "systemd-timesyncd", "dbus", "kmod", "procps", "sudo", "ca-certificates", "runc"),

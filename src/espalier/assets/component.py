@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from espalier.local.assets.processes import Progress
+from espalier.assets.processes import Progress
 
 HERE = Path(__file__).resolve().parent
+PACKAGE, FORMER_PACKAGE = b"espalier.assets", b"espalier.local.assets"
+"""Some recipes hash modules of this package: under its former name, so that what was built then is still used."""
 MIB = 1024 * 1024
 
 
@@ -73,7 +75,7 @@ class Component(abc.ABC):
         """A hash of everything that decides what is built."""
         digest = hashlib.sha256()
         for ingredient in self.ingredients:
-            digest.update(ingredient)
+            digest.update(ingredient.replace(PACKAGE, FORMER_PACKAGE))
         for need in self.needs:
             digest.update(need.home(Path()).name.encode())
         return digest.hexdigest()[:12]

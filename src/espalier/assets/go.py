@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from espalier.local.assets.component import Component, numbers, platform
-from espalier.local.assets.processes import BuildFailed, Progress, follow
+from espalier.assets.component import Component, numbers, platform
+from espalier.assets.processes import BuildFailed, Progress, follow
 
 BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
 """What makes a build the same everywhere. Where modules come from is left to the machine's own Go settings."""

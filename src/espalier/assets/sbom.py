@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from espalier.local.assets.wheels import Library
+from espalier.assets.wheels import Library
 
 SPECIFICATION = "1.5"
 

@@ -9,6 +9,6 @@ with a `SHA256SUMS`. A folder with another name there is being built, or was whe
 node starts from is found by `find_base`; its layout is told in `base.py`.
 """
 
-from espalier.local.assets.base import Base, MissingAssets, find_base
+from espalier.assets.base import Base, MissingAssets, find_base
 
 __all__ = ["Base", "MissingAssets", "find_base"]

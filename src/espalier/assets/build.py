@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from espalier.local.assets.cache import UNFINISHED, is_finished, is_intact, only_one_builder, seal, size_of
-from espalier.local.assets.component import MIB, Component, numbers, with_needs
-from espalier.local.assets.go import GoModule, go_settings
-from espalier.local.assets.processes import Progress, elapsed
-from espalier.local.assets.recipes import ENVTEST
+from espalier.assets.cache import UNFINISHED, is_finished, is_intact, only_one_builder, seal, size_of
+from espalier.assets.component import MIB, Component, numbers, with_needs
+from espalier.assets.go import GoModule, go_settings
+from espalier.assets.processes import Progress, elapsed
+from espalier.assets.recipes import ENVTEST
 
 Say = Callable[[str], None]
 

@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from espalier.local.assets.debian import packages_of
-from espalier.local.assets.processes import run
+from espalier.assets.debian import packages_of
+from espalier.assets.processes import run
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"

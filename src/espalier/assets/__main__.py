@@ -1,4 +1,4 @@
-"""`python3 -m espalier.local.assets [WHAT...]`: what `make real-assets` runs, before anything is installed.
+"""`python3 -m espalier.assets [WHAT...]`: what `make real-assets` runs, before anything is installed.
 
 Exit codes: 0 everything is there, 1 a build failed, 2 this machine lacks something that building needs.
 """
@@ -12,16 +12,16 @@ import argparse
 import signal
 from collections.abc import Sequence
 
-from espalier.local.assets.build import Lacking, provide
-from espalier.local.assets.cache import assets_folder
-from espalier.local.assets.processes import BuildFailed
-from espalier.local.assets.recipes import GROUPS, chosen
+from espalier.assets.build import Lacking, provide
+from espalier.assets.cache import assets_folder
+from espalier.assets.processes import BuildFailed
+from espalier.assets.recipes import GROUPS, chosen
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build what is asked for and not there yet. Returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="espalier.local.assets", description="Build real Kubernetes programs into a cache outside the tree."
+        prog="espalier.assets", description="Build real Kubernetes programs into a cache outside the tree."
     )
     parser.add_argument("what", nargs="*", default=["tests"], help=f"{', '.join(GROUPS)}, or a component")
     try:
