@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.measure import report
 from espalier.assets.base import find_base
-from espalier.local.nspawn.node_files import PREFLIGHT
+from espalier.realnodes.nspawn.node_files import PREFLIGHT
 from tests.nodes.manifests import manifest
 from tests.support.kubectl import Kubectl
 from tests.support.real_world import RealLaptop, real_laptop, why_not

@@ -31,9 +31,9 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.local.build import Timing, build_machines
 from espalier.local.capi.certificates import kubeconfig_secret
-from espalier.local.real import cluster_api, control_plane, processes
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
+from espalier.realnodes.management import cluster_api, control_plane, processes
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock

@@ -19,7 +19,7 @@ from espalier.cli.environment import programs
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.local.real import control_plane, processes
+from espalier.realnodes.management import control_plane, processes
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed
 

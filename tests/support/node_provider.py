@@ -24,12 +24,12 @@ from espalier.cli.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.local.nspawn import container
-from espalier.local.nspawn.addresses import AddressRange
-from espalier.local.nspawn.bases import NodeBases
-from espalier.local.nspawn.build import build
-from espalier.local.nspawn.commands import run
-from espalier.local.nspawn.state import NodeRecord, State
+from espalier.realnodes.nspawn import container
+from espalier.realnodes.nspawn.addresses import AddressRange
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.build import build
+from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.state import NodeRecord, State
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache
 from espalier.runtime.clock import SystemClock

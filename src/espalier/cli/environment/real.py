@@ -30,14 +30,14 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.local.nspawn.addresses import AddressRange, BadRange
-from espalier.local.nspawn.bases import NodeBases
-from espalier.local.nspawn.build import build as build_nodes
-from espalier.local.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
-from espalier.local.nspawn.state import State
-from espalier.local.real.cluster_api import run_cluster_api
-from espalier.local.real.control_plane import HOST, control_plane
-from espalier.local.real.processes import ProgramFailed, supervised
+from espalier.realnodes.management.cluster_api import run_cluster_api
+from espalier.realnodes.management.control_plane import HOST, control_plane
+from espalier.realnodes.management.processes import ProgramFailed, supervised
+from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.build import build as build_nodes
+from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
+from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
 from espalier.runtime.certificates import Registration, ServingCertificate
 from espalier.runtime.clock import SystemClock
