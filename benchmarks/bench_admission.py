@@ -19,12 +19,12 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.apiserver.webhooks import WebhookCall
+from espalier.cli.environment.management import management_cluster
 from espalier.clusters import admission, plan
 from espalier.clusters.observe import Observer
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.pki import Authority
-from espalier.local.management import management_cluster
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock

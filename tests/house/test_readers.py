@@ -17,6 +17,8 @@ OWN = {
     "clusters/": "written by itself, in its process",
     "kube/objects.py": "of objects; beyond the limit of the decoder it is TooDeep",
     "local/": "files and programs of this machine, and what was measured when it was stored",
+    "realnodes/": "files and programs of this machine, and what was measured when it was stored",
+    "assets/": "files and programs of this machine",
     "upgrades/node/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
     "cli/lock.py": "a file of this program",
     "cli/output.py": "what the user of the command wrote as an argument",

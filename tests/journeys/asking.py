@@ -16,13 +16,13 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.provider import Provider
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 from espalier.local.workloads import Workloads
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.cache import Cache, Caches

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.clusters.layers import Layer
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases

@@ -19,10 +19,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
 from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
-from espalier.local.capi import names
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from tests.journeys.asking import BrokenImages, ManagedClusters

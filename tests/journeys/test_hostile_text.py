@@ -26,12 +26,12 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import connection
 from espalier.cli.connection import Connected
+from espalier.cli.environment.management import prepare
 from espalier.cli.main import run
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
-from espalier.local.management import prepare
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases

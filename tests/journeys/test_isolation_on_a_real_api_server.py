@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases

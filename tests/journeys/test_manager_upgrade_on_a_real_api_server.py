@@ -18,10 +18,10 @@ import pytest
 import pytest_asyncio
 
 from espalier.apiserver.server import Server
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases

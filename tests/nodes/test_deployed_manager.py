@@ -11,12 +11,12 @@ import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
+from espalier.cli.environment.management import prepare
 from espalier.cli.manager import LEASE
 from espalier.clusters.names import DEFAULT_WORKERS
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.local.management import prepare
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from tests.journeys import kubectl_story as story

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
-from espalier.local.nspawn import processes
-from espalier.local.nspawn.balancing import Balancing
-from espalier.local.nspawn.state import State
+from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn.balancing import Balancing
+from espalier.realnodes.nspawn.state import State
 from espalier.upgrades.node import contents
 from espalier.upgrades.node.contents import WORK, Contents
 from espalier.upgrades.node.draining import MARK

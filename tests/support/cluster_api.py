@@ -20,21 +20,22 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
+from espalier.cli.environment import programs
+from espalier.cli.environment.management import prepare
+from espalier.clusterapi.network import Network
 from espalier.clusters.names import labels as cluster_labels
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.addons import Network
 from espalier.local.build import Timing, build_machines
 from espalier.local.capi.certificates import kubeconfig_secret
-from espalier.local.management import prepare
-from espalier.local.real import cluster_api, control_plane, processes, programs
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
 from espalier.providers.registry import PROVIDERS
+from espalier.realnodes.management import cluster_api, control_plane, processes
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
@@ -172,7 +173,15 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         manager.add(caches)
         images = BrokenImages()
         timing = Timing(boot=0.1, boots=images.boots)
-        for controller in build_machines(machines, caches, workloads, clock=clock, entropy=entropy, timing=timing):
+        for controller in build_machines(
+            machines,
+            caches,
+            workloads,
+            clock=clock,
+            entropy=entropy,
+            timing=timing,
+            kinds=infrastructures(PROVIDERS).all,
+        ):
             manager.add(controller)
         await stack.enter_async_context(led_by(manager))
         url = f"https://{control_plane.HOST}:{webhooks.port}"

@@ -20,20 +20,22 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli import lock, manifests
+from espalier.cli.environment.management import prepare
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import rights
+from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
 from espalier.local.pods.controller import Pods
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
@@ -224,7 +226,16 @@ async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Ma
     manager = Manager(client, clock=clock, entropy=entropy)
     timing = Timing(boot=0.3)
     pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
-    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods):
+    for controller in build(
+        client,
+        manager.caches,
+        workloads,
+        clock=clock,
+        entropy=entropy,
+        timing=timing,
+        pods=pods,
+        kinds=infrastructures(PROVIDERS).all,
+    ):
         manager.add(controller)
     try:
         async with led_by(manager):

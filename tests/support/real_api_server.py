@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 from espalier import clusters
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
+from espalier.cli.environment.management import prepare
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.provider import Provider, infrastructures
+from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.local.build import Timing, build
-from espalier.local.management import prepare
 from espalier.local.stores import MemoryStores
 from espalier.local.workloads import Workloads
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -93,7 +93,7 @@ async def managed_on(
     control_plane: ControlPlane,
     stores: MemoryStores,
     *,
-    providers: Mapping[str, Provider] = PROVIDERS,
+    providers: Providers = PROVIDERS,
     kinds: Sequence[type[KubeObject]] = (),
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
@@ -135,10 +135,18 @@ async def managed_on(
             layers=layers,
             resync=resync,
         )
-        build_upgrades(manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, resync=resync)
+        build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, resync=resync)
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
-        for controller in build(machines, caches, workloads, clock=clock, entropy=entropy, timing=Timing(boot=0.1)):
+        for controller in build(
+            machines,
+            caches,
+            workloads,
+            clock=clock,
+            entropy=entropy,
+            timing=Timing(boot=0.1),
+            kinds=infrastructures(providers).all,
+        ):
             manager.add(controller)
         managing = await stack.enter_async_context(led_by(manager))
         stack.push_async_callback(without_admission, user)

@@ -16,9 +16,9 @@ from typing import Any
 from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi.network import Network
 from espalier.kube.pki import Authority
 from espalier.kube.wire import ADMIN, Request
-from espalier.local.addons import Network
 from espalier.local.pods.controller import Pods
 from espalier.local.pods.program import Programs
 from espalier.local.stores import MemoryStores

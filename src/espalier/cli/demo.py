@@ -74,7 +74,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
     Example:
       espalier demo -f examples/docker.yaml
     """
-    from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole world
 
     lasting.settle_in()
     logs.setup(level="error")

@@ -8,13 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import espalier
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.base import find_root
+from espalier.assets.debian import SUITE
+from espalier.assets.runtime import PACKAGES, Debian
+from espalier.assets.sbom import bill
+from espalier.assets.wheels import download, unpack
 from espalier.cli.manifests import USER
-from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.base import find_root
-from espalier.local.assets.debian import SUITE
-from espalier.local.assets.runtime import PACKAGES, Debian
-from espalier.local.assets.sbom import bill
-from espalier.local.assets.wheels import download, unpack
 
 PROGRAM = "usr/local/bin/espalier"
 LIBRARY = "usr/lib/espalier"

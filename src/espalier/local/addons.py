@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-from typing import NamedTuple
 
 import msgspec
 
@@ -14,24 +12,13 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
+from espalier.clusterapi.network import Network
 from espalier.local.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 FIELD_MANAGER = "kubeadm"
 """Who owns these objects' fields."""
 
 SYSTEM = "kube-system"
-
-
-class Network(NamedTuple):
-    """The networks inside a cluster."""
-
-    pods: str = "192.168.0.0/16"
-    services: str = "10.96.0.0/12"
-    domain: str = "cluster.local"
-
-    def service_address(self, number: int) -> str:
-        """The address of this number in the service network."""
-        return str(ipaddress.ip_network(self.services)[number])
 
 
 def installed(name: str, endpoint: str, kubeadm: Kubeadm, network: Network) -> list[tuple[Resource, Tree]]:

@@ -10,11 +10,13 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, POD
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.objects import cluster_key, pause_changed
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.local.capi import names, relevance
+from espalier.local.capi import relevance
 from espalier.local.capi.cluster import Clusters
-from espalier.local.capi.contract import DOCKER, InfrastructureKinds
 from espalier.local.capi.inventory import Inventory, in_cluster, made_of, owned_by
 from espalier.local.capi.kubeadm_config import KubeadmConfigs
 from espalier.local.capi.kubeadm_control_plane import KubeadmControlPlanes
@@ -22,9 +24,7 @@ from espalier.local.capi.machine import Machines
 from espalier.local.capi.machine_deployment import MachineDeployments
 from espalier.local.capi.machine_health_check import MachineHealthChecks
 from espalier.local.capi.machine_set import MachineSets
-from espalier.local.capi.objects import cluster_key, pause_changed
-from espalier.local.capi.scheme import Reconcile, Scheme, replanned
-from espalier.local.capi.writer import Writer
+from espalier.local.capi.scheme import Scheme
 from espalier.local.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.local.pods.controller import Pods
 from espalier.local.workload_controllers.controller import WorkloadControllers
@@ -34,6 +34,7 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
 from espalier.runtime.predicates import change_of, generation_changed
+from espalier.runtime.writer import Reconcile, Writer, replanned
 
 FIELD_MANAGER = "espalier-laptop"
 """Under this name the laptop world writes to the management cluster."""
@@ -57,7 +58,7 @@ def build(
     clock: Clock,
     entropy: random.Random,
     keys: random.Random | None = None,
-    kinds: Sequence[InfrastructureKinds] = (DOCKER,),
+    kinds: Sequence[Infrastructure],
     timing: Timing = Timing(),
     workers: int = 50,
     pods: Pods | None = None,
@@ -78,7 +79,7 @@ def build_machines(
     *,
     clock: Clock,
     entropy: random.Random,
-    kinds: Sequence[InfrastructureKinds] = (DOCKER,),
+    kinds: Sequence[Infrastructure],
     timing: Timing = Timing(),
     workers: int = 50,
 ) -> list[Controller]:
@@ -107,7 +108,7 @@ class _Wiring:
         clock: Clock,
         entropy: random.Random,
         keys: random.Random | None,
-        kinds: Sequence[InfrastructureKinds],
+        kinds: Sequence[Infrastructure],
         workers: int,
     ) -> _Wiring:
         inventory = Inventory.of(caches, kinds)
@@ -272,7 +273,7 @@ class _Wiring:
         controller.watch(inventory.clusters, self._in_cluster(inventory.health_checks), predicate=pause_changed)
         return controller
 
-    def infrastructure_clusters(self, provider: InfrastructureKinds) -> Controller:
+    def infrastructure_clusters(self, provider: Infrastructure) -> Controller:
         inventory = self._inventory
         simulator = InfrastructureClusters(self._scheme, self._workloads, provider)
         controller = self._controller(f"laptop-{provider.cluster.kind.lower()}", simulator.reconcile)
@@ -291,7 +292,7 @@ class _Wiring:
         controller.watch(inventory.secrets, lambda secret: of_cluster(secret) if secret.name.endswith("-ca") else ())
         return controller
 
-    def infrastructure_machines(self, provider: InfrastructureKinds, timing: Timing) -> Controller:
+    def infrastructure_machines(self, provider: Infrastructure, timing: Timing) -> Controller:
         inventory = self._inventory
         simulator = InfrastructureMachines(
             self._scheme, self._workloads, provider, boot_seconds=timing.boot, boots=timing.boots

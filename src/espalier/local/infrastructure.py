@@ -19,24 +19,24 @@ from espalier.api.core import Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
-from espalier.kube.objects import Object
-from espalier.local import bootstrap_data, nodes
-from espalier.local.addons import Network
-from espalier.local.bootstrap_data import Kubeadm
-from espalier.local.capi import names
-from espalier.local.capi.certificates import authority_of, secret_name
-from espalier.local.capi.contract import (
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import (
+    Infrastructure,
     InfrastructureCluster,
     InfrastructureClusterStatus,
-    InfrastructureKinds,
     InfrastructureMachine,
     InfrastructureMachineStatus,
     Initialization,
 )
+from espalier.clusterapi.network import machine_addresses, network_of
+from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
+from espalier.kube.objects import Object
+from espalier.local import bootstrap_data
+from espalier.local.bootstrap_data import Kubeadm
+from espalier.local.capi.certificates import authority_of, secret_name
 from espalier.local.capi.inventory import in_cluster
-from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owning_cluster
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import newest
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads
@@ -57,23 +57,10 @@ def address_of(uid: str) -> str:
     return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
 
 
-def network_of(cluster: Cluster) -> Network:
-    """The networks that a Cluster asks for."""
-    wanted = cluster.spec.cluster_network
-    default = Network()
-    if wanted is None:
-        return default
-    return Network(
-        pods=next(iter(wanted.pods.cidr_blocks), default.pods) if wanted.pods else default.pods,
-        services=next(iter(wanted.services.cidr_blocks), default.services) if wanted.services else default.services,
-        domain=wanted.service_domain or default.domain,
-    )
-
-
 class InfrastructureClusters:
     """Reconciles the cluster kind of one provider."""
 
-    def __init__(self, scheme: Scheme, workloads: Workloads, kinds: InfrastructureKinds) -> None:
+    def __init__(self, scheme: Scheme, workloads: Workloads, kinds: Infrastructure) -> None:
         self._scheme = scheme
         self._workloads = workloads
         self._kinds = kinds
@@ -148,7 +135,7 @@ class InfrastructureMachines:
         self,
         scheme: Scheme,
         workloads: Workloads,
-        kinds: InfrastructureKinds,
+        kinds: Infrastructure,
         *,
         boot_seconds: float,
         boots: Boots = always,
@@ -249,7 +236,7 @@ class InfrastructureMachines:
         if kubeadm.control_plane:
             await self._tell_expiry(machine)
         found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
-        addresses = msgspec.convert(nodes.addresses(kubeadm.node_name, address), list[MachineAddress])
+        addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
         return Done()
 
@@ -281,7 +268,7 @@ class InfrastructureMachines:
         await self._scheme.writer.status(self._kinds.machine, found, status)
 
 
-def _booted_versions(scheme: Scheme, kinds: InfrastructureKinds, cluster: Key) -> list[str]:
+def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> list[str]:
     """Kubernetes versions of the control plane machines that have booted."""
     booted = {
         machine.name
@@ -294,7 +281,7 @@ def _booted_versions(scheme: Scheme, kinds: InfrastructureKinds, cluster: Key) -
 
 
 async def open_workload(
-    scheme: Scheme, workloads: Workloads, kinds: InfrastructureKinds, cluster: Key, version: str
+    scheme: Scheme, workloads: Workloads, kinds: Infrastructure, cluster: Key, version: str
 ) -> WorkloadCluster:
     """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
 

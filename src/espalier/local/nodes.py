@@ -8,6 +8,7 @@ import msgspec
 
 from espalier.api.core import NODE, POD, Taint
 from espalier.api.meta import Tree
+from espalier.clusterapi.network import machine_addresses
 from espalier.local.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 NOT_READY_TAINT = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
@@ -51,17 +52,12 @@ def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime:
         "status": {
             "capacity": CAPACITY,
             "allocatable": CAPACITY,
-            "addresses": addresses(kubeadm.node_name, address),
+            "addresses": machine_addresses(kubeadm.node_name, address),
             "conditions": unready_conditions(now),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": node_info(kubeadm.version, container_runtime),
         },
     }
-
-
-def addresses(name: str, address: str) -> list[Tree]:
-    """The addresses of a machine and of its node."""
-    return [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]
 
 
 def node_info(version: str, container_runtime: str) -> Tree:

@@ -15,6 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
+from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, NotFound
 from espalier.kube.inprocess import InProcessTransport
@@ -22,7 +23,6 @@ from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
 from espalier.kube.wire import User
 from espalier.local import addons, nodes
-from espalier.local.addons import Network
 from espalier.local.bootstrap_data import Kubeadm
 from espalier.local.together import together
 from espalier.runtime.cache import Cache, Caches

@@ -10,10 +10,10 @@ import socket
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
+from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
-from espalier.local.addons import Network
 from espalier.local.connecting import LaptopTransport
 from espalier.local.stores import Stores
 from espalier.local.workload_cluster import Changed, WorkloadCluster

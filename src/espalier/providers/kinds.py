@@ -11,6 +11,9 @@ from espalier.providers.docker import kinds as docker
 EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *docker.KINDS)
 """Those whose CRDs `espalier manifests` ships."""
 
+LOCAL_DATACENTER = docker.DockerDatacenterConfig
+"""What the management cluster of a local environment says that it runs on."""
+
 INFRASTRUCTURE_KINDS: tuple[type[KubeObject], ...] = docker_cluster_api.KINDS
 """Those of Cluster API's infrastructure providers, as far as we write or read them."""
 

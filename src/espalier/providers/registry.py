@@ -7,3 +7,6 @@ from espalier.providers.docker.provider import DOCKER
 
 PROVIDERS: Providers = {one.links.datacenter.kind: one for one in (DOCKER,)}
 """By the kind of `spec.datacenterRef`."""
+
+LOCAL = DOCKER
+"""The provider whose machines the local environment stands in for, simulated or as real nodes."""

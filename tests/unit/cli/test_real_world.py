@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli.environment.real import RealSettings, check
 from espalier.cli.failures import Failure, Usage
-from espalier.cli.real_world import RealSettings, check
 from espalier.cli.up import ApiServer, Nodes, fit
-from espalier.local.nspawn.state import NetworkRecord, State
+from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 ELSEWHERE = "10.213.77.0/24"
 HERE = RealSettings(ELSEWHERE, bridge="esp-tested")
@@ -43,8 +43,8 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
 ) -> None:
     from ipaddress import IPv4Network
 
-    from espalier.local.nspawn import network
-    from espalier.local.nspawn.addresses import Occupied
+    from espalier.realnodes.nspawn import network
+    from espalier.realnodes.nspawn.addresses import Occupied
 
     async def occupied() -> list[Occupied]:
         return [Occupied(IPv4Network("10.213.0.0/16"), "tun0")]

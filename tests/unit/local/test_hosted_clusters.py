@@ -15,13 +15,13 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import CONFIG_MAP, NODE
 from espalier.api.resource import Key
 from espalier.apiserver.http import AddressTaken
+from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.kube.retry import NO_RETRY
-from espalier.local.addons import Network
 from espalier.local.stores import FolderStores
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workloads import Workloads

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from espalier.clusterapi.names import PAUSED
+from espalier.clusterapi.objects import pause_changed
 from espalier.kube.objects import Object
-from espalier.local.capi.names import PAUSED
-from espalier.local.capi.objects import pause_changed
 
 
 def cluster(paused: bool | None = None, annotations: Mapping[str, str] = {}) -> Object:

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from espalier.api.meta import Tree
+from espalier.clusterapi.names import PAUSED
 from espalier.kube.objects import Object
 from espalier.local.capi import relevance
-from espalier.local.capi.names import PAUSED
 from espalier.runtime.predicates import change_of
 
 View = Callable[[Object], Any]

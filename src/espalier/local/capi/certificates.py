@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from espalier.api.core import SECRET, Secret
 from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.objects import new_object
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.pki import Authority, KeyPair
-from espalier.local.capi import names
-from espalier.local.capi.objects import new_object
 
 AUTHORITIES = {"ca": "kubernetes", "etcd": "etcd-ca", "proxy": "front-proxy-ca"}
 """Common names of the authorities, by the suffix of their Secret."""

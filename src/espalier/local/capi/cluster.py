@@ -9,12 +9,12 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 from espalier.local.capi.cluster_status import Observed, status, taken_over
-from espalier.local.capi.contract import InfrastructureCluster
 from espalier.local.capi.inventory import in_cluster
-from espalier.local.capi.objects import is_paused, owner_reference
 from espalier.local.capi.scheme import Scheme
 from espalier.runtime.outcome import Done, Outcome, Wait
 

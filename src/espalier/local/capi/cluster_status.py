@@ -13,12 +13,12 @@ from espalier.api.capi.cluster import Cluster, ClusterInitialization, ClusterSta
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.meta import Condition, Tree
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, find, stated
 from espalier.clusterapi.contract import holds
+from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.capi.contract import InfrastructureCluster
 from espalier.local.capi.rollup import Rollup, deleting
-from espalier.local.capi.statements import condition, find, stated
 
 _PROBE = "RemoteConnectionProbe"
 

@@ -11,13 +11,13 @@ from espalier.api.capi.kubeadm import (
 )
 from espalier.api.capi.machine import Machine
 from espalier.api.meta import Condition, Tree
-from espalier.local.capi import names
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
 from espalier.local.capi.certificates import (
     secret_name,
 )
 from espalier.local.capi.control_plane import Move, Observed, next_move
 from espalier.local.capi.rollup import Rollup, deleting, enough
-from espalier.local.capi.statements import condition, stated
 from espalier.local.versions import oldest
 
 

@@ -10,10 +10,10 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, Kube
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.capi.contract import InfrastructureKinds
-from espalier.local.capi.objects import cluster_key
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_controller
 
@@ -36,10 +36,10 @@ class Inventory:
     health_checks: Cache
     secrets: Cache
     infrastructure: dict[str, Cache]
-    kinds: tuple[InfrastructureKinds, ...]
+    kinds: tuple[Infrastructure, ...]
 
     @classmethod
-    def of(cls, caches: Caches, kinds: Sequence[InfrastructureKinds]) -> Inventory:
+    def of(cls, caches: Caches, kinds: Sequence[Infrastructure]) -> Inventory:
         """The inventory of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_CONTROLLER: by_controller}
 

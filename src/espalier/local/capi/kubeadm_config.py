@@ -13,13 +13,13 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, new_object, owner_reference
 from espalier.kube.objects import Object
 from espalier.local import bootstrap_data
-from espalier.local.capi import names
 from espalier.local.capi.inventory import Inventory, in_cluster
-from espalier.local.capi.objects import cluster_key, controller_of, is_paused, new_object, owner_reference
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import condition, stated
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 

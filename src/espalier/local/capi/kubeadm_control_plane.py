@@ -13,13 +13,15 @@ from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
 from espalier.api.core import SECRET, Secret
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.contract import reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
+from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference, owning_cluster
 from espalier.clusterapi.remediation import FOR
 from espalier.kube.objects import Object
 from espalier.local import addons
 from espalier.local.bootstrap_data import Kubeadm
-from espalier.local.capi import names
 from espalier.local.capi.certificates import (
     authority_of,
     certificate_secrets,
@@ -31,9 +33,7 @@ from espalier.local.capi.control_plane import Observed, OwnedMachine, next_move,
 from espalier.local.capi.control_plane_status import component_conditions, status
 from espalier.local.capi.inventory import in_cluster, owned_by
 from espalier.local.capi.machine_parts import complete, machine_body
-from espalier.local.capi.objects import cluster_key, is_paused, owner_reference, owning_cluster
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import condition, stated
 from espalier.local.together import together
 from espalier.runtime import steps
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait

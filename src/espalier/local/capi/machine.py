@@ -7,16 +7,16 @@ from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import find
+from espalier.clusterapi.infrastructure import InfrastructureMachine
+from espalier.clusterapi.objects import controller_of, is_paused, owner_reference
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.merging import difference
-from espalier.local.capi import names
-from espalier.local.capi.contract import InfrastructureMachine
 from espalier.local.capi.inventory import in_cluster
 from espalier.local.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
-from espalier.local.capi.objects import controller_of, is_paused, owner_reference
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import find
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 

@@ -13,15 +13,15 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineDeploymentStatus, MachineSet
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import stated
 from espalier.clusterapi.contract import holds
+from espalier.clusterapi.objects import is_paused, new_object, owner_reference
 from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 from espalier.local.capi.inventory import owned_by
-from espalier.local.capi.objects import is_paused, new_object, owner_reference
 from espalier.local.capi.rollup import Rollup, deleting, enough
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import stated
 from espalier.local.capi.templates import is_current, propagated, template_hash
 from espalier.runtime.outcome import Done, Outcome, Wait
 

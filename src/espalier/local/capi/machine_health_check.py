@@ -10,14 +10,14 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineHealthCheck, MachineHealthCheckStatus
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, find, stated
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
+from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 from espalier.local.capi.health import CheckedNode, Verdict, examine, is_remediable, is_selected, remediations
 from espalier.local.capi.inventory import in_cluster
-from espalier.local.capi.objects import is_paused, owner_reference
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import condition, find, stated
 from espalier.runtime.outcome import Done, Outcome, Wait
 
 RESOURCE = MachineHealthCheck.resource

@@ -10,9 +10,9 @@ from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineSpec
 from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.objects import cloned_from, new_object, owner_reference
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.capi.objects import cloned_from, new_object, owner_reference
 from espalier.local.capi.scheme import Scheme
 from espalier.local.together import together
 

@@ -11,16 +11,15 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, MachineSetStatus
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi import removal
+from espalier.clusterapi import names, removal
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.kube.objects import Object
-from espalier.local.capi import names
 from espalier.local.capi.inventory import owned_by
 from espalier.local.capi.machine_health_check import awaits_remediation
 from espalier.local.capi.machine_parts import complete, machine_body
-from espalier.local.capi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.local.capi.rollup import Rollup, deleting
 from espalier.local.capi.scheme import Scheme
-from espalier.local.capi.statements import condition, stated
 from espalier.local.capi.templates import is_current, propagated
 from espalier.local.together import together
 from espalier.runtime.outcome import Done, Outcome, Wait

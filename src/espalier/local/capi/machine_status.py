@@ -12,10 +12,10 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineInitialization, MachineStatus, NodeReference
 from espalier.api.meta import Condition, Tree
+from espalier.clusterapi.conditions import condition, find, stated, summary
+from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.kube.objects import Object
-from espalier.local.capi.contract import InfrastructureMachine
 from espalier.local.capi.reaching import Reachable
-from espalier.local.capi.statements import condition, find, stated, summary
 
 
 @dataclass(frozen=True)

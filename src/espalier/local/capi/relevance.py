@@ -12,9 +12,9 @@ from typing import Any
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import NodeReference
 from espalier.api.meta import Observed, Tree
+from espalier.clusterapi.infrastructure import InfrastructureMachine
+from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
-from espalier.local.capi.contract import InfrastructureMachine
-from espalier.local.capi.objects import is_paused
 
 
 class _Statement(Observed, frozen=True):

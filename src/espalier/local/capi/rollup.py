@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from espalier.api.capi.cluster import VersionCount
 from espalier.api.capi.machine import Machine
 from espalier.api.meta import Condition
+from espalier.clusterapi.conditions import condition
 from espalier.clusterapi.contract import holds
-from espalier.local.capi.statements import condition
 
 
 @dataclass(frozen=True)

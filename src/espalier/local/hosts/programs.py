@@ -1,6 +1,6 @@
 """Stand-ins for the programs of a simulated node; started as `nsenter`, which on a real node leads to the real ones.
 
-Standard library and `local/confined.py` only: it runs as a script, many times in an upgrade.
+Standard library and `runtime/confined.py` only: it runs as a script, many times in an upgrade.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from espalier.local import confined
+from espalier.runtime import confined
 
 STATE = "var/lib/simulated-node/state.json"
 FAULTS = "var/lib/simulated-node/faults.json"

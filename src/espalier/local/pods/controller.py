@@ -15,7 +15,6 @@ from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
-from espalier.local import confined
 from espalier.local.pods.disks import Disks, entrance
 from espalier.local.pods.process import log_path
 from espalier.local.pods.program import Programs
@@ -24,6 +23,7 @@ from espalier.local.pods.volumes import NotYet, Source
 from espalier.local.workload_cluster import WorkloadCluster
 from espalier.local.workload_controllers.views import Pod
 from espalier.local.workloads import Workloads
+from espalier.runtime import confined
 from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
 

@@ -12,10 +12,10 @@ import structlog
 
 from espalier.api.core import POD
 from espalier.kube.objects import Object
-from espalier.local import confined
 from espalier.local.hosts import folder, programs
 from espalier.local.hosts.programs import Host
 from espalier.local.workload_cluster import WorkloadCluster
+from espalier.runtime import confined
 from espalier.runtime.clock import Clock
 
 TOOLS = "var/lib/simulated-node/bin"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espalier.api.meta import Tree
-from espalier.local import confined
 from espalier.local.pods.program import ROOT, Program
+from espalier.runtime import confined
 
 ROOTS, LOGS = "roots", "logs"
 """In the folder of a pod."""

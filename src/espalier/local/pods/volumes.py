@@ -13,7 +13,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
-from espalier.local import confined
+from espalier.runtime import confined
 
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 """As Kubernetes has it for keys of ConfigMaps and Secrets."""

@@ -23,6 +23,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import install_definitions
 from espalier.clusters import plan
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Machinery
@@ -31,7 +32,6 @@ from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
-from espalier.local.management import install_definitions
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
