@@ -34,6 +34,7 @@ from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG, CLUSTER_API_KINDS
 from espalier.providers.registry import PROVIDERS
 from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
+from tests.support.orchard import OrchardMachineTemplate
 
 STATUS: Write = ("patch", "clusters", "status")
 ANNOTATION: Write = ("patch", "clusters", "")
@@ -59,10 +60,15 @@ def with_another_mount(rendered: Rendered) -> Rendered:
 
 
 def _mounted(template: KubeObject) -> KubeObject:
+    path = "/lib/modules"
+    if isinstance(template, OrchardMachineTemplate):
+        orchard = template.spec.template
+        spec = changed(orchard.spec, mounts=[*orchard.spec.mounts, path])
+        return changed(template, spec=changed(template.spec, template=changed(orchard, spec=spec)))
     assert isinstance(template, DockerMachineTemplate)
-    spec = template.spec.template.spec
-    mounts = [*spec.extra_mounts, Mount(host_path="/lib/modules", container_path="/lib/modules")]
-    inner = changed(template.spec.template, spec=changed(spec, extra_mounts=mounts))
+    docker = template.spec.template
+    mounts = [*docker.spec.extra_mounts, Mount(host_path=path, container_path=path)]
+    inner = changed(docker, spec=changed(docker.spec, extra_mounts=mounts))
     return changed(template, spec=changed(template.spec, template=inner))
 
 

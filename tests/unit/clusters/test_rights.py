@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.eksa.group import GROUP
 from espalier.clusters import rights
 from espalier.clusters.provider import infrastructures
-from espalier.kube.rights import FOLLOW, Right, trees
+from espalier.kube.rights import APPLY, FOLLOW, Right, trees
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from espalier.upgrades import rights as upgrade_rights
-from tests.support.orchard import KINDS, ORCHARD
+from tests.support.orchard import KINDS, ORCHARD, OrchardCluster, OrchardMachineTemplate
 
 READS = {"get", "list", "watch"}
 
@@ -39,11 +40,15 @@ def test_of_the_secrets_of_the_system_one_is_patched() -> None:
 
 
 def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() -> None:
-    kinds = {kind.resource for kind in KINDS}
+    kinds = {kind.resource for kind in KINDS if kind.resource.group == GROUP}
     (linked,) = (right for right in rights.namespaced(ORCHARD) if kinds & set(right.resources))
     assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource}
     assert set(linked.verbs) == {"list", "watch", "patch"}
-    assert set(rights.system(ORCHARD)) - set(rights.system(PROVIDERS)) == {Right((SECRET, CONFIG_MAP), FOLLOW)}
+    made = {
+        Right((one,), (*FOLLOW, *APPLY, "delete")) for one in (OrchardCluster.resource, OrchardMachineTemplate.resource)
+    }
+    more = set(rights.system(ORCHARD)) - set(rights.system(PROVIDERS))
+    assert more == {Right((SECRET, CONFIG_MAP), FOLLOW), *made}
 
 
 def test_objects_of_cluster_api_are_touched_in_the_namespace_of_the_system_alone() -> None:
