@@ -24,11 +24,11 @@ from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.local.workloads import Workloads
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.snapshot import Snapshot
+from espalier.simulator.workloads import Workloads
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"

@@ -17,9 +17,9 @@ from espalier.clusters import Isolation
 from espalier.clusters.layers import Layer
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.stores import MemoryStores
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import NEXT, Backup, Step, Story
 from tests.journeys.managed import CALM, ManagedLaptop

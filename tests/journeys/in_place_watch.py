@@ -22,11 +22,11 @@ from espalier.apiserver.store import Change, MemoryStore, Store
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.local.stores import MemoryStores
-from espalier.local.workload_cluster import WorkloadCluster
 from espalier.releases import Releases
 from espalier.runtime.conditions import timestamp
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
 from espalier.upgrades.node.draining import MARK

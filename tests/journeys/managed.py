@@ -35,10 +35,6 @@ from espalier.clusters.render import PROVIDERS
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Transport, User
-from espalier.local.build import Timing, build
-from espalier.local.pods.controller import Pods
-from espalier.local.stores import MemoryStores, Stores
-from espalier.local.workloads import Workloads
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
@@ -47,6 +43,10 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import MemoryStores, Stores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write

@@ -31,8 +31,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.journeys.test_simulated_machines import CrashingTransport
 

@@ -29,10 +29,6 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.build import Timing, build_machines
-from espalier.local.capi.certificates import kubeconfig_secret
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
 from espalier.realnodes.management import cluster_api, control_plane, processes
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
@@ -40,6 +36,10 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build_machines
+from espalier.simulator.capi.certificates import kubeconfig_secret
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension

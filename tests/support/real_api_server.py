@@ -28,15 +28,15 @@ from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.build import Timing, build
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
 from tests.journeys.isolation_stories import without_admission

@@ -19,8 +19,8 @@ from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
-from espalier.local.workload_cluster import WorkloadCluster
-from espalier.local.workloads import Workloads
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.node.draining import MARK
 
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")

@@ -1,6 +1,6 @@
 """What the upgrader images of the releases hold for simulated nodes: the real program, and programs that tell versions.
 
-Here `upgrades/node`, which says what an upgrader image is, meets `local`, which runs it.
+Here `upgrades/node`, which says what an upgrader image is, meets `simulator`, which runs it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from espalier.local.hosts.folder import components
-from espalier.local.pods.program import Program
 from espalier.releases import Releases
+from espalier.simulator.hosts.folder import components
+from espalier.simulator.pods.program import Program
 from espalier.upgrades import image
 from espalier.upgrades.node import contents
 from espalier.upgrades.node.contents import Carried, Contents
@@ -27,7 +27,7 @@ VARIABLES = ("NODE_NAME", "KUBERNETES_VERSION")
 
 
 class UpgraderImages:
-    """The program of each upgrader image that the releases name (`local.pods.program.Programs`).
+    """The program of each upgrader image that the releases name (`simulator.pods.program.Programs`).
 
     The folders of what they hold are made below `place` when they are asked for.
     """

@@ -25,15 +25,15 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.build import Timing, build
-from espalier.local.pods.controller import Pods
-from espalier.local.stores import FolderStores
-from espalier.local.workloads import Workloads
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import FolderStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import build as build_upgrades
 
 HOST = "127.0.0.1"

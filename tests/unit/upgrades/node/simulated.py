@@ -21,8 +21,8 @@ from espalier.apiserver.store import MemoryStore
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request
-from espalier.local.hosts import folder
-from espalier.local.hosts.programs import FAULTS, MERGE, Host
+from espalier.simulator.hosts import folder
+from espalier.simulator.hosts.programs import FAULTS, MERGE, Host
 from espalier.upgrades.node import contents, kubeadm, steps
 from espalier.upgrades.node.api import Answer, Api, Unreachable
 from espalier.upgrades.node.commands import Commands, Result

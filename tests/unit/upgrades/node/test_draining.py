@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from espalier.local.hosts.programs import Host
+from espalier.simulator.hosts.programs import Host
 from espalier.upgrades.node import draining
 from espalier.upgrades.node.draining import MARK, Cordon
 from espalier.upgrades.node.failures import StepFailed
