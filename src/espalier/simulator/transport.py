@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -13,10 +13,10 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport, User
+from espalier.simulator.workload_cluster import WorkloadCluster
 
-if TYPE_CHECKING:
-    from espalier.simulator.workload_cluster import WorkloadCluster
-    from espalier.simulator.workloads import Workloads
+Find = Callable[[str], WorkloadCluster | None]
+"""The running workload cluster with an address (`https://host:port`), None when none of this process has it."""
 
 
 def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:
@@ -38,8 +38,8 @@ class LaptopTransport:
     that leads nowhere.
     """
 
-    def __init__(self, workloads: Workloads, kubeconfig: bytes, *, network: bool) -> None:
-        self._workloads = workloads
+    def __init__(self, find: Find, kubeconfig: bytes, *, network: bool) -> None:
+        self._find = find
         self._access = Kubeconfig.parse(kubeconfig).context()
         self._network = network
         self._inside: tuple[WorkloadCluster, Transport] | None = None
@@ -61,7 +61,7 @@ class LaptopTransport:
             await self._outside.close()
 
     def _transport(self) -> Transport:
-        workload = self._workloads.at(self._access.server)
+        workload = self._find(self._access.server)
         if workload is not None:
             if self._inside is not None and self._inside[0] is workload:
                 return self._inside[1]

@@ -71,7 +71,7 @@ class Workloads:
 
         Raises `KubeconfigError`.
         """
-        return Client(LaptopTransport(self, kubeconfig, network=self._listen), field_manager="espalier")
+        return Client(LaptopTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
 
     def reserve(self, cluster: Key) -> Endpoint:
         """An address for a cluster's API server, kept free until it is opened."""
