@@ -19,7 +19,7 @@ OWN = {
     "simulator/": "files and programs of this machine, and what was measured when it was stored",
     "realnodes/": "files and programs of this machine, and what was measured when it was stored",
     "assets/": "files and programs of this machine",
-    "upgrades/node/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
+    "upgrader/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
     "cli/lock.py": "a file of this program",
     "cli/output.py": "what the user of the command wrote as an argument",
 }

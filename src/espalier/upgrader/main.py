@@ -10,13 +10,13 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from espalier.upgrades.node import contents, draining, kubeadm, lock, steps
-from espalier.upgrades.node.api import SECRETS
-from espalier.upgrades.node.commands import Commands
-from espalier.upgrades.node.failures import DONE, FAILED, StepFailed
-from espalier.upgrades.node.files import Files
-from espalier.upgrades.node.node import Clock, Node
-from espalier.upgrades.node.patience import PatientApi
+from . import contents, draining, kubeadm, lock, steps
+from .api import SECRETS
+from .commands import Commands
+from .failures import DONE, FAILED, StepFailed
+from .files import Files
+from .node import Clock, Node
+from .patience import PatientApi
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
 """Environment variable: the folder that stands for `/` where there is no container. Simulated nodes set it."""

@@ -7,11 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from espalier.upgrades.node import layout
-from espalier.upgrades.node.api import Unreachable
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.node import Node
-from espalier.upgrades.node.versions import Version, find, parse
+from . import layout
+from .api import Unreachable
+from .failures import StepFailed
+from .node import Node
+from .versions import Version, find, parse
 
 SYSTEMS = ("ubuntu", "debian")
 OLDEST_KUBELET = 3

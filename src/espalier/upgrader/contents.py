@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.versions import Version, parse
+from .failures import StepFailed
+from .versions import Version, parse
 
 IMAGE_FOLDER = "upgrader"
 CONTENTS = "contents.json"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from espalier.simulator.hosts.programs import Host
-from espalier.upgrades.node import draining
-from espalier.upgrades.node.draining import MARK, Cordon
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.node import Clock
-from tests.unit.upgrades.node.simulated import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
+from espalier.upgrader import draining
+from espalier.upgrader.draining import MARK, Cordon
+from espalier.upgrader.failures import StepFailed
+from espalier.upgrader.node import Clock
+from tests.unit.upgrader.simulated import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
 
 PODS = "/api/v1/namespaces/default/pods"
 NEEDS = "The disruption budget web needs 1 healthy pods and has 1 currently"

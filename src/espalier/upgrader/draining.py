@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from espalier.upgrades.node.api import MERGE, Answer, Api, Unreachable
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.node import Clock
+from .api import MERGE, Answer, Api, Unreachable
+from .failures import StepFailed
+from .node import Clock
 
 MARK = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
-"""Annotation of a node that was cordoned by `drain`. An operator's own cordon has none, and stays."""
+"""Annotation of a node that was cordoned by `drain`: `CORDONED_BY_UPGRADE` of the controllers, which share no module
+with this program. An operator's own cordon has none, and stays."""
 MIRROR = "kubernetes.io/config.mirror"
 UPGRADER = "eks-d-upgrader"
 ENDED = ("Succeeded", "Failed")

@@ -23,12 +23,12 @@ from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request
 from espalier.simulator.hosts import folder
 from espalier.simulator.hosts.programs import FAULTS, MERGE, Host
-from espalier.upgrades.node import contents, kubeadm, steps
-from espalier.upgrades.node.api import Answer, Api, Unreachable
-from espalier.upgrades.node.commands import Commands, Result
-from espalier.upgrades.node.contents import Carried, Contents
-from espalier.upgrades.node.files import Files
-from espalier.upgrades.node.node import Clock, Node
+from espalier.upgrader import contents, kubeadm, steps
+from espalier.upgrader.api import Answer, Api, Unreachable
+from espalier.upgrader.commands import Commands, Result
+from espalier.upgrader.contents import Carried, Contents
+from espalier.upgrader.files import Files
+from espalier.upgrader.node import Clock, Node
 
 OLD, NEW = "v1.35.4", "v1.36.3"
 OLD_CONTAINERD, NEW_CONTAINERD = "2.1.5", "2.3.7"

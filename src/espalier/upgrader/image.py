@@ -6,15 +6,16 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from espalier.upgrades import node
-from espalier.upgrades.node.contents import COMPONENTS, CONTENTS, IMAGE_FOLDER, Carried, Contents, dump
+from .contents import COMPONENTS, CONTENTS, IMAGE_FOLDER, Carried, Contents, dump
 
 PROGRAM = "usr/local/bin/upgrader"
 LIBRARY = "usr/lib/upgrader"
 """Where the modules of the program lie in the image."""
+PACKAGE = "espalier.upgrades.node"
+"""What the program is called in the image, whatever it is called here."""
 LATER = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")
 """Modules that the program, or Python on its behalf, imports only when they are needed."""
-MODULES = ("espalier.upgrades.node.main", *LATER)
+MODULES = ("espalier.upgrader.main", *LATER)
 HOST_TOOLS = ("usr/bin/nsenter",)
 """What the program starts that is in the image; all others it starts are the host's."""
 
@@ -23,15 +24,16 @@ def launcher(python: str) -> str:
     """The text of the program's file; there is no shell that could read a script."""
     return (
         f"#!/{python} -IS\nimport sys\n\nsys.path.insert(0, '/{LIBRARY}')\n\n"
-        "from espalier.upgrades.node.main import main\n\nsys.exit(main())\n"
+        f"from {PACKAGE}.main import main\n\nsys.exit(main())\n"
     )
 
 
 def sources() -> Mapping[str, Path | None]:
     """Path in the image -> module of the program; None for a package that is only a folder there."""
-    folder = Path(node.__file__).parent
+    here = Path(__file__)
+    place = f"{LIBRARY}/{PACKAGE.replace('.', '/')}"
     modules: dict[str, Path | None] = {
-        f"{LIBRARY}/espalier/upgrades/node/{path.name}": path for path in sorted(folder.glob("*.py"))
+        f"{place}/{path.name}": path for path in sorted(here.parent.glob("*.py")) if path != here
     }
     return {f"{LIBRARY}/espalier/__init__.py": None, f"{LIBRARY}/espalier/upgrades/__init__.py": None, **modules}
 

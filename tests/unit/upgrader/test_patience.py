@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from espalier.upgrades.node import patience
-from espalier.upgrades.node.api import Answer, Unreachable
-from espalier.upgrades.node.node import Clock
-from espalier.upgrades.node.patience import PatientApi
+from espalier.upgrader import patience
+from espalier.upgrader.api import Answer, Unreachable
+from espalier.upgrader.node import Clock
+from espalier.upgrader.patience import PatientApi
 
 
 class Restarting(PatientApi):

@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from espalier.upgrades import image
-from espalier.upgrades.node import contents
+from espalier.upgrader import contents, image
 
 
 def placed(folder: Path) -> None:
@@ -23,7 +22,7 @@ def test_the_program_needs_nothing_but_the_standard_library(tmp_path: Path) -> N
     placed(tmp_path)
     code = (
         f"import sys; sys.path.insert(0, '{tmp_path / image.LIBRARY}'); before = set(sys.modules)\n"
-        "import espalier.upgrades.node.main, http.client, ssl\n"
+        f"import {image.PACKAGE}.main, http.client, ssl\n"
         "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
     )
     said = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)

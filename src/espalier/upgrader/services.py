@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.node import Node
+from .failures import StepFailed
+from .node import Node
 
 STARTING = 60
 """Seconds within which a service comes up, on slow disks too."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.upgrades.node import kubeadm, steps
-from espalier.upgrades.node.contents import WORK
-from espalier.upgrades.node.failures import NotCopied, StepFailed
-from tests.unit.upgrades.node.simulated import (
+from espalier.upgrader import kubeadm, steps
+from espalier.upgrader.contents import WORK
+from espalier.upgrader.failures import NotCopied, StepFailed
+from tests.unit.upgrader.simulated import (
     NEW,
     OLD,
     STEPS,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from espalier.upgrades.node import checks, layout, services
-from espalier.upgrades.node.api import Unreachable
-from espalier.upgrades.node.contents import WORK
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.lock import LOCK
-from espalier.upgrades.node.node import Node, on_disk
-from espalier.upgrades.node.replacing import PROGRAM, find_outdated, replace, replace_and_restart
-from espalier.upgrades.node.services import WELL, Verdict
-from espalier.upgrades.node.versions import find
+from . import checks, layout, services
+from .api import Unreachable
+from .contents import WORK
+from .failures import StepFailed
+from .lock import LOCK
+from .node import Node, on_disk
+from .replacing import PROGRAM, find_outdated, replace, replace_and_restart
+from .services import WELL, Verdict
+from .versions import find
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 READY_WITHIN = 180

@@ -9,9 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.files import Files
-from espalier.upgrades.node.node import Clock
+from .failures import StepFailed
+from .files import Files
+from .node import Clock
 
 LOCK = "/run/espalier-upgrade.lock"
 PATIENCE = 600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from espalier.upgrades.node.failures import StepFailed
+from .failures import StepFailed
 
 
 class Version(NamedTuple):

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as some
 
-from espalier.upgrades.node.cluster_configuration import for_version, has_external_etcd, value, with_value, without
-from espalier.upgrades.node.failures import StepFailed
+from espalier.upgrader.cluster_configuration import for_version, has_external_etcd, value, with_value, without
+from espalier.upgrader.failures import StepFailed
 
 CONFIGURATION = """\
 apiServer:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from espalier.upgrades.node.node import Node
-from espalier.upgrades.node.services import program_of
+from .node import Node
+from .services import program_of
 
 CONTAINERD, CNI_PLUGINS, KUBERNETES = "containerd", "cni-plugins", "kubernetes"
 CNI_FOLDER = "/opt/cni/bin"

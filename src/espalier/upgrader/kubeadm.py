@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from espalier.upgrades.node import checks, layout
-from espalier.upgrades.node.cluster_configuration import for_version, has_external_etcd
-from espalier.upgrades.node.commands import Result
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.node import Node, on_disk
-from espalier.upgrades.node.replacing import replace
+from . import checks, layout
+from .cluster_configuration import for_version, has_external_etcd
+from .commands import Result
+from .failures import StepFailed
+from .node import Node, on_disk
+from .replacing import replace
 
 FIRST, OTHER, WORKER = "first-control-plane", "control-plane", "worker"
 ROLES = (FIRST, OTHER, WORKER)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.upgrades.node.failures import StepFailed
-from tests.unit.upgrades.node.simulated import (
+from espalier.upgrader.failures import StepFailed
+from tests.unit.upgrader.simulated import (
     CONFIGURATION,
     NEW,
     OLD,

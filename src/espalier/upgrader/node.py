@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from espalier.upgrades.node.api import Api
-from espalier.upgrades.node.commands import Commands
-from espalier.upgrades.node.contents import COMPONENTS, Contents
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.files import Files
+from .api import Api
+from .commands import Commands
+from .contents import COMPONENTS, Contents
+from .failures import StepFailed
+from .files import Files
 
 
 @dataclass

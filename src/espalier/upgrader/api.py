@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espalier.upgrades.node.failures import StepFailed
+from .failures import StepFailed
 
 SECRETS = "var/run/secrets/kubernetes.io/serviceaccount"
 MERGE = "application/merge-patch+json"

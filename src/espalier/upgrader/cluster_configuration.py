@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from espalier.upgrades.node.failures import StepFailed
+from .failures import StepFailed
 
 GONE_GATES = {"ControlPlaneKubeletLocalMode": 36}
 """Feature gate -> the minor of Kubernetes whose kubeadm does not know it any more (Cluster API drops it there too)."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from espalier.upgrades.node.api import Answer, Api, Unreachable
-from espalier.upgrades.node.node import Clock
+from .api import Answer, Api, Unreachable
+from .node import Clock
 
 AWAY = 120
 """Seconds for which an API server may be away, or say that it can't serve."""

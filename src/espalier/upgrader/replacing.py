@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from espalier.upgrades.node import services
-from espalier.upgrades.node.failures import NotCopied, StepFailed
-from espalier.upgrades.node.node import Node, on_disk
-from espalier.upgrades.node.services import WELL, Verdict
+from . import services
+from .failures import NotCopied, StepFailed
+from .node import Node, on_disk
+from .services import WELL, Verdict
 
 PROGRAM = 0o755
 
