@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from espalier import clusters
 from espalier.api import capi
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
@@ -29,6 +28,7 @@ from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
+from espalier.clusters import building as clusters
 from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS

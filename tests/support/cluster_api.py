@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier import clusters
 from espalier.api.capi import docker
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
@@ -24,6 +23,7 @@ from espalier.api.resource import Key
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import prepare
 from espalier.clusterapi.network import Network
+from espalier.clusters import building as clusters
 from espalier.clusters.names import labels as cluster_labels
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport

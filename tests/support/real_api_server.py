@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
 from espalier.api import capi
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
@@ -20,6 +19,7 @@ from espalier.api.kinds import KubeObject
 from espalier.cli.environment.management import prepare
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
+from espalier.clusters import building as clusters
 from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render import PROVIDERS

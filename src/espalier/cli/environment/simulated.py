@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
 from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.sqlite import SqliteStore
@@ -21,6 +20,7 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
+from espalier.clusters import building as clusters
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
