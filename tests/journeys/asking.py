@@ -23,12 +23,12 @@ from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.provider import Provider
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.local.workloads import Workloads
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.snapshot import Snapshot
+from espalier.simulator.workloads import Workloads
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"

@@ -16,10 +16,10 @@ from espalier.clusters import Isolation
 from espalier.clusters.layers import Layer
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.stores import MemoryStores
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import NEXT, Backup, Step, Story
 from tests.journeys.managed import CALM, ManagedLaptop

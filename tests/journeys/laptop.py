@@ -26,14 +26,14 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
-from espalier.local.build import Timing, build
-from espalier.local.stores import MemoryStores, Stores
-from espalier.local.workloads import Workloads
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import LOCAL
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
+from espalier.simulator.build import Timing, build
+from espalier.simulator.stores import MemoryStores, Stores
+from espalier.simulator.workloads import Workloads
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"

@@ -29,10 +29,10 @@ from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.local.stores import MemoryStores
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.faulty import Fault, Faults
 from tests.journeys.in_place import EPOCH

@@ -28,11 +28,11 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
-from espalier.local.stores import MemoryStores
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.journeys.test_simulated_machines import CrashingTransport
 

@@ -13,9 +13,9 @@ import pytest_asyncio
 
 from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
-from espalier.local.stores import MemoryStores
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
+from espalier.simulator.stores import MemoryStores
 from tests.journeys import isolation_stories, linked_stories
 from tests.journeys.isolation_stories import NEXT, Backup
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane

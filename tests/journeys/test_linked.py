@@ -17,9 +17,9 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
 from espalier.clusters import Isolation, gate, names
-from espalier.local.stores import MemoryStores
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.embedded_gardens import EPOCH, Garden
 from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
 from tests.journeys.linked_stories import (

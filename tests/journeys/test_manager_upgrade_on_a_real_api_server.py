@@ -22,9 +22,9 @@ from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.stores import MemoryStores
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import (
     NEXT,

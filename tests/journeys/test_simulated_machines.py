@@ -24,11 +24,11 @@ from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.stores import MemoryStores
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.laptop import (
     EPOCH,
     NEW,

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier import clusters
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -23,16 +22,13 @@ from espalier.api.resource import Key
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import prepare
 from espalier.clusterapi.network import Network
+from espalier.clusters import building as clusters
 from espalier.clusters.names import labels as cluster_labels
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.build import Timing, build_machines
-from espalier.local.capi.certificates import kubeconfig_secret
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
 from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.realnodes.management import cluster_api, control_plane, processes
@@ -42,6 +38,10 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build_machines
+from espalier.simulator.capi.certificates import kubeconfig_secret
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension

@@ -30,10 +30,6 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from espalier.local.build import Timing, build
-from espalier.local.pods.controller import Pods
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
@@ -41,6 +37,10 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl

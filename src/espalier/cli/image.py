@@ -19,7 +19,7 @@ from espalier.cli import flags, manager_image
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.output import say
-from espalier.upgrades import image as upgrader
+from espalier.upgrader import image as upgrader
 
 KUBERNETES = ("kubeadm", "kubectl", "kubelet")
 MIB = 2**20

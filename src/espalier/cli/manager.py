@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
@@ -23,6 +22,7 @@ from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation, rights
+from espalier.clusters import building as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.access import Access
 from espalier.kube.client import Client

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from espalier import clusters
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
@@ -24,6 +23,7 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_archives import makings
+from espalier.clusters import building as clusters
 from espalier.clusters import rights
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client

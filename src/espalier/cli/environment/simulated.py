@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
 from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.sqlite import SqliteStore
@@ -21,15 +20,12 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
+from espalier.clusters import building as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.build import Timing, build
-from espalier.local.pods.controller import Pods
-from espalier.local.stores import FolderStores
-from espalier.local.workloads import Workloads
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
@@ -37,6 +33,10 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import FolderStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import build as build_upgrades
 
 HOST = "127.0.0.1"
