@@ -10,10 +10,11 @@ import pytest
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
-from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.store import Change
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import NEW, OLD, marks
 from tests.journeys.managed import CALM, NAMESPACE, ManagedLaptop, managed_laptop
@@ -79,6 +80,26 @@ def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> 
         assert not stored.management.table(NODE_UPGRADES).objects
         made = [one.key.name for one in changes if one.table == MACHINES and one.before is None]
         assert [name for name in made if name.startswith("garden")] == []
+
+    go_on(stored, story)
+
+
+def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored) -> None:
+    """No reason in a status is state: they are renamed between versions."""
+    for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
+        table = stored.management.table(resource.group_resource)
+        for key, one in list(table.objects.items()):
+            tree = one.tree
+            for condition in tree["status"]["conditions"]:
+                condition["reason"] = "OfAnotherVersion"
+            tree["metadata"]["resourceVersion"] = str(stored.management.revision + 1)
+            stored.management.put(resource.group_resource, key, Object(encode_json(tree)))
+    before = machines(stored, GARDEN)
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.until_ready(GARDEN)
+        assert machines(stored, GARDEN) == before
+        assert _versions(stored, GARDEN) == {NEW}
 
     go_on(stored, story)
 
