@@ -275,7 +275,9 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
         assert [(one.kind, one.name, one.controller) for one in made.metadata.owner_references] == [
             ("Machine", "garden-abcde", True)
         ]
-        for reason, again in (("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert answer["retryAfterSeconds"] == SOON, "nothing was told of it yet"
+        for reason, again in (("Reading", SOON), ("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
             await here.report(reason, f"it is {reason}")
             answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
             assert (answer["message"], answer["retryAfterSeconds"]) == (f"it is {reason}", again)
