@@ -20,8 +20,8 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import MemoryStore
 from espalier.clusters import names
 from espalier.kube.client import PatchType
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.in_place import EPOCH, spec
 from tests.journeys.managed import CALM, GARDEN, managed_laptop
 from tests.support.persisted import Written, of_metrics, of_the_code

@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 
 from espalier.api.capi.machine import Machine
-from espalier.api.catalog import resource_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
@@ -32,6 +31,7 @@ from espalier.cli.home import Home
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.kinds import CATALOG
 from tests.support.world import LaptopWorld
 
 HERE = Path(__file__).parent
@@ -87,7 +87,7 @@ async def _apply(client: Client, name: str) -> None:
                 "controlPlaneConfiguration": {"count": 1, **how},
                 "workerNodeGroupConfigurations": [group],
             }
-        await client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
+        await client.apply(CATALOG.resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
 
 
 async def _change(client: Client, name: str) -> None:

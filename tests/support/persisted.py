@@ -26,9 +26,9 @@ from espalier.apiserver.store import Change
 from espalier.cli.home import Home
 from espalier.cli.lock import Holder
 from espalier.kube.metrics import RequestMetrics
-from espalier.local.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State
-from espalier.local.stores import FolderStores
+from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State
 from espalier.runtime.metrics import Metrics
+from espalier.simulator.stores import FolderStores
 from espalier.upgrades.node_steps import POD_CREATED, STEPS
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
@@ -39,8 +39,8 @@ OURS = re.compile(
 """Constants of modules that get into objects: keys and names of our own."""
 MODULES = re.compile(r"^espalier\.[a-z_.]+$|\.py$")
 """Names of modules and loggers, which nobody stores."""
-PARTS = re.compile(r"^\S*(/espalier-[^.]*$|\{\}[/-](finalizer|[a-z-]*upgrade[a-z]*|[a-z-]*unhealthy|kubeconfig)$)")
-"""Names that are put together."""
+PARTS = re.compile(r"^\S*/espalier-[^.]*$")
+"""Names that are put together, of which no journey of this tier sees one: finalizers of real nodes."""
 NO_NAME = re.compile(r"[ \[]")
 SENTENCE = re.compile(r" .* .* ")
 BY_NAME = re.compile(

@@ -13,7 +13,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.sqlite import SqliteStore
 from espalier.apiserver.store import MemoryStore, Store
-from espalier.local.stores import FolderStores, MemoryStores
+from espalier.simulator.stores import FolderStores, MemoryStores
 from tests.support.recording import copied
 
 ARCHIVES = sorted((Path(__file__).parents[1] / "stored").glob("*.tar.xz"))
