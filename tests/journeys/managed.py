@@ -62,6 +62,9 @@ MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", 
 
 ROLES = {role.kind: role for role in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)}
 
+RELEASES = Releases.load()
+"""Those of this build; read once, and never changed."""
+
 CALM = 600.0
 """Simulated seconds in which whatever is going to happen has happened."""
 
@@ -129,7 +132,7 @@ async def managed_laptop(
     def more() -> random.Random:
         return random.Random(entropy.getrandbits(64))
 
-    releases = releases or Releases.load()
+    releases = releases or RELEASES
     webhooks = Webhooks(port=None)
 
     async def call(call: WebhookCall) -> bytes:

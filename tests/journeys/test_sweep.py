@@ -15,7 +15,8 @@ from tests.journeys.sweeping import HANDS, USERS, tell
 
 pytestmark = pytest.mark.embedded
 
-MANY = 20
+MANY = 8
+"""Seeds of every run; `make soak` goes on from there."""
 KNOWN = {
     "delete DockerCluster": "its successor has another address, and Ready stays True although no API server answers",
     "delete KubeadmControlPlane": "it waits for workers that nobody takes away, and nothing says what helps",
