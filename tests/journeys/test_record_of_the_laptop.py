@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.catalog import resource_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
@@ -20,6 +19,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.kinds import CATALOG
 from tests.support.managing import unasked
 from tests.support.world import LaptopWorld, laptop_world
 
@@ -54,7 +54,7 @@ async def create(client: Client, text: str) -> None:
     for document in read_manifests(text.encode(), source="test"):
         tree = document.tree
         tree["metadata"]["namespace"] = "default"
-        await client.create(resource_of(document.api_version, document.kind), tree)
+        await client.create(CATALOG.resource_of(document.api_version, document.kind), tree)
 
 
 def test_a_change_does_not_move_a_cluster_to_another_release_unasked(world: LaptopWorld) -> None:
