@@ -71,6 +71,8 @@ class Observed:
     secrets: dict[str, Object]
     infrastructure_template: Object | None
     other_machines: int
+    hindrance: str = ""
+    """Why its API server can't be run."""
 
     @property
     def key(self) -> Key:
