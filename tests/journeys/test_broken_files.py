@@ -11,8 +11,9 @@ import socket
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,7 +24,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from tests.support.world import LaptopWorld, Told
+from tests.support.world import LaptopWorld
 
 pytestmark = pytest.mark.embedded
 
@@ -168,64 +169,72 @@ def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
 # -- folders that take nothing
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 400 KiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400k,mode=0700", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+class Namespace(NamedTuple):
+    """Where a file system is mounted that nobody else sees."""
+
+    enter: tuple[str, ...]
+    root: Path
+
+    def seen(self, path: Path) -> Path:
+        """A path there, from here."""
+        return self.root / path.relative_to("/")
+
+    def run(self, *command: str) -> None:
+        subprocess.run([*self.enter, *command], check=True)
+
+
+@contextmanager
+def mounted(script: str, folder: Path) -> Iterator[Namespace]:
+    """A mount of this folder by a shell, which is gone with this process, however that ends."""
+    command = ["unshare", "--mount", "sh", "-c", f"{script} && echo mounted && exec cat", "sh", str(folder)]
+    try:
+        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except FileNotFoundError:
+        pytest.skip("needs unshare, of Linux")
+    with holder:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != b"mounted\n":
+            pytest.skip("needs the right to mount a file system")
+        of = f"/proc/{holder.pid}"
+        yield Namespace(("nsenter", f"--mount={of}/ns/mnt", f"--wd={folder}"), Path(of, "root"))
 
 
 @pytest.mark.parametrize("free", [0, 4096, 300_000])
 def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well_once_there_is_room(
-    small: Path, free: int
+    tmp_path: Path, free: int
 ) -> None:
-    world = LaptopWorld(small / "home")
-    world.home.mkdir(mode=0o700)
-    ballast = small / "ballast"
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    os.truncate(ballast, max(ballast.stat().st_size - free, 0))
-    for way in ((), ("--detach",)):
-        told = of(world, "up", *way, *FLAGS)
-        assert told.code == 2, told
-        assert "Traceback" not in told.out + told.err
-        assert str(world.home) in told.err, told
-        assert "make room on its disk" in " ".join(told.err.split()), told
-    ballast.unlink()
-    subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
-    try:
-        starts(world)
-    finally:
-        world.espalier("down")
-
-
-def of(world: LaptopWorld, *arguments: str) -> Told:
-    return world.espalier(*arguments, folder=Path("/"))
+    with mounted('mount -t tmpfs -o size=400k,mode=0700 tmpfs "$1"', tmp_path) as small:
+        world = LaptopWorld(tmp_path, small.enter)
+        ballast = small.seen(tmp_path / "ballast")
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        os.truncate(ballast, max(ballast.stat().st_size - free, 0))
+        for way in ((), ("--detach",)):
+            told = world.espalier("up", *way, *FLAGS)
+            said = " ".join(told.err.split())
+            assert told.code == 2, told
+            assert "Traceback" not in told.out + told.err
+            assert f"{tmp_path}/" in said, told
+            assert "make room on its disk, or set ESPALIER_HOME to another folder" in said, told
+        ballast.unlink()
+        small.run("mount", "-o", "remount,size=100m", str(tmp_path))
+        try:
+            starts(world)
+        finally:
+            world.espalier("down")
 
 
 def test_a_folder_that_can_only_be_read_is_named(world: LaptopWorld) -> None:
-    mounted = subprocess.run(
-        ["mount", "--bind", "-o", "ro", str(world.home), str(world.home)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("needs the right to mount a file system")
-    try:
+    with mounted('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', world.home) as namespace:
+        inside = LaptopWorld(world.home, namespace.enter)
         for way in ((), ("--detach",)):
-            told = of(world, "up", *way, *FLAGS)
+            told = inside.espalier("up", *way, *FLAGS)
             assert told.code == 2, told
-            assert f"{world.home}" in told.err
-            assert os.strerror(errno.EROFS) in told.err
-            assert "mount it for writing, or set ESPALIER_HOME to another folder" in " ".join(told.err.split())
-    finally:
-        subprocess.run(["umount", str(world.home)], check=True)
+            said = " ".join(told.err.split())
+            assert f"{world.home}/world.lo" in said
+            assert os.strerror(errno.EROFS) in said
+            assert "mount it for writing, or set ESPALIER_HOME to another folder" in said
     starts(world)
 
 

@@ -23,7 +23,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import connection, flags, lasting, lock, output, tables
 from espalier.cli.commands import Command
 from espalier.cli.failures import Away, Exit, Failure, Overdue, Usage, explain
-from espalier.cli.home import Home, private
+from espalier.cli.home import Home, naming, private
 from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
@@ -129,7 +129,9 @@ async def up(
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
-    with _Starter(ready_descriptor) as starter, home.explained():
+    # What a world in the background prints goes to its log.
+    printed = naming(home.log) if ready_descriptor >= 0 else contextlib.nullcontext()
+    with _Starter(ready_descriptor) as starter, home.explained(), printed:
         await _run(home, RealNodes(node_addresses, in_place), nodes, port, boot_seconds, offered, starter)
 
 
