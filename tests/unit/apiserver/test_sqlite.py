@@ -194,3 +194,32 @@ async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> No
     with pytest.raises(Unusable, match="is a database of another program"):
         await SqliteStore(path).start()
     assert path.read_bytes() == before
+
+
+async def test_a_file_that_lost_its_end_is_damaged_also_where_nothing_is_stored_there(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+    await written(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE gone (x); INSERT INTO gone VALUES (zeroblob(100000)); DROP TABLE gone")
+    connection.close()
+    path.write_bytes(path.read_bytes()[:-8192])
+    with pytest.raises(Unusable, match="is damaged"):
+        await SqliteStore(path).start()
+
+
+async def test_what_stands_beside_a_broken_file_is_kept_as_well(tmp_path: Path) -> None:
+    """After a crash, what was written last is in the log beside it: somebody may put the two together again."""
+    path, crashed = tmp_path / "objects.db", tmp_path / "crashed.db"
+    await written(path)
+    async with opened(path) as (client, _):
+        await client.create(CONFIG_MAP, body("last"))
+        for suffix in ("", "-wal"):
+            crashed.with_name(crashed.name + suffix).write_bytes(path.with_name(path.name + suffix).read_bytes())
+    whole = crashed.read_bytes()
+    crashed.write_bytes(whole[:4096] + b"\xff" * 8192 + whole[12288:])
+    log = tmp_path / "crashed.db-wal"
+    before = crashed.read_bytes(), log.read_bytes()
+    assert before[1]
+    with pytest.raises(Unusable, match="is damaged"):
+        await SqliteStore(crashed).start()
+    assert (crashed.read_bytes(), log.read_bytes()) == before
