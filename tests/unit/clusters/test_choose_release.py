@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import random
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
-from espalier.clusters.copies import Copies
-from espalier.clusters.passing import Pass, Tools
-from espalier.clusters.resting import Rests
+from espalier.clusters.passing import Pass
 from espalier.clusters.steps import choose_release
 from espalier.clusters.validity import problem
-from espalier.clusters.writing import Writer
-from espalier.kube.client import Client
-from espalier.kube.wire import Request, Response, Stream
-from espalier.runtime.clock import SystemClock
-from espalier.runtime.errands import Errands
-from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.runtime.remote import RemoteClients
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.seen import GARDEN, example, observer
+from tests.unit.clusters.passes import step
+from tests.unit.clusters.seen import example
 
 
-class Server:
-    """Agrees to every write, and keeps those of Clusters."""
-
-    def __init__(self) -> None:
-        self.written: list[Tree] = []
-
-    async def request(self, request: Request) -> Response:
-        if request.method == "PATCH":
-            self.written.append(json.loads(request.body))
-        return Response(200, request.body)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        raise AssertionError(request.path)
-
-    async def close(self) -> None: ...
-
-
-def chosen(*trees: Tree, key: Key = GARDEN) -> tuple[Outcome, list[Tree], Pass]:
+def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Pass]:
     """How the step ends among these objects, what it writes, and its pass."""
-
-    async def step() -> tuple[Outcome, list[Tree], Pass]:
-        server, seen = Server(), observer(*trees)
-        client, scope = Client(server), seen.scope(key)
-        assert scope is not None
-        remotes = RemoteClients(lambda _: client)
-        recorder = Recorder(client, component="test", clock=SystemClock(), entropy=random.Random(1))
-        writer = Writer(client, {}, seen.reports)
-        tools = Tools(seen, writer, remotes, recorder, SystemClock(), Errands(remotes), Rests(), Copies())
-        p = Pass(tools, scope)
-        return await choose_release(p), server.written, p
-
-    return asyncio.run(step())
+    return step(choose_release, trees)
 
 
 def without_release(**spec: Any) -> list[Tree]:
