@@ -20,7 +20,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.errands import Errands
 from espalier.runtime.events import Recorder
 from espalier.runtime.remote import RemoteClients
-from tests.unit.clusters.seen import GARDEN, observer
+from tests.unit.clusters.seen import GARDEN, applied, observer
 
 T = TypeVar("T")
 
@@ -59,21 +59,31 @@ def _without_nulls(tree: Tree) -> Tree:
 
 
 class Workload(Server):
-    """The API server of a workload cluster, which has what was applied there, and `trees` by their paths."""
+    """The API server of a workload cluster, which has what is `stored` by its path, and what was applied there."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stored: dict[str, bytes] = {}
+        self.slow = 0.0
+        """Seconds until it answers."""
+        self.slow_writes = 0.0
+        """The same for writes."""
 
     async def request(self, request: Request) -> Response:
+        await asyncio.sleep(self.slow if request.method == "GET" else self.slow or self.slow_writes)
         answer = await super().request(request)
         if request.method in self.answers:
             return answer
         if request.method == "GET":
             found = self.stored.get(request.path)
             return Response(200, found) if found is not None else NOT_FOUND
-        self.stored[request.path] = request.body
+        if request.method == "PATCH":
+            self.store(request.path, json.loads(request.body))
         return answer
+
+    def store(self, path: str, tree: Tree) -> None:
+        """Have an object there as if a manager had applied it."""
+        self.stored[path] = json.dumps(applied(tree)).encode()
 
 
 class World:
