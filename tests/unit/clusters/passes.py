@@ -15,6 +15,7 @@ from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.resting import Rests
 from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.errands import Errands
@@ -68,9 +69,13 @@ class Workload(Server):
         """Seconds until it answers."""
         self.slow_writes = 0.0
         """The same for writes."""
+        self.away = False
+        """Whether it is out of reach."""
 
     async def request(self, request: Request) -> Response:
         await asyncio.sleep(self.slow if request.method == "GET" else self.slow or self.slow_writes)
+        if self.away:
+            raise Unreachable("connection refused")
         answer = await super().request(request)
         if request.method in self.answers:
             return answer

@@ -123,7 +123,7 @@ def test_a_cni_that_is_as_it_should_be_is_not_written() -> None:
         for step in (restore_cni, install_cni, compare_cni):
             assert await one.do(step) == Continue()
         assert one.applied_kinds == []
-        assert one.marks == []
+        assert one.server.written == [], "no gate is opened"
 
     story(tell)
 
@@ -172,8 +172,9 @@ def test_what_is_missing_is_restored_alone_and_after_a_rest_once_more(step: Step
         assert one.over == [GARDEN]
         assert await one.do(step) == Continue()
         assert one.applied_kinds == [DAEMON_SET.kind]
+        assert await one.do(step) == Continue()
         await asyncio.sleep(resting.SECONDS + 1)
-        assert one.over == [GARDEN], "nobody asked meanwhile"
+        assert one.over == [GARDEN], "nothing was to be restored meanwhile"
 
     story(tell)
 
@@ -229,6 +230,7 @@ def test_a_workload_cluster_that_gives_no_answer_holds_nothing_up(step: Step) ->
         one.workload.answers["GET"] = status(409, "Conflict")
         assert await one.do(step) == Continue()
         assert one.applied_kinds == []
+        assert one.server.written == []
 
     story(tell)
 
@@ -246,6 +248,55 @@ def test_a_new_cluster_is_not_asked_for_its_cni_and_one_of_eks_anywhere_is() -> 
         assert one.marks == [one.mark]
 
     story(tell)
+
+
+def test_one_that_is_lost_while_the_cluster_is_still_being_made_is_restored() -> None:
+    async def tell(one: Story) -> None:
+        one.generation = 0
+        one.lose(DAEMON_SET.kind)
+        assert await one.do(restore_cni) == Continue()
+        assert one.applied_kinds == [DAEMON_SET.kind]
+
+    story(tell)
+
+
+def test_what_is_being_deleted_is_waited_for_and_the_rest_is_restored() -> None:
+    """Nothing can be written over it: until then the cluster has no CNI."""
+
+    async def tell(one: Story) -> None:
+        going = next(manifest for manifest in one.manifests if manifest.resource == DAEMON_SET)
+        metadata = going.body["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        for others in ((), (SERVICE_ACCOUNT.kind,)):
+            one.workload.store(path(going), going.body | {"metadata": metadata})
+            one.lose(*others or ("nothing",))
+            outcome = await one.do(compare_cni)
+            assert one.applied_kinds == list(others)
+            assert isinstance(outcome, Wait)
+            assert "DaemonSet kube-system/kindnet" in outcome.message
+            assert one.world.rests.is_resting(GARDEN) is bool(others), "it was corrected"
+            await asyncio.sleep(FRESH + 1)
+
+    story(tell)
+
+
+def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None:
+    async def tell(one: Story) -> None:
+        one.workload.away = True
+        one.installed = ""
+        outcome = await one.do(install_cni)
+        assert isinstance(outcome, Fault)
+        assert outcome.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+
+    story(tell)
+
+
+def test_the_mark_has_the_name_of_what_runs_and_there_is_none_without_a_cni() -> None:
+    manifests = Story(KINDNET).manifests
+    assert cni.mark([]) == ""
+    account = next(one for one in manifests if one.resource == SERVICE_ACCOUNT)
+    renamed = Manifest(account.resource, account.body | {"metadata": account.body["metadata"] | {"name": "other"}})
+    assert cni.mark([renamed, *manifests]).startswith("kindnet-")
+    assert cni.mark([renamed]).startswith("cni-")
 
 
 def test_another_cni_waits_for_its_turn_unless_the_one_that_was_there_is_lost() -> None:
