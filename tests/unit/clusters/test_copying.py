@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import copying, names
@@ -59,6 +60,7 @@ class Story:
         content: bytes | None = KUBECONFIG,
         made: bool = True,
         namespace: str = GARDEN.namespace,
+        labels: Mapping[str, str] | None = None,
     ) -> Pass:
         """One pass: what the Cluster carries and last said, and the Secret of Cluster API."""
         cluster = example()[0]
@@ -66,13 +68,12 @@ class Story:
         condition = {"type": names.KUBECONFIG_COPIED, "status": "False", "reason": said, "message": "as before"}
         cluster["status"] = {"conditions": [condition] if said else []}
         there = objects()
-        labels = names.labels(Key(namespace, "garden"))
-        for tree in there:
-            tree["metadata"]["labels"] = tree["metadata"].get("labels", {}) | (
-                labels if tree["kind"] != "Secret" else {}
-            )
         secret = next(tree for tree in there if tree["kind"] == "Secret")
-        secret["metadata"]["ownerReferences"] = owners
+        for tree in there:
+            if tree is not secret:
+                tree["metadata"].setdefault("labels", {}).update(names.labels(Key(namespace, "garden")))
+        secret["metadata"] |= {"ownerReferences": owners}
+        secret["metadata"]["labels"] |= labels or {}
         secret["data"] = {"value": base64.b64encode(content or b"").decode()}
         kept = [one for one in there if (one is not secret or content is not None) and (made or one is secret)]
         p = self.world.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
@@ -242,5 +243,25 @@ def test_only_the_kubeconfig_of_the_cluster_is_copied(
     async def tell(story: Story) -> None:
         p = await story.keep(owners=owners, content=content, made=made)
         assert (said(p), story.asked()) == (reason, [])
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("labels", "copied"),
+    [
+        (names.labels(GARDEN), True),
+        (names.labels(Key("team-b", "garden")), False),
+        ({CLUSTER_NAME_LABEL: "garden"}, False),
+    ],
+    ids=["ours", "of another namespace", "half of them"],
+)
+def test_a_kubeconfig_that_an_administrator_labelled_for_the_cluster_is_its_own(
+    labels: Mapping[str, str], copied: bool
+) -> None:
+    async def tell(story: Story) -> None:
+        p = await story.keep(owners=[], labels=labels)
+        assert said(p) == (None if copied else NOT_OURS)
+        assert story.asked() == (["POST", "PATCH"] if copied else [])
 
     story(tell)

@@ -32,7 +32,7 @@ from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN, Request, Response
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
-from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, laptop, naming, observer
+from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, fill, laptop, naming, observer
 from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
 from tests.unit.clusters.test_versions import hub, release, under_hub
 
@@ -163,6 +163,64 @@ def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
     taking = record(edits={SPEC + "datacenterRef": SHARED})
     assert "belongs to clusters that are managed: default/garden" in ask(taking, record(), workload).message
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
+
+
+def test_of_the_record_and_the_clusters_only_what_is_new_is_judged_and_only_what_both_name() -> None:
+    """A reference that stays does not keep its Cluster from any other change."""
+    workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
+    apart = edited({"metadata.name": "apart", "metadata.uid": "apart", "metadata.namespace": "default"})
+    there, count = record(edits={SPEC + "datacenterRef": SHARED}), SPEC + "controlPlaneConfiguration.count"
+    assert ask(edited({count: 3}, there), there, workload).allowed
+    refused = ask(there, record(), workload, apart).message
+    assert "clusters that are managed: default/garden;" in refused
+    assert ask(there, record(), apart).allowed
+    assert ask(there, record(), edited({SPEC + "datacenterRef": SHARED})).allowed, "of another namespace"
+
+    scaled = edited({SPEC + "workerNodeGroupConfigurations[0].count": 3}, workload)
+    assert ask(scaled, workload, there).allowed
+    assert "is the management cluster's (default/laptop)" in ask(workload, None, there).message
+    moved = edited({SPEC + "datacenterRef": SHARED | {"name": "own"}}, workload)
+    assert "is the management cluster's" in ask(workload, paused(moved), there).message
+
+
+def test_without_the_configmap_no_record_is_created_though_one_of_its_name_was_seen() -> None:
+    """It may be gone by now: then this one would be the youngest."""
+    nothing = naming(laptop())
+    nothing["metadata"]["name"] = "something-else"
+    assert "there is no record" not in ask(record(), None, record(), nothing).message
+    assert not ask(record(), None, record(), nothing).allowed
+    assert ask(record(), None, record()).allowed
+
+
+def without_records() -> Observer:
+    caches = Caches(Client(NoServer()))
+    made = Observer(caches)
+    fill(caches, [garden()])
+    return made
+
+
+def test_without_any_record_nobody_is_the_management_cluster() -> None:
+    seen = without_records()
+    known, cluster = seen.management_cluster, msgspec.convert(garden(), Cluster)
+    assert (known.key, known.record, known.of(cluster), known.managed()) == (None, None, None, [])
+    assert "there is no record either" in known.trouble
+
+
+@pytest.mark.parametrize(
+    ("data", "trouble"),
+    [
+        ({"namespace": "default", "name": "gone"}, "Cluster default/gone, .* does not exist"),
+        ({"namespace": "team-a", "name": "garden"}, "Cluster team-a/garden, .* is not self-managed"),
+        ({"namespace": "default"}, "is to have namespace and name"),
+        ({"name": "laptop"}, "is to have namespace and name"),
+        ({"namespace": "default", "name": 5}, "is to have namespace and name"),
+    ],
+)
+def test_a_configmap_that_leads_to_no_record_is_said_to_do_so(data: Tree, trouble: str) -> None:
+    marker = naming(laptop()) | {"data": data}
+    found = of(garden(), marker).management_cluster
+    assert re.search(trouble, found.trouble)
+    assert found.of(msgspec.convert(garden(), Cluster)) is None
 
 
 def delete(old: Tree, *seen: Tree, kind: str = "Cluster") -> AdmissionResponse:
@@ -334,6 +392,19 @@ def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:
         assert unused.allowed is (there["kind"] != "Release"), there["kind"]
 
 
+def test_a_cluster_without_a_release_uses_none() -> None:
+    odd = release("None")
+    assert delete(odd, edited({SPEC + "eksaVersion": None}), kind="EKSARelease").allowed
+
+
+def test_a_release_stays_for_clusters_that_name_its_bundles_and_note_nothing_of_it() -> None:
+    """What clusters with Bundles of their own can do follows from it, so they note nothing, and speak for it."""
+    there = release_of_bundles()
+    replaced = evil("0" * 20, kind="EKSARelease", name=there["metadata"]["name"])
+    assert delete(there, replaced, kind="EKSARelease").allowed
+    assert "team-a/garden" in delete(there, replaced, by_bundles(), kind="EKSARelease").message
+
+
 def test_a_replaced_distro_goes_although_its_bundles_are_used_with_other_kubernetes_versions() -> None:
     there = distro_of_bundles("1.35")
     one = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
@@ -349,6 +420,9 @@ def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
     other["spec"] = dict(reversed(other["spec"].items())) | {"nothing": None}
     other["metadata"]["labels"] = {"a": "b"}
     assert release_content.digest(as_object(tree)) == release_content.digest(as_object(other))
+    order = copy.deepcopy(tree)
+    order["spec"]["versionsBundles"][0] |= {"nothing": None}
+    assert release_content.digest(as_object(tree)) == release_content.digest(as_object(order))
     other["spec"]["number"] = 99
     assert release_content.digest(as_object(tree)) != release_content.digest(as_object(other))
 
