@@ -9,7 +9,7 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
-from espalier.local.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node_steps import COPY, DONE, KUBEADM
 from tests.journeys import in_place

@@ -17,9 +17,9 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
 from espalier.clusters import Isolation, gate, names
-from espalier.clusters.render import PROVIDERS
-from espalier.local.stores import MemoryStores
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.embedded_gardens import EPOCH, Garden
 from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
 from tests.journeys.linked_stories import (
@@ -170,7 +170,7 @@ def test_a_plan_says_that_a_changed_secret_changes_what_carries_it_alone() -> No
             await asyncio.sleep(CALM)
             await edit(world, SECRET, CREDENTIALS, data=password("lily"))
             preview = await world.preview(GARDEN, [], isolation=Isolation.GATE, layers=NEXT)
-            assert [(one.kind, one.name) for one in preview.objects] == [("DockerCluster", "garden")]
+            assert [(one.kind, one.name) for one in preview.objects] == [("OrchardCluster", "garden")]
             assert preview.settled
             assert preview.groups == ()
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.api.capi.docker import DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
@@ -18,8 +17,9 @@ from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object
-from espalier.local.workload_cluster import WorkloadCluster
+from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys.laptop import until
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.upgraders import Upgraders

@@ -20,7 +20,7 @@ def machine(name: str, *, going: bool = False) -> MachineView:
     spec = {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": name}}
     tree = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata, "spec": spec}
     found = Object(encode_json(tree))
-    return MachineView(found, found.decode(Machine), None, None)
+    return MachineView(found, found.decode(Machine), None, None, None)
 
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:

@@ -65,6 +65,9 @@ KUBEADM_PATCHES = f"{GROUP}/kubeadm-patches"
 """On an infrastructure machine, by the provider: the folder on the host with the patches that kubeadm was given there.
 Those of the KubeadmConfig come first."""
 
+CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
+"""On a node that the upgrade cordoned, by the program on it. An operator's own cordon has none, and stays."""
+
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
 

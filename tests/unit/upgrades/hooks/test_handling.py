@@ -14,7 +14,6 @@ import aiohttp
 import msgspec
 import pytest
 
-from espalier.api import capi, eksa
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NAMESPACE, NODE, SECRET
@@ -24,14 +23,17 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import install_definitions
 from espalier.clusters import plan
+from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Machinery
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
-from espalier.local.management import install_definitions
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.remote import RemoteClients
@@ -114,7 +116,7 @@ async def world() -> AsyncIterator[World]:
     for server in servers:
         await server.start()
     client, workload = (Client(InProcessTransport(server)) for server in servers)
-    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
+    await install_definitions([*EKSA_KINDS, *CLUSTER_API_KINDS], client)
     await client.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
     caches = Caches(client, entropy=random.Random(1))
     node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
@@ -122,7 +124,7 @@ async def world() -> AsyncIterator[World]:
     questions = Questions(client, remotes)
     updates = Updates(questions, Writer(client, {NodeUpgrade.resource: node_upgrades}), node_upgrades)
     webhooks = Webhooks(host="127.0.0.1", port=0)
-    for path, endpoint in Hooks(questions, updates).endpoints.items():
+    for path, endpoint in Hooks(questions, updates, infrastructures(PROVIDERS)).endpoints.items():
         webhooks.serve(path, endpoint)
     authority = Authority.create("hooks", now=now)
     webhooks.use(authority.issue_server("hooks", names=["127.0.0.1"], now=now))
