@@ -10,7 +10,6 @@ from collections.abc import Iterable
 import pytest
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
@@ -19,15 +18,19 @@ from espalier.api.resource import Key, Resource
 from espalier.clusters import generated, names
 from espalier.clusters.generated import Belonging
 from espalier.clusters.guarded import Guarded, NameTaken
-from espalier.clusters.observe import WRITTEN
+from espalier.clusters.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Invalid
 from espalier.kube.objects import Object
 from espalier.kube.wire import Response
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
+from espalier.providers.registry import PROVIDERS
 from tests.unit.clusters.passes import NOT_FOUND, Server
 from tests.unit.clusters.seen import GARDEN, applied, as_object, observer
 from tests.unit.clusters.test_admission import SPEC, ask, edited, garden
 
+WRITTEN = written(PROVIDERS)
+OF_CLUSTER = [resource for resource in WRITTEN if generated.is_of_cluster(resource)]
 UID = "uid-of-the-gardens-cluster"
 OTHER = Key("team-b", "other")
 
@@ -73,7 +76,7 @@ def test_an_object_is_ours_when_something_says_so_and_nothing_says_otherwise(res
         metadata = {"name": "x", "namespace": "eksa-system", "labels": labels, "ownerReferences": owners}
         tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
         said = {by_label, by_owner if uid or by_owner != "ours" else "", by_name}
-        if uid and resource in generated.OF_CLUSTER:
+        if uid and resource in OF_CLUSTER:
             said.add("ours")  # by its name: EKS Anywhere labels none of them
         holder = belongs(resource, as_object(tree))
         assert (not holder) is ("ours" in said and "theirs" not in said), (labels, owners, spec, holder)
@@ -89,7 +92,8 @@ def needed(resource: Resource, known: Iterable[str] = ()) -> list[str]:
 
 def test_exactly_the_names_that_can_be_written_next_are_looked_up() -> None:
     workers = ["garden-md-0-1", "garden-md-1-1"]
-    for resource in generated.OF_CLUSTER:
+    assert [resource.kind for resource in OF_CLUSTER] == ["Cluster", "DockerCluster", "KubeadmControlPlane"]
+    for resource in OF_CLUSTER:
         assert needed(resource) == ["garden"]
     assert needed(MachineDeployment.resource) == ["garden-md-0", "garden-md-1"]
     assert needed(DockerMachineTemplate.resource) == ["garden-control-plane-1", *workers]

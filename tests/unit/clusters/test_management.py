@@ -195,7 +195,7 @@ def test_without_the_configmap_no_record_is_created_though_one_of_its_name_was_s
 
 def without_records() -> Observer:
     caches = Caches(Client(NoServer()))
-    made = Observer(caches)
+    made = Observer(caches, providers=PROVIDERS)
     fill(caches, [garden()])
     return made
 
