@@ -109,7 +109,7 @@ class World:
         scope = seen.scope(key)
         assert scope is not None
         recorder = Recorder(self.client, component="test", clock=SystemClock(), entropy=random.Random(1))
-        writer = Writer(self.client, {}, seen.reports)
+        writer = Writer(self.client, seen.written, seen.reports)
         tools = Tools(seen, writer, self._remotes, recorder, SystemClock(), self._errands, self.rests, self.copies)
         return Pass(tools, scope)
 

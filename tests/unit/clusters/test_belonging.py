@@ -51,6 +51,7 @@ OWNERS: list[tuple[list[Tree], str]] = [
     ([], ""),
     ([owner("garden", UID)], "ours"),
     ([owner("garden", "of one before it")], ""),
+    ([owner("garden", "")], ""),
     ([owner("other", "u")], "theirs"),
     ([owner("garden", UID), owner("other", "u")], "theirs"),
     ([owner("other", "u", group="cluster.x-k8s.io/v1beta1")], "theirs"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from espalier.api.meta import Tree
 from espalier.clusters.passing import Pass
 from espalier.clusters.steps import choose_release
@@ -11,7 +13,7 @@ from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.passes import step
-from tests.unit.clusters.seen import example
+from tests.unit.clusters.seen import example, laptop, naming
 
 
 def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Pass]:
@@ -45,3 +47,35 @@ def test_a_cluster_that_has_machines_never_gets_one() -> None:
     assert found is not None
     assert found.reason == "EksaVersionInvalid"
     assert "name the release" in found.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"eksaVersion": "v0.25.1"},
+        {"bundlesRef": {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "b", "namespace": "eksa-system"}},
+        {"managementCluster": {"name": "garden"}},
+    ],
+    ids=["a release", "Bundles", "a cluster that manages itself"],
+)
+def test_what_is_named_stays(spec: dict[str, Any]) -> None:
+    trees = without_release()
+    trees[0]["spec"] |= spec
+    outcome, written, _ = chosen(*trees, naming(laptop()))
+    assert (outcome, written) == (Continue(), [])
+
+
+def test_without_a_record_or_without_a_release_of_its_own_nothing_is_chosen_and_it_is_said() -> None:
+    record = laptop()
+    record["metadata"]["resourceVersion"] = "2"
+    del record["spec"]["eksaVersion"]
+    outcome, written, _ = chosen(*without_release(), record)
+    assert written == []
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "EksaVersionInvalid"
+    assert 'Cluster "laptop" names no eksaVersion itself' in outcome.message
+    elsewhere = naming(laptop()) | {"data": {"namespace": "default", "name": "gone"}}
+    outcome, written, _ = chosen(*without_release(managementCluster={"name": "gone"}), elsewhere)
+    assert written == []
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "ManagementClusterRefInvalid"

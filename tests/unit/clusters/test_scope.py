@@ -9,6 +9,7 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import names, release_content
+from espalier.clusters.gate import Gate
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop, observer, scope
 
@@ -124,3 +125,21 @@ def test_a_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stay
     assert found is not None
     lent = [child.name for _, child in seen.lent_by(found.object)]
     assert lent == (["garden"] if stays and is_owner else [])
+
+
+@pytest.mark.parametrize(
+    ("generations", "is_made", "expected"),
+    [
+        ((1, 1), True, Gate.ADOPTED),
+        ((0, 1), True, Gate.OPEN),
+        ((1, 0), True, Gate.OPEN),
+        ((1, 1), False, Gate.OPEN),
+    ],
+    ids=["reconciled", "the Cluster is another", "a linked object is another", "nothing was made"],
+)
+def test_a_cluster_without_a_content_hash_is_settled_when_its_generations_say_so(
+    generations: tuple[int, int], is_made: bool, expected: Gate
+) -> None:
+    cluster = example()[0]
+    cluster["status"] = dict(zip(("observedGeneration", "childrenObservedGeneration"), generations, strict=True))
+    assert scope(cluster, datacenter(), *(objects() if is_made else ())).gate is expected
