@@ -200,10 +200,16 @@ def test_names_of_objects_that_clusters_have_out_of_sight_are_refused(
     labels: Tree, owners: list[Tree], refused: bool
 ) -> None:
     """Their namespace is not watched. What was made for none is left to the controller: it may be gone by then."""
-    resource = KubeadmConfigTemplate.resource
-    metadata = {"name": "garden-md-0-1", "namespace": "eksa-system", "labels": labels, "ownerReferences": owners}
-    there = applied({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
-    answer = ask(with_groups("md-0"), None, there)
-    assert answer.allowed is not refused
-    assert ("as those of cluster team-b/other" in answer.message) is refused
-    assert ask(with_groups("md-1"), None, there).allowed
+    for resource, name in (
+        (KubeadmConfigTemplate.resource, "garden-md-0-1"),
+        (MachineDeployment.resource, "garden-md-0"),
+    ):
+        metadata = {"name": name, "namespace": "eksa-system", "labels": labels, "ownerReferences": owners}
+        there = applied({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
+        answer = ask(with_groups("fine", "md-0"), None, there)
+        assert answer.allowed is not refused
+        assert ("as those of cluster team-b/other" in answer.message) is refused
+        assert ("spec.workerNodeGroupConfigurations[1].name" in answer.message) is refused
+        assert "spec.workerNodeGroupConfigurations[0]" not in answer.message
+        assert "metadata.name" not in answer.message
+        assert ask(with_groups("md-1"), None, there).allowed

@@ -234,8 +234,9 @@ def test_without_copies_and_beside_the_source_nothing_is_written_and_nothing_is_
         ([MAKER | {"uid": "of another"}], KUBECONFIG, True, NOT_OURS),
         (OWNED, None, True, None),
         ([], KUBECONFIG, False, None),
+        (OWNED, KUBECONFIG, False, None),
     ],
-    ids=["nobody's", "of another", "there is none", "there is no cluster yet"],
+    ids=["nobody's", "of another", "there is none", "there is no cluster yet", "its cluster is gone"],
 )
 def test_only_the_kubeconfig_of_the_cluster_is_copied(
     owners: list[Tree], content: bytes | None, made: bool, reason: str | None

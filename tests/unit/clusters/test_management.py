@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +13,7 @@ import yaml
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
 from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
@@ -25,14 +23,14 @@ from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
-from espalier.clusters.passing import Pass
 from espalier.clusters.recording import guard, held
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
-from espalier.kube.wire import ADMIN, Request, Response
+from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
+from tests.unit.clusters.passes import step
 from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, fill, laptop, naming, observer
 from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
 from tests.unit.clusters.test_versions import hub, release, under_hub
@@ -317,27 +315,39 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
         assert (held(manages) is not None) is scope.is_management, key
 
 
-def guarded(record: Tree) -> list[str]:
-    """What is written of the finalizer of a record that manages a cluster."""
-    writes: list[str] = []
-
-    class Server(NoServer):
-        async def request(self, request: Request) -> Response:
-            writes.append(request.method)
-            return Response(200, as_object(record).raw)
-
-    scope = observer(record, garden()).scope(Key("default", "laptop"))
-    assert scope is not None
-    tools = SimpleNamespace(writer=SimpleNamespace(client=Client(Server()), wrote=lambda *_: None))
-    asyncio.run(guard(cast(Pass, SimpleNamespace(scope=scope, tools=tools))))
-    return writes
+GUARD, OURS, THEIRS = names.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"
+GOING = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def test_a_record_that_is_being_deleted_gets_no_finalizer() -> None:
-    """API servers refuse it, and then nothing would be said of the record."""
-    assert guarded(laptop()) == ["PATCH"]
-    gone = record(edits={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z", "metadata.finalizers": ["a/b"]})
-    assert guarded(gone) == []
+@pytest.mark.parametrize(
+    ("edits", "others", "there", "expected"),
+    [
+        ({}, (garden(),), [], [GUARD]),
+        ({}, (garden(),), [THEIRS], [THEIRS, GUARD]),
+        ({}, (garden(),), [GUARD], None),
+        ({}, (), [THEIRS], None),
+        ({}, (), [GUARD, THEIRS], [THEIRS]),
+        (GOING, (garden(),), [THEIRS], None),
+        (GOING, (garden(),), [GUARD], None),
+        (GOING, (), [GUARD, THEIRS], [THEIRS]),
+        ({}, (garden(), naming(hub())), [THEIRS], None),
+        ({}, (garden(), naming(hub())), [GUARD, THEIRS], [THEIRS]),
+    ],
+)
+def test_the_finalizer_of_the_record_is_there_while_it_manages_clusters(
+    edits: Tree, others: tuple[Tree, ...], there: list[str], expected: list[str] | None
+) -> None:
+    """API servers take none for what is being deleted: then nothing would be said of the record."""
+    cluster = record(edits=edits | {"metadata.finalizers": there})
+    _, written, _ = step(guard, (cluster, *others), Key("default", "laptop"))
+    assert [patch["metadata"]["finalizers"] for patch in written] == ([] if expected is None else [expected])
+
+
+def test_a_workload_cluster_with_the_finalizer_of_a_record_loses_it() -> None:
+    """Manifests are copied with their finalizers."""
+    copied = edited({"metadata.finalizers": [GUARD, OURS]})
+    _, written, _ = step(guard, (copied,))
+    assert [patch["metadata"]["finalizers"] for patch in written] == [[OURS]]
 
 
 def digest_of(tree: Tree) -> str:

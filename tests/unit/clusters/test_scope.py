@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import names, release_content
 from espalier.clusters.gate import Gate
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop, observer, scope
+from espalier.clusters.scope import Machinery
+from tests.unit.clusters.made import kubeconfig, objects
+from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, observer, scope
 
 IDENTITY = "laptop/uid-0"
 """Of the example under the management cluster that is there."""
@@ -143,3 +146,42 @@ def test_a_cluster_without_a_content_hash_is_settled_when_its_generations_say_so
     cluster = example()[0]
     cluster["status"] = dict(zip(("observedGeneration", "childrenObservedGeneration"), generations, strict=True))
     assert scope(cluster, datacenter(), *(objects() if is_made else ())).gate is expected
+
+
+def test_a_linked_object_is_not_kept_for_the_cluster_that_goes_though_one_cache_is_behind() -> None:
+    going, linked = example()[0], datacenter()
+    reference = {"apiVersion": "v", "kind": "Cluster", "name": "garden", "uid": going["metadata"]["uid"]}
+    linked["metadata"]["ownerReferences"] = [reference]
+    seen = observer(going, linked)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert seen.lent_by(as_object(going)) == []
+
+
+def test_what_cluster_api_makes_for_the_cluster_is_its_own_without_labels_as_well() -> None:
+    found = scope(*example(), datacenter(), *objects())
+    owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "uid-Cluster-garden"}
+    metadata = {"name": "x", "namespace": "eksa-system", "ownerReferences": [owner]}
+    resource = KubeadmConfigTemplate.resource
+    tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    assert found.belonging(resource, as_object(tree)) == ""
+    assert scope(*example(), datacenter()).belonging(resource, as_object(tree)) != "", "there is no such Cluster"
+
+
+def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -> None:
+    for labels, expected in (({}, None), (names.labels(GARDEN), b"apiVersion: v1\nkind: Config\n")):
+        cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
+        cluster["metadata"]["labels"] = labels
+        secret["metadata"]["labels"] |= labels
+        machinery = Machinery(
+            objects={capi.Cluster.resource: {"garden": as_object(cluster)}}, secrets=(as_object(secret),)
+        )
+        assert machinery.kubeconfig == expected
+
+
+def test_of_the_secrets_of_a_cluster_only_that_of_its_name_is_its_kubeconfig() -> None:
+    ca = kubeconfig()
+    ca["metadata"]["name"] = "garden-ca"
+    assert Machinery(secrets=(as_object(ca),)).kubeconfig_secret is None
+    found = Machinery(secrets=(as_object(ca), as_object(kubeconfig()))).kubeconfig_secret
+    assert found is not None
+    assert found.name == "garden-kubeconfig"
