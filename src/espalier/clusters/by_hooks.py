@@ -8,17 +8,15 @@ from typing import NamedTuple
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
-from espalier.api.eksa import reasons
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, FrontEnd, NodeUpgrade, refused
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, PROGRESSING, RUNTIME_EXTENSION, FrontEnd, NodeUpgrade, refused
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, condition, desired_replicas, holds, is_observed
 from espalier.kube.objects import Object
+from espalier.runtime.conditions import is_false
 
 FEWEST = 3
 """Machines of a control plane that Cluster API rolls without one more than asked for."""
 
 Owner = KubeadmControlPlane | MachineDeployment
-
-_FAILURES = reasons.waiting_for_people(reasons.NODE)
 
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
@@ -98,7 +96,7 @@ def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
     ready = condition(upgrade.status.conditions, "Ready")
     if upgrade.status.completed or ready is None:
         return True, ""
-    return ready.reason not in _FAILURES, f"Machine {upgrade.spec.machine.name}: {ready.message}"
+    return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
 
 
 def _concerns(found: Object, owner: Owner) -> bool:
