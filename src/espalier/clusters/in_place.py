@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.conditions import is_false
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     ACCEPTED,
@@ -24,7 +26,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
 )
 from espalier.api.meta import Condition
-from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition, desired_replicas
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import (
     ChangeKind,
     MachineParts,
@@ -35,7 +37,6 @@ from espalier.clusterapi.machine_change import (
 from espalier.clusters import by_hooks
 from espalier.clusters.by_hooks import Owner
 from espalier.kube.objects import Object
-from espalier.runtime.conditions import is_false
 
 UPGRADING = "InPlaceUpgradeInProgress"
 """Reason of conditions while machines are upgraded in place."""
@@ -150,7 +151,7 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
         if found.kind != kind.resource.kind or live.metadata.uid not in owners:
             continue
         conditions = found.decode(kind).status.conditions
-        ready = condition(conditions, "Ready")
+        ready = condition_list.get(conditions, "Ready")
         if ready is not None:
             return Story(_reason_of(conditions), ready.message)
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
