@@ -165,3 +165,13 @@ def test_a_cluster_is_held_once(there: list[str]) -> None:
         assert {*there, CLUSTER_FINALIZER} == set(p.scope.cluster.metadata.finalizers)
 
     asyncio.run(main())
+
+
+def test_where_no_cni_is_asked_for_health_checks_wait_for_none() -> None:
+    made = [one for one in objects() if one["kind"] != "MachineHealthCheck"]
+    for tree in made:
+        if tree["kind"] == "Cluster":
+            tree["metadata"]["annotations"] = {}
+    cluster = example()[0]
+    cluster["spec"]["clusterNetwork"].pop("cniConfig")
+    assert applied([cluster, datacenter(), *made], make_workers) == [CHECKS[1]]
