@@ -272,7 +272,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         after it. Here nothing is left of the one before, or the finalizer would have held it.
         """
         said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
-        if self.machinery.cluster_object is not None or not said or not self.identity:
+        if self.machinery.cluster_object is not None or not self.identity:
             return False
         return said.partition("/")[0] == self.identity.partition("/")[0] and said != self.identity
 
