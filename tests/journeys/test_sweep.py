@@ -19,7 +19,6 @@ MANY = 20
 KNOWN = {
     "delete DockerCluster": "its successor has another address, and Ready stays True although no API server answers",
     "delete KubeadmControlPlane": "it waits for workers that nobody takes away, and nothing says what helps",
-    "strip the owners of Machine": "simulated MachineSets do not adopt machines, as those of Cluster API do",
 }
 """Acts that do not end well, and why. Who mends one takes it out: a test fails until then."""
 
