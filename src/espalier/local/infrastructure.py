@@ -19,6 +19,7 @@ from espalier.api.core import Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
+from espalier.clusterapi import contract
 from espalier.kube.objects import Object
 from espalier.local import bootstrap_data, nodes
 from espalier.local.addons import Network
@@ -79,23 +80,31 @@ class InfrastructureClusters:
         self._kinds = kinds
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Give one cluster its address, keep its API server running, and take both away in the end."""
+        """Give one cluster its address, keep its API server running, and take both away in the end.
+
+        What the API server stored is on the machines, and outlives infrastructure that somebody deletes under them.
+        """
         found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
         if found is None or is_paused(found):
             return Done()
         resource = self._kinds.cluster
         writer = self._scheme.writer
+        owner = self._owner(found)
         if found.metadata.deletion_timestamp is not None:
-            await self._workloads.remove(cluster_key(found))
+            if owner is not None and owner.metadata.deletion_timestamp is None:
+                await self._workloads.stop(owner.key)
+            else:
+                await self._workloads.remove(cluster_key(found))
             await writer.finalizer(resource, found, finalizer_of(resource), present=False)
             return Done()
-        owner = self._owner(found)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         typed = found.decode(InfrastructureCluster)
         found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
+            if contract.endpoint(owner.decode(Cluster)) is None:  # what a cluster of this name stored is not this one's
+                await self._workloads.remove(owner.key)
             endpoint = self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
             found = await writer.change(resource, found, {"spec": address})
