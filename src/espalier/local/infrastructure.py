@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import msgspec
@@ -15,11 +16,12 @@ import msgspec
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineAddress
-from espalier.api.core import Secret
+from espalier.api.core import NODE, Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
 from espalier.clusterapi import contract
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.local import bootstrap_data, nodes
 from espalier.local.addons import Network
@@ -175,6 +177,8 @@ class InfrastructureMachines:
         found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
         if found is None or found.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
+            if found is None and self._scheme.inventory.machines.get(key) is None:
+                await self._forget(key)
             return Done()
         if is_paused(found):
             return Done()
@@ -185,6 +189,17 @@ class InfrastructureMachines:
         if isinstance(outcome, Wait):
             await self._report(found, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
         return outcome
+
+    async def _forget(self, gone: Key) -> None:
+        """Delete the node of a machine that is gone, as cloud controller managers do.
+
+        Machines delete their nodes themselves, unless somebody takes their finalizer away before.
+        """
+        for workload in self._workloads.running(gone.namespace):
+            node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=gone.name))
+            if node is not None:
+                with suppress(NotFound):
+                    await workload.client.delete(NODE, node.name, uid=node.metadata.uid)
 
     async def _boot(self, found: Object, typed: InfrastructureMachine) -> Outcome:
         inventory = self._scheme.inventory

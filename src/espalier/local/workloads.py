@@ -58,6 +58,10 @@ class Workloads:
         """A running workload cluster."""
         return self._running.get(cluster)
 
+    def running(self, namespace: str) -> list[WorkloadCluster]:
+        """The running workload clusters of a namespace."""
+        return [workload for key, workload in self._running.items() if key.namespace == namespace]
+
     def holds(self, cluster: Key) -> bool:
         """Whether there are objects of a workload cluster, be it running or not."""
         return cluster in self._running or self._stores.holds(cluster)
