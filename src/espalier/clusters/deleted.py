@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
@@ -19,9 +20,7 @@ def lost_control_plane(machinery: Machinery) -> str:
     cluster, control_plane = machinery.cluster, machinery.control_plane
     if cluster is None or not contract.is_control_plane_initialized(cluster):
         return ""
-    reference = cluster.spec.control_plane_ref
-    name = reference.name if reference else cluster.metadata.name
-    what = f"{KubeadmControlPlane.resource.kind} {cluster.metadata.namespace}/{name}"
+    what = _control_plane_of(cluster)
     if control_plane is not None and control_plane.metadata.deletion_timestamp is not None:
         return (
             f"{what} is being deleted: once no worker machine is left, Cluster API deletes the control plane machines, "
@@ -62,16 +61,20 @@ def absent(machinery: Machinery) -> str:
     if cluster is None:
         return ""
     namespace = cluster.metadata.namespace
-    shared, control_plane = cluster.spec.infrastructure_ref, cluster.spec.control_plane_ref
+    shared = cluster.spec.infrastructure_ref
     if shared is not None and infrastructure is None:
         return f"{shared.kind} {namespace}/{shared.name}, through which the API server is reached, is missing"
     if infrastructure is not None and infrastructure.metadata.deletion_timestamp is not None:
         kept = ", ".join(infrastructure.metadata.finalizers)
         what = f"{infrastructure.kind} {infrastructure.key}"
         return f"{what}, through which the API server is reached, is being deleted until finalizers {kept} are removed"
-    if control_plane is not None and machinery.control_plane is None:
-        return f"{control_plane.kind} {namespace}/{control_plane.name} is missing"
-    return ""
+    return "" if machinery.control_plane else f"{_control_plane_of(cluster)} is missing"
+
+
+def _control_plane_of(cluster: capi.Cluster) -> str:
+    reference = cluster.spec.control_plane_ref
+    name = reference.name if reference else cluster.metadata.name
+    return f"{KubeadmControlPlane.resource.kind} {cluster.metadata.namespace}/{name}"
 
 
 def unprovisioned(machinery: Machinery) -> str:

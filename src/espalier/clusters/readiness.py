@@ -188,10 +188,9 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", initialized.reason, initialized.message)
     if lost := deleted.lost_control_plane(scope.machinery):
         return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
-    if absent := deleted.absent(scope.machinery):
+    absent = deleted.absent(scope.machinery)
+    if absent or control_plane is None:
         return _condition(type_, "False", *_absent(scope, absent))
-    if control_plane is None:
-        return _condition(type_, "False", CONTROL_PLANE_NOT_READY, "there is no control plane")
     if unprovisioned := deleted.unprovisioned(scope.machinery):
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     if postponed := _postponed(scope):

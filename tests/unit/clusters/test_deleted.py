@@ -97,8 +97,16 @@ def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tr
         ({"observedGeneration": 1, "initialization": {"controlPlaneInitialized": True}}, [], False),
         ({"observedGeneration": 1}, [machine("uid-KubeadmControlPlane-garden")], False),
         ({"observedGeneration": 1}, [machine("uid-KubeadmControlPlane-garden", has_node=False)], True),
+        ({"observedGeneration": 1}, [machine("that-is-gone")], True),
     ],
-    ids=["made again", "just restored", "its machine was deleted", "adopted", "one that waits for a node for ever"],
+    ids=[
+        "made again",
+        "just restored",
+        "its machine was deleted",
+        "adopted",
+        "one that waits for a node for ever",
+        "that of the one before",
+    ],
 )
 def test_one_that_was_made_again_is_lost_unless_it_adopts(status: Tree, left: list[Tree], is_lost: bool) -> None:
     trees = objects()

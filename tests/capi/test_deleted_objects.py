@@ -1,0 +1,46 @@
+"""T2: somebody deletes what a running cluster can't do without, under the real Cluster API."""
+
+from __future__ import annotations
+
+from espalier.api.capi.cluster import Cluster as CapiCluster
+from espalier.api.capi.docker import DockerCluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.kube.client import PatchType
+from tests.capi.test_way_back import made, pytestmark
+from tests.support.cluster_api import RealClusterApi
+
+__all__ = ["pytestmark"]
+
+
+def reason(cluster: Cluster) -> str:
+    return next(one.reason for one in cluster.status.conditions if one.type == names.READY)
+
+
+async def endpoint(world: RealClusterApi, key: Key) -> object:
+    found = await world.client.get(CapiCluster.resource, key.name, SYSTEM_NAMESPACE)
+    return found.tree["spec"]["controlPlaneEndpoint"]
+
+
+async def test_infrastructure_comes_back_with_its_endpoint_and_a_lost_control_plane_is_told(
+    real: RealClusterApi,
+) -> None:
+    key = await made(real, "alder", 1)
+    before, nodes = await endpoint(real, key), await real.versions(key)
+    await real.client.delete(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
+    await real.until(lambda cluster: reason(cluster) == names.CLUSTER_API_OBJECT_DELETED, key)
+    correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    await real.client.patch(Cluster.resource, key.name, key.namespace, patch=correct, type=PatchType.MERGE)
+    await real.until_ready(key)
+    again = await real.client.get(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
+    assert again.tree["spec"]["controlPlaneEndpoint"] == before == await endpoint(real, key)
+    assert await real.versions(key) == nodes
+
+    await real.client.delete(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
+    lost = await real.until(lambda cluster: reason(cluster) == names.CONTROL_PLANE_LOST, key)
+    assert not lost.status.ready
+    await real.client.delete(Cluster.resource, key.name, key.namespace)
+    await real.until_gone(key)
