@@ -15,6 +15,7 @@ from espalier.api.core import CONFIG_MAP, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
@@ -95,6 +96,28 @@ def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_no
         assert nodes.items() & again.items(), "the control plane's node at least"
         assert (await world.client.get(SECRET, "garden-kubeconfig", GARDEN.namespace)).tree["data"] == kubeconfig
         assert (await condition(world, "Synced")).status == "True"
+
+    journey(story)
+
+
+def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was_stored() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        nodes = {one.name: one.metadata.uid for one in (await (await world.workload()).list(NODE)).items}
+        await lose_infrastructure(world)
+        metadata = {"name": GARDEN.name, "namespace": SYSTEM_NAMESPACE, "labels": names.labels(GARDEN)}
+        await world.client.create(DockerCluster.resource, {"metadata": metadata, "spec": {}})
+        await asyncio.sleep(CALM)
+        assert {one.name: one.metadata.uid for one in (await (await world.workload()).list(NODE)).items} == nodes
+
+    journey(story)
+
+
+def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        key = Key(SYSTEM_NAMESPACE, GARDEN.name)
+        assert world.workloads.holds(key)
+        await delete_again(world)
+        assert not world.workloads.holds(key)
 
     journey(story)
 

@@ -104,7 +104,7 @@ async def drop_node(h: History) -> str:
 
 
 async def drop_cni(h: History) -> str:
-    with suppress(ApiError):
+    with suppress(KubeError):
         workload = await h.world.workload()
         for one in (await workload.list(DAEMON_SET, "kube-system")).items:
             if one.name == "kindnet":
