@@ -105,7 +105,8 @@ class InfrastructureClusters:
         found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
-            if contract.endpoint(owner.decode(Cluster)) is None:  # what a cluster of this name stored is not this one's
+            is_new = contract.endpoint(owner.decode(Cluster)) is None
+            if is_new and self._workloads.reach(owner.key) is None:  # what one of its name stored is not its own
                 await self._workloads.remove(owner.key)
             endpoint = self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
