@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
-from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import PatchType
+from espalier.providers.docker.cluster_api import DockerCluster
 from tests.capi.test_way_back import made, pytestmark
 from tests.support.cluster_api import RealClusterApi
 

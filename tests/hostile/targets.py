@@ -44,10 +44,11 @@ from espalier.kube.errors import ApiError, error_of
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import encode_json
-from espalier.local import addons, bootstrap_data
+from espalier.providers.kinds import CATALOG
 from espalier.releases.distro import Image
 from espalier.runtime import admission
 from espalier.runtime import selectors as labels
+from espalier.simulator import addons, bootstrap_data
 from espalier.upgrades import expected
 from espalier.upgrades import versions as upgrade_versions
 from tests.hostile import requests
@@ -113,7 +114,7 @@ def _yaml(text: str) -> None:
 
 
 def _manifests(text: str) -> None:
-    manifests.check(manifests.read_manifests(text, source="fuzz"))
+    manifests.check(manifests.read_manifests(text, source="fuzz"), CATALOG)
 
 
 def _kubeconfig(text: str) -> None:

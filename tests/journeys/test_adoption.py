@@ -11,8 +11,8 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
 from espalier.kube.client import PatchType
-from espalier.local.capi import names
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.laptop import EPOCH, Laptop, laptop, machines

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
-from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
@@ -19,6 +18,7 @@ from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
 from tests.journeys.test_management import the_cluster

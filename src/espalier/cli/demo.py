@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from espalier.api import capi
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
@@ -31,6 +30,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.releases import Releases
 from espalier.runtime import logs
 
@@ -74,7 +74,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
     Example:
       espalier demo -f examples/docker.yaml
     """
-    from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole world
 
     lasting.settle_in()
     logs.setup(level="error")
@@ -188,7 +188,7 @@ async def _tell_machines(workload: Client, progress: Progress) -> None:
 
 async def _leftovers(story: Story) -> list[str]:
     left = []
-    for resource in (Cluster.resource, *(kind.resource for kind in capi.KINDS), SECRET):
+    for resource in (Cluster.resource, *(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
         namespace = story.key.namespace if resource == Cluster.resource else "eksa-system"
         listed = await story.client.list(resource, namespace)
         left += [f"{resource.kind} {item.key}" for item in listed.items if _belongs(item, story.key.name)]

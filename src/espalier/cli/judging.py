@@ -25,12 +25,12 @@ from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
-from espalier.clusters.render import PROVIDERS
 from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, install
 from espalier.runtime.snapshot import Snapshot
 
@@ -113,7 +113,9 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
     try:
-        world = await reading.read(client, [key], versions=[version] if version else [], manifests=[cluster])
+        world = await reading.read(
+            client, [key], versions=[version] if version else [], manifests=[cluster], providers=PROVIDERS
+        )
     except NotFound:
         found = _by_itself(cluster)
     except Forbidden as error:
@@ -122,7 +124,7 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     else:
         notices = world.notices
         snapshot = Snapshot()
-        observer = Observer(snapshot)
+        observer = Observer(snapshot, providers=PROVIDERS)
         snapshot.fill(world.objects)
         previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC))
         found = [f"{one.field}: {one.message}".removeprefix(": ") for one in previews.refusals(cluster)]

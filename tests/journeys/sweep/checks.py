@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.meta import Tree
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.sweep.history import MADE, History, objects, there
 

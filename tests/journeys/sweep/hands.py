@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import DAEMON_SET, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters import names
 from espalier.kube.errors import ApiError, KubeError, NotFound
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.sweep.history import MADE, PAUSABLE, Act, History, annotate, any_object, edit, kind_of, named
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.cluster import Cluster
@@ -19,6 +18,7 @@ from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, NotFound
 from espalier.kube.objects import Object
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachineTemplate
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.faulty import Faults
 from tests.journeys.managed import ManagedLaptop

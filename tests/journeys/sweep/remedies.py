@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
@@ -15,6 +14,7 @@ from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters import names
 from espalier.kube.errors import NotFound
+from espalier.providers.docker.cluster_api import DockerCluster
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.sweep.checks import Wrong, ready_of, wrong
 from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit, named, objects, there

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from espalier.apiserver.store import MemoryStore
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.faulty import Fault, Faults
 from tests.journeys.in_place import EPOCH
 from tests.journeys.in_place_watch import releases

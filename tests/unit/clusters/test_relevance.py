@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.relevance import Reports, relevant
 from espalier.kube.objects import Object
+from espalier.providers.docker.cluster_api import DockerCluster
 
 
 def cluster(annotations: Mapping[str, Any] = {}, status: Mapping[str, Any] = {}, version: str = "1") -> Object:
