@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.cluster import Cluster
@@ -10,10 +12,10 @@ from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.providers.docker.cluster_api import DockerCluster
-from tests.capi.test_way_back import made, pytestmark
+from tests.journeys.asking import NAMESPACE
 from tests.support.cluster_api import RealClusterApi
 
-__all__ = ["pytestmark"]
+pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 
 
 def reason(cluster: Cluster) -> str:
@@ -28,7 +30,11 @@ async def endpoint(world: RealClusterApi, key: Key) -> object:
 async def test_infrastructure_comes_back_with_its_endpoint_and_a_lost_control_plane_is_told(
     real: RealClusterApi,
 ) -> None:
-    key = await made(real, "alder", 1)
+    key = Key(NAMESPACE, "alder")
+    await real.provide_etcd(key.name)  # and no head start: that has a kubeconfig with another address
+    await real.apply(name=key.name, kubernetesVersion="1.35", controlPlaneConfiguration={"count": 1})
+    await real.until_ready(key)
+    await real.without_pods_to_drain(key.name)
     before, nodes = await endpoint(real, key), await real.versions(key)
     await real.client.delete(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
     await real.until(lambda cluster: reason(cluster) == names.CLUSTER_API_OBJECT_DELETED, key)

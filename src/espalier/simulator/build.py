@@ -308,8 +308,7 @@ class _Wiring:
         controller.watch(cache)
 
         def of_machine(machine: Object) -> Iterable[Key]:
-            # One that is gone has no infrastructure any more, and may have left its node: both have its name.
-            return [found.key for found in owned_by(cache, machine.metadata.uid)] or [machine.key]
+            return [found.key for found in owned_by(cache, machine.metadata.uid)]
 
         controller.watch(inventory.machines, of_machine, predicate=generation_changed)
         controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may be seen after their machine

@@ -164,7 +164,7 @@ class InfrastructureMachines:
         found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
         if found is None or found.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
-            if found is None and self._scheme.inventory.machines.get(key) is None:
+            if found is None:
                 await self._forget(key)
             return Done()
         if is_paused(found):
@@ -178,9 +178,9 @@ class InfrastructureMachines:
         return outcome
 
     async def _forget(self, gone: Key) -> None:
-        """Delete the node of a machine that is gone, as cloud controller managers do.
+        """Delete the node of infrastructure that is gone, as cloud controller managers do.
 
-        Machines delete their nodes themselves, unless somebody takes their finalizer away before.
+        A machine deletes its node as well, unless somebody takes its finalizer away before.
         """
         for workload in self._workloads.running(gone.namespace):
             node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=gone.name))
