@@ -61,6 +61,16 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
         """The Cluster of Cluster API."""
         return self.cluster_object.decode(capi.Cluster) if self.cluster_object else None
 
+    @property
+    def infrastructure(self) -> Object | None:
+        """What the machines share, as the Cluster of Cluster API names it."""
+        reference = self.cluster.spec.infrastructure_ref if self.cluster else None
+        if reference is None:
+            return None
+        named = (reference.api_group, reference.kind)
+        found = (of_kind.get(reference.name) for one, of_kind in self.objects.items() if (one.group, one.kind) == named)
+        return next(found, None)
+
     @cached_property
     def control_plane(self) -> KubeadmControlPlane | None:
         """The control plane."""
