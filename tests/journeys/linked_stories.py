@@ -32,7 +32,7 @@ from tests.support.orchard import (
 
 DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
 CREDENTIALS, MORE_MOUNTS = "garden-credentials", "garden-mounts"
-CARRIER: Write = ("patch", "dockerclusters", "")
+CARRIER: Write = ("patch", "orchardclusters", "")
 
 
 async def plant(world: AccountedClusters) -> None:

@@ -131,7 +131,7 @@ def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_o
         await told_everywhere(world, node, said)
         found = await world.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
         done = [one["type"] for one in found.tree["status"]["conditions"] if one["status"] == "True"]
-        assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded"]
+        assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "Accepted"]
         far.mend()
         await finish(world, watcher)
 

@@ -11,7 +11,14 @@ from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade, ObjectReference
+from espalier.api.eksa.upgrades import (
+    ACCEPTED,
+    IGNORED_CHECKS,
+    KUBEADM_PATCHES,
+    PROGRESSING,
+    NodeUpgrade,
+    ObjectReference,
+)
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -89,7 +96,8 @@ def ready(upgrade: NodeUpgrade) -> Condition:
 
 
 def true_steps(upgrade: NodeUpgrade) -> set[str]:
-    return {one.type for one in upgrade.status.conditions if one.status == "True"}
+    found = {one.type for one in upgrade.status.conditions if one.status == "True"}
+    return found - {PROGRESSING, ACCEPTED}
 
 
 async def node(world: ManagedLaptop, name: str) -> Tree:

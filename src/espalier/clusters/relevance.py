@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
@@ -26,12 +27,12 @@ View: TypeAlias = Callable[[Object], Any]
 
 def relevant(resource: Resource) -> Predicate:
     """Passes changes that can make a difference."""
-    view = _VIEWS.get(resource, _desired)
+    view = _VIEWS.get(resource, _provisioned)
 
     def predicate(old: Object | None, new: Object | None) -> bool:
         if old is None or new is None or _desired(old) != _desired(new):
             return True
-        return view is not _desired and view(old) != view(new)
+        return bool(view(old) != view(new))
 
     return predicate
 
@@ -88,18 +89,23 @@ def _desired(object_: Object) -> object:
     return (metadata.uid, metadata.generation, metadata.labels, metadata.annotations)
 
 
+def _provisioned(object_: Object) -> object:
+    return contract.is_provisioned(object_)
+
+
 def _cluster(object_: Object) -> object:
     status = object_.decode(capi.Cluster).status
-    deleting = contract.condition(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
+    deleting = condition_list.get(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
     return (status.initialization, deleting.message if deleting else "")
 
 
 def _control_plane(object_: Object) -> object:
     status = object_.decode(KubeadmControlPlane).status
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
-    available = contract.condition(status.conditions, "Available")
+    available = condition_list.get(status.conditions, "Available")
     state = (available.status, available.message) if available else None
-    return (status.observed_generation, counts, status.version, state, remediation.last(status.last_remediation))
+    last = remediation.last(status.last_remediation)
+    return (status.observed_generation, counts, status.version, state, last, status.initialization)
 
 
 def _deployment(object_: Object) -> object:

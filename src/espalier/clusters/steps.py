@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -17,7 +18,7 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, remediation
-from espalier.clusters import copying, generated, in_place, names, plan, readiness
+from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.design import Design
 from espalier.clusters.linked import GateKey
@@ -187,9 +188,12 @@ async def leave_settled(p: Pass) -> Outcome:
 
 
 async def check(p: Pass) -> Outcome:
-    """What is asked for can be made."""
+    """What is asked for can be made, of a control plane that there is."""
     found = problem(p.scope)
-    return Wait(*found) if found else Continue()
+    if found:
+        return Wait(*found)
+    lost = deleted.lost_control_plane(p.scope.machinery)
+    return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
 
 async def copy_kubeconfig(p: Pass) -> Outcome:
@@ -265,7 +269,7 @@ async def await_control_plane(p: Pass) -> Outcome:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
-    available = contract.condition(control_plane.status.conditions, "Available")
+    available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
         message = f"waiting for the control plane to be available{detail}"
@@ -433,7 +437,7 @@ def _what_is_left(p: Pass) -> str:
 def _held_up(p: Pass) -> str:
     """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
     cluster = p.scope.machinery.cluster
-    said = contract.condition(cluster.status.conditions, "Deleting") if cluster else None
+    said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
     return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from espalier.api import conditions
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness
 from espalier.clusters.drift import Drift, Policy, policy
@@ -12,7 +13,6 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.runtime import conditions
 
 AS_RENDERED = "AsRendered"
 DRIFTED = "Drifted"
@@ -94,6 +94,8 @@ def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
     if wish is None:
         allowed = ", ".join(Policy)
         return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
+    if not any(drift.remedy for drift in drifts):
+        return ""
     if wish is Policy.REPORT:
         wish_for = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
         price = ", which replaces machines" if wish_for is Policy.CORRECT_MACHINES else ""

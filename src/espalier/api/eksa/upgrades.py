@@ -71,6 +71,13 @@ CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
 
+PROGRESSING = "Progressing"
+"""Condition of all upgrades: `True` while it goes on and when it is done, `False` when it does not until somebody acts,
+`Unknown` while it waits for what is not its own. Controllers decide by this; reasons are for people."""
+
+ACCEPTED = "Accepted"
+"""Condition of all upgrades: `False` when what is asked for can't be made in place."""
+
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
-from espalier.clusters import cni, drift, names, ownership, plan, readiness, synced
+from espalier.clusters import cni, deleted, drift, names, ownership, plan, readiness, synced
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
@@ -78,6 +78,8 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     found = problem(scope)
     if found is not None or scope.design is None:
         return replace(here, stops=f"{found.reason}: {found.message}" if found else "")
+    if lost := deleted.lost_control_plane(scope.machinery):
+        return replace(here, stops=f"{names.CONTROL_PLANE_LOST}: {lost}")
     return _written(scope, scope.design, last)
 
 

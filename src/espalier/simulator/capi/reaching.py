@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from espalier.api import conditions
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi.conditions import find
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -40,5 +40,5 @@ def hindrance(infrastructure: Object | None) -> str:
     """Why the API server of a cluster can't be run, as its infrastructure says it; empty if nothing hinders it."""
     if infrastructure is None:
         return ""
-    ready = find(infrastructure.decode(InfrastructureCluster).status.conditions, "Ready")
+    ready = conditions.get(infrastructure.decode(InfrastructureCluster).status.conditions, "Ready")
     return ready.message if ready is not None and ready.reason == CLOSED else ""

@@ -23,6 +23,12 @@ def is_true(conditions: Iterable[Condition], type: str) -> bool:
     return found is not None and found.status == "True"
 
 
+def is_false(conditions: Iterable[Condition], type: str) -> bool:
+    """Whether the condition is there and "False"."""
+    found = get(conditions, type)
+    return found is not None and found.status == "False"
+
+
 def set(conditions: Sequence[Condition], condition: Condition, now: datetime) -> list[Condition]:
     """The conditions with this one in its place. Its transition time moves only when its status does."""
     present = get(conditions, condition.type)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from espalier.api import conditions
 from espalier.api.meta import Condition
-from espalier.runtime import conditions
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
