@@ -102,6 +102,21 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
     journey(story)
 
 
+def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        labels = {CLUSTER_NAME_LABEL: "garden", "cluster.x-k8s.io/cluster-name": "garden"}
+        theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}, **value(b"mine")}
+        await world.client.create(SECRET, theirs)
+        await world.apply()
+        said = trouble(await world.until_ready())
+        assert said is not None
+        assert said.reason == "KubeconfigSecretTaken"
+        made = await world.client.get(SECRET, NAME, SYSTEM_NAMESPACE)
+        assert await kubeconfig.read(world.client, GARDEN) == made.decode(Secret).data["value"]
+
+    journey(story)
+
+
 def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
     async def story(world: ManagedLaptop) -> None:
         await world.client.create(SECRET, {"metadata": {"name": NAME, "namespace": NAMESPACE}})

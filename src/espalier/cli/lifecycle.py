@@ -193,11 +193,13 @@ async def _push(
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
             judging.check_is_managed(existing)
-        keeps = existing is not None and not await _moves(tree, existing, own, move_release)
+        moves = existing is not None and await _moves(tree, existing, own, move_release)
         with Progress() as progress:
-            if existing is not None and keeps:
-                chosen_release.keep(tree, existing)
-            elif chosen_release.choose(tree, existing, own):
+            if existing is None:
+                exchanged = chosen_release.choose(tree, existing, own)
+            else:
+                exchanged = chosen_release.upgraded(tree, existing, own, moves=moves)
+            if exchanged:
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
             if dry_run != "server":
                 await judging.install_releases(client)
@@ -246,10 +248,15 @@ async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> b
     what = f"cluster {existing.key} has {left}, and would be moved to release {own}, which may replace its machines"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Usage(
-            f"{what} (`espalier plan -f FILE --eksa-version {own}` says which): give --move-release to have that, or "
+            f"{what} (`espalier plan -f FILE --move-release` says which): give --move-release to have that, or "
             "--keep-release to change only what the manifest says"
         )
     return await asyncio.to_thread(click.confirm, f"{what}. Move it? (no: it keeps its release)", err=True)
+
+
+def absent(key: Key) -> Failure:
+    """There is no such cluster to upgrade."""
+    return Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`")
 
 
 async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
@@ -257,7 +264,7 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
         existing = await client.get(Cluster.resource, key.name, key.namespace)
     except NotFound:
         if not creating:
-            raise Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`") from None
+            raise absent(key) from None
         return None
     else:
         if creating:

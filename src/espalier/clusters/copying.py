@@ -19,6 +19,7 @@ from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.passing import Pass
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from espalier.kube.objects import Object
 from espalier.runtime import owners
 
 TYPE = f"{GROUP}/kubeconfig"
@@ -31,6 +32,11 @@ TRY_EVERY = 60.0
 
 NOT_ALLOWED = "KubeconfigCopyNotAllowed"
 NOT_OURS = "KubeconfigNotOfThisCluster"
+
+
+def is_copy(secret: Object) -> bool:
+    """Whether a Secret is a copy, and not a user's own of that name: whatever its labels are, its type says so."""
+    return secret.decode(core.Secret).type == TYPE
 
 
 async def keep(p: Pass) -> None:

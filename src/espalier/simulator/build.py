@@ -30,6 +30,7 @@ from espalier.simulator.capi.machine import Machines
 from espalier.simulator.capi.machine_deployment import MachineDeployments
 from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
+from espalier.simulator.capi.reaching import hindrance
 from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.simulator.pods.controller import Pods
@@ -174,6 +175,12 @@ class _Wiring:
             inventory.machines, self._control_planes_of_machine, predicate=change_of(relevance.owned_machine)
         )
         controller.watch(inventory.secrets, self._control_planes_of_secret)
+        for provider in inventory.kinds:
+            controller.watch(
+                inventory.infrastructure[provider.cluster.kind],
+                self._in_same(inventory.control_planes),
+                predicate=change_of(hindrance),
+            )
         for templates in inventory.machine_templates:
             controller.watch(templates, self._in_same(inventory.control_planes))
         for parts in inventory.machine_parts:

@@ -20,6 +20,7 @@ from espalier.api.core import NODE, Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
+from espalier.apiserver.sqlite import Unusable
 from espalier.clusterapi import contract, names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import (
@@ -39,6 +40,7 @@ from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, secret_name
 from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.versions import newest
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -99,7 +101,7 @@ class InfrastructureClusters:
             found = await writer.change(resource, found, {"spec": address})
         problem = await self._keep_open(owner, endpoint)
         await self._report(found, typed, problem)
-        return Wait("ControlPlaneClosed", problem, after=5.0) if problem else Done()
+        return Wait(CLOSED, problem, after=5.0) if problem else Done()
 
     def _owner(self, found: Object) -> Object | None:
         owner = owning_cluster(found.metadata)
@@ -113,13 +115,13 @@ class InfrastructureClusters:
             return ""
         try:
             workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
-        except (AddressTaken, ValueError) as error:
-            return str(error)
+        except _HINDRANCES as error:
+            return _advised(error)
         workload.version = newest(running)
         return ""
 
     async def _report(self, found: Object, typed: InfrastructureCluster, problem: str) -> None:
-        ready = condition("Ready", not problem, "Ready" if not problem else "ControlPlaneClosed", problem)
+        ready = condition("Ready", not problem, "Ready" if not problem else CLOSED, problem)
         generation = typed.metadata.generation
         conditions = stated(typed.status.conditions, [ready], now=self._scheme.clock.now(), generation=generation)
         status = InfrastructureClusterStatus(
@@ -209,8 +211,8 @@ class InfrastructureMachines:
         cluster = Key(found.namespace, machine.spec.cluster_name)
         try:
             workload = await self._reach(cluster, kubeadm)
-        except (AddressTaken, ValueError) as error:
-            return Wait("ControlPlaneClosed", str(error), after=5.0)
+        except _HINDRANCES as error:
+            return Wait(CLOSED, _advised(error), after=5.0)
         if workload is None:
             # Who waits for a control plane that is lost waits until somebody acts: not each second.
             after = 30.0 if (lost := self._lost(cluster)) else 1.0
@@ -292,6 +294,21 @@ class InfrastructureMachines:
         await self._scheme.writer.status(self._kinds.machine, found, status)
 
 
+_HINDRANCES = (OSError, ValueError, Unusable)
+"""For which an API server can't be run, until somebody does something about it."""
+
+
+def _advised(error: Exception) -> str:
+    if isinstance(error, Unusable):
+        return (
+            f"the API server does not run: {error}; put the file back from a backup, or make it usable, and it "
+            "starts by itself within seconds; or delete the cluster and create it again"
+        )
+    if isinstance(error, AddressTaken):
+        return f"the API server does not run: {error}; it starts by itself once the address is free"
+    return f"the API server does not run: {error}"
+
+
 def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> list[str]:
     """Kubernetes versions of the control plane machines that have booted."""
     booted = {
@@ -309,7 +326,8 @@ async def open_workload(
 ) -> WorkloadCluster:
     """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
 
-    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority.
+    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority,
+    `Unusable` and `OSError` when what it stored can't be read.
     """
     running = workloads.reach(cluster)
     if running is not None:

@@ -72,23 +72,23 @@ class Previews:
         self._fleets = fleets
         self._now = now
 
-    def of_change(self, key: Key, manifest: Sequence[Tree]) -> Preview:
-        """What would happen when a manifest (a Cluster and the objects that it links) is applied.
+    def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
+        """What would happen when a manifest (a Cluster and the objects that it links) is applied: see `asking.applied`.
 
         The snapshot shows what is asked for from then on.
         """
-        live = [one.tree for tree in manifest if (one := self._live(tree)) is not None]
+        live = [one.tree for tree in manifest if (one := self.live(tree)) is not None]
         secrets = redaction.secrets_of(*live, *manifest)
-        return _concealed(self._of_change(key, manifest), secrets)
+        return _concealed(self._of_change(key, manifest, by_espalier=by_espalier), secrets)
 
-    def _of_change(self, key: Key, manifest: Sequence[Tree]) -> Preview:
+    def _of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool) -> Preview:
         last = self._last_design(key)
         asked: list[ObjectChange] = []
         warnings: list[str] = []
         refusals: list[StatusCause] = []
         for tree in sorted(manifest, key=lambda one: one["kind"] == eksa.Cluster.resource.kind):
-            live = self._live(tree)
-            new = asking.applied(live, tree, now=self._now)
+            live = self.live(tree)
+            new = asking.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
                 new, told, refused = self._admitted(live, new)
                 warnings += told
@@ -105,9 +105,9 @@ class Previews:
         return replace(self._preview(scope, last), asked=tuple(asked), warnings=tuple(warnings))
 
     def refusals(self, cluster: Tree) -> list[StatusCause]:
-        """Everything for which a Cluster would be refused, when it is applied to what is there."""
-        live = self._live(cluster)
-        return list(self._admitted(live, asking.applied(live, cluster, now=self._now))[2])
+        """Everything for which a Cluster would be refused, when this program applies it to what is there."""
+        live = self.live(cluster)
+        return list(self._admitted(live, asking.applied(live, cluster, now=self._now, by_espalier=True))[2])
 
     def as_it_is(self, key: Key) -> Preview:
         """What a manager would do with a cluster of which nothing new is asked."""
@@ -145,7 +145,8 @@ class Previews:
             offered=scope.offered,
         )
 
-    def _live(self, tree: Tree) -> Object | None:
+    def live(self, tree: Tree) -> Object | None:
+        """The object of this kind and name that is there."""
         metadata = tree["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         return self._snapshot.get(tree["apiVersion"], tree["kind"], key)

@@ -18,6 +18,7 @@ from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.objects import Object
+from espalier.simulator.capi.reaching import hindrance
 from espalier.simulator.capi.rollup import Rollup, deleting
 
 _PROBE = "RemoteConnectionProbe"
@@ -58,6 +59,8 @@ class Observed:
     @property
     def reached(self) -> bool:
         """Whether its API server can be reached. A short absence does not count: Cluster API probes patiently."""
+        if hindrance(self.infrastructure_object):
+            return False
         return self.answers or condition_list.is_true(self.cluster.status.conditions, _PROBE)
 
     @property
@@ -168,11 +171,12 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
     )
     control_plane = _control_plane_condition(observed)
     workers = _workers_condition(observed)
+    silence = hindrance(observed.infrastructure_object) or "Remote connection not established yet"
     probe = condition(
         _PROBE,
         observed.reached,
         "ProbeSucceeded" if observed.reached else "ProbeFailed",
-        "" if observed.reached else "Remote connection not established yet",
+        "" if observed.reached else silence,
     )
     yield from (infrastructure, initialized, control_plane, workers, probe)
     yield from _machine_conditions(observed)

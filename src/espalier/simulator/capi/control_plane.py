@@ -73,6 +73,8 @@ class Observed:
     other_machines: int
     orphans: tuple[Object, ...] = ()
     """Control plane machines to adopt."""
+    hindrance: str = ""
+    """Why its API server can't be run."""
 
     @property
     def key(self) -> Key:

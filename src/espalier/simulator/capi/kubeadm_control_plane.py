@@ -36,6 +36,7 @@ from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_m
 from espalier.simulator.capi.control_plane_status import component_conditions, status
 from espalier.simulator.capi.inventory import in_cluster, owned_by
 from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.reaching import hindrance
 from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.concurrency import together
 
@@ -66,6 +67,8 @@ class KubeadmControlPlanes:
             return None
         typed = found.decode(KubeadmControlPlane)
         template = typed.spec.machine_template.spec.infrastructure_ref
+        named = typed_cluster.spec.infrastructure_ref
+        infrastructure = inventory.infrastructure_object(named.kind, Key(key.namespace, named.name)) if named else None
         machines = owned_by(inventory.machines, found.metadata.uid)
         machines.sort(key=lambda machine: machine.metadata.creation_timestamp or "")
         return Observed(
@@ -77,6 +80,7 @@ class KubeadmControlPlanes:
             secrets={secret.name: secret for secret in in_cluster(inventory.secrets, cluster.key)},
             infrastructure_template=inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
             other_machines=len(in_cluster(inventory.machines, cluster.key)) - len(machines),
+            hindrance=hindrance(infrastructure),
             orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
         )
 
