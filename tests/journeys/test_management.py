@@ -18,6 +18,7 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import (
+    CLUSTER_FINALIZER,
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     MANAGEMENT_CLUSTER,
     PAUSED_ANNOTATION,
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 LAPTOP = Key("default", "laptop")
+HELD = "example.com/held"
 TEAM = "team"
 MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
 
@@ -308,12 +310,42 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
         await world.apply()
         await world.until_ready()
         there = (await the_cluster(world)).metadata.finalizers
+        await asyncio.sleep(CALM)
         await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
-        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers)
+        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers, seconds=10)
         await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
         await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await world.until_gone()
+
+    story(tell)
+
+
+@pytest.mark.parametrize("others", [[], [CLUSTER_FINALIZER]], ids=["alone", "beside that of Clusters"])
+def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[str]) -> None:
+    """Records of EKS Anywhere have the finalizer of Clusters as well."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        await set_metadata(world, LAPTOP, finalizers=others)
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        await set_metadata(world, LAPTOP, finalizers=others)
+        await world.until(
+            lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10
+        )
+
+    story(tell)
+
+
+def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await set_metadata(world, GARDEN, annotations={PAUSED_ANNOTATION: "true"}, finalizers=[CLUSTER_FINALIZER, HELD])
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until(lambda cluster: said(cluster, names.READY).reason == "Paused", seconds=10)
+        await set_metadata(world, GARDEN, finalizers=[HELD])
+        await world.until(lambda cluster: HELD in said(cluster, names.READY).message, seconds=10)
 
     story(tell)
 

@@ -15,7 +15,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import (
     RUNTIME_EXTENSION,
@@ -145,7 +145,7 @@ class Observer:
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
-        asked = any_of(generation_changed, self.reports.by_others, _finalizer_lost)
+        asked = any_of(generation_changed, self.reports.by_others, _finalizers_changed)
         controller.watch(self.clusters, predicate=asked)
         self.linked.watched_by(controller, self._users_of)
         self.git_ops.watched_by(controller, self._users_of_git_ops)
@@ -430,9 +430,13 @@ def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken
             yield Taken(SECRET, secret.key, generated.LEFT_OVER, names.cluster_of(secret.metadata.labels))
 
 
-def _finalizer_lost(old: Object | None, new: Object | None) -> bool:
-    """Passes a Cluster that nothing holds any longer, though it is not being deleted."""
-    return new is None or (CLUSTER_FINALIZER not in new.metadata.finalizers and new.metadata.deletion_timestamp is None)
+def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
+    """Passes a Cluster that got or lost a finalizer of ours: by itself that is no other generation."""
+    return _finalizers(old) != _finalizers(new)
+
+
+def _finalizers(found: Object | None) -> frozenset[str]:
+    return names.FINALIZERS.intersection(found.metadata.finalizers) if found is not None else frozenset()
 
 
 def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:
