@@ -18,8 +18,8 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import (
-    CLUSTER_FINALIZER,
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
+    CLUSTER_FINALIZER,
     MANAGEMENT_CLUSTER,
     PAUSED_ANNOTATION,
     SYSTEM_NAMESPACE,
@@ -330,9 +330,7 @@ def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[
         await world.until_ready()
         await asyncio.sleep(CALM)
         await set_metadata(world, LAPTOP, finalizers=others)
-        await world.until(
-            lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10
-        )
+        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10)
 
     story(tell)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -282,7 +282,7 @@ class Observer:
         is_another = any(one.resource in generated.OF_CLUSTER for one in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         if not is_ours:
-            taken += _found_by_cluster_api(key, secrets)
+            taken += generated.left_over(key, secrets)
         return Machinery(
             objects=by_kind,
             secrets=secrets,
@@ -420,14 +420,6 @@ class Observer:
 
 _OF_GROUPS = (DockerMachineTemplate.resource, KubeadmConfigTemplate.resource)
 """Templates are written before anything that refers to them."""
-
-
-def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken]:
-    """Secrets that Cluster API would take for those of a cluster that it is yet to make: another's keys."""
-    names_ = set(generated.secrets(key.name))
-    for secret in secrets:
-        if secret.key in names_ and names.cluster_of(secret.metadata.labels) != key:
-            yield Taken(SECRET, secret.key, generated.LEFT_OVER, names.cluster_of(secret.metadata.labels))
 
 
 def _finalizers_changed(old: Object | None, new: Object | None) -> bool:

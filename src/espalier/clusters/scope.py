@@ -143,6 +143,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Clusters of the same name elsewhere that were there before."""
     contested: tuple[tuple[str, Key], ...] = ()
     """Names that Clusters need as well that were there before, of which nothing was made yet."""
+    left_over: tuple[Taken, ...] = ()
+    """Secrets of others that Cluster API would take for this cluster's, once they were looked for."""
+    is_foreseen: bool = False
+    """Whether this is a preview: what time alone brings counts as there."""
     design: Design | None = None
     """None while the components are not known, or something is missing of which objects are rendered."""
     problem: LookupError | None = None

@@ -12,7 +12,7 @@ from espalier.api.resource import Key
 from espalier.clusters.copies import Copies
 from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.resting import Rests
-from espalier.clusters.steps import choose_release
+from espalier.clusters.steps import Step, choose_release, take_release
 from espalier.clusters.validity import problem
 from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
@@ -55,7 +55,7 @@ def chosen(*trees: Tree, key: Key = GARDEN) -> tuple[Outcome, list[Tree], Pass]:
         writer = Writer(client, {}, seen.reports)
         tools = Tools(seen, writer, remotes, recorder, SystemClock(), Errands(remotes), Rests(), Copies())
         p = Pass(tools, scope)
-        return await choose_release(p), server.written, p
+        return await Step(choose_release, take_release)(p), server.written, p
 
     return asyncio.run(step())
 

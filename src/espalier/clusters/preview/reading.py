@@ -1,7 +1,8 @@
 """Everything that a preview looks at, read once: needs no right but to get and list.
 
-Without the right to read which Cluster is the management cluster, or the configuration of GitOps that a Cluster names,
-there is a preview all the same, and notices say what it takes for granted.
+Without the right to read which Cluster is the management cluster, the configuration of GitOps that a Cluster names, the
+Secrets under names of a new cluster, or upgrades in place, there is a preview all the same, and notices say what it
+takes for granted. Of Secrets nothing but their metadata is kept.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineSet
-from espalier.api.core import CONFIG_MAP
+from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.clusters import git_ops, linked
+from espalier.clusters import generated, git_ops, linked
 from espalier.clusters.design import Provider
 from espalier.clusters.observe import WRITTEN, Observer
 from espalier.clusters.preview.machines import Fleet, SeenMachine
@@ -35,6 +38,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.transforms import metadata_only
 
 INFRASTRUCTURE_MACHINES: tuple[Resource, ...] = (DockerMachine.resource,)
 """What machines are to their infrastructure; its metadata say from which template it was made."""
@@ -42,6 +46,8 @@ INFRASTRUCTURE_MACHINES: tuple[Resource, ...] = (DockerMachine.resource,)
 _GIT_OPS = {resource.kind: resource for resource in git_ops.KINDS}
 
 _OF_MACHINES = (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *INFRASTRUCTURE_MACHINES)
+
+_UPGRADES = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
 
 READ: tuple[Resource, ...] = (
     eksa.Cluster.resource,
@@ -54,9 +60,14 @@ READ: tuple[Resource, ...] = (
     DistroRelease.resource,
     *WRITTEN,
     *_OF_MACHINES,
+    *_UPGRADES,
+    ExtensionConfig.resource,
+    SECRET,
 )
 """All kinds of which something is read."""
 
+
+_CAPI_CLUSTER = (capi.Cluster.resource.kind, capi.Cluster.resource.api_version)
 
 _BY_NAME = (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource)
 """Kinds whose objects are a cluster's by their name, also without its label: then they are asked for one by one."""
@@ -70,6 +81,8 @@ class World(NamedTuple):
 
     objects: list[Object]
     fleets: dict[str, Fleet]
+    secrets: tuple[Object, ...] = ()
+    """Those that Cluster API would find for clusters of which nothing was made yet."""
     notices: tuple[str, ...] = ()
     """What could not be read, and what is taken for granted instead."""
 
@@ -94,7 +107,8 @@ async def read(
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
     named, unnamed = await _management(client)
-    clusters, releases, distros, links, data, written, machines = await asyncio.gather(
+    notices = list(unnamed)
+    clusters, releases, distros, links, data, written, machines, upgrades, extension = await asyncio.gather(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
@@ -102,6 +116,8 @@ async def read(
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
+        _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in _UPGRADES),
+        _granted(_get(client, ExtensionConfig.resource, "", RUNTIME_EXTENSION), ExtensionConfig.resource, notices),
     )
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests)
     known = {(one.kind, one.name) for one in written}
@@ -113,8 +129,17 @@ async def read(
     observed = (one for one in machines if _is_observed(one))
     by_name = (one for part in rest for one in part)
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *written, *observed, *by_name]
+    objects += [*upgrades, *extension]
+    made = {one.name for one in objects if (one.kind, one.head.api_version) == _CAPI_CLUSTER}
+    new = [name for name in names if name not in made][:_MANY]
+    secrets = await _all(
+        _granted(_get(client, SECRET, key.namespace, key.name), SECRET, notices)
+        for name in new
+        for key in generated.secrets(name)
+    )
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
-    return World(list(unique.values()), _fleets(machines), (*unnamed, *unread))
+    told = tuple(dict.fromkeys((*notices, *unread)))
+    return World(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), told)
 
 
 def _is_observed(one: Object) -> bool:
@@ -187,6 +212,21 @@ async def _get(client: Client, resource: Resource, namespace: str, name: str) ->
         return [await client.get(resource, name, namespace)]
     except NotFound:
         return []
+
+
+async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: list[str]) -> list[Object]:
+    """What is read of a kind; none, and a notice, without the right to it."""
+    try:
+        return await reading
+    except Forbidden:
+        notices.append(f"{kind.kind} objects may not be read: {_WITHOUT[kind.kind]}")
+        return []
+
+
+_WITHOUT = {
+    SECRET.kind: "whether Secrets of a former cluster are in the way of a new one is not known",
+    ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks is not known",
+} | {kind.kind: "whether an upgrade in place was refused, or has failed, is not known" for kind in _UPGRADES}
 
 
 async def _bundles(

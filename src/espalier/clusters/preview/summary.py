@@ -24,7 +24,7 @@ def sentences(scope: Scope) -> Iterator[str]:
     """What would happen if the Cluster of this scope were stored. That it links objects which are not there is no
     obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
     foreseen = foresee(replace(scope, missing=()) if scope.design is not None else scope)
-    if foreseen.stops:
+    if foreseen.stops and not foreseen.acts:
         yield f"plan: then nothing is done: {foreseen.stops}"
         return
     counted = Counter(change.verb for change in foreseen.objects)
@@ -35,7 +35,9 @@ def sentences(scope: Scope) -> Iterator[str]:
         yield f"plan: the pod network is applied to the workload cluster ({foreseen.cni.mark.rpartition('-')[0]})"
     if foreseen.acts:
         yield from _machines(foreseen)
-    if not (said or foreseen.cni):
+    if foreseen.stops:
+        yield f"plan: then nothing more is done: {foreseen.stops}"
+    if not (said or foreseen.cni or foreseen.stops):
         yield NOTHING
 
 
