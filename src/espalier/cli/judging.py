@@ -113,7 +113,8 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
     try:
-        world = await reading.read(client, [key], versions=[version] if version else [], manifests=[cluster])
+        versions = [version] if version else []
+        world = await reading.read(client, [key], versions=versions, manifests=[cluster], only_judges=True)
     except NotFound:
         found = _by_itself(cluster)
     except Forbidden as error:

@@ -51,7 +51,14 @@ def paused(tree: Tree) -> Tree:
     return edited({"metadata.annotations": {PAUSED_ANNOTATION: "true"}}, tree)
 
 
-def ask(new: Tree, old: Tree | None = None, *others: Tree, now: datetime = NOW) -> AdmissionResponse:
+def ask(
+    new: Tree,
+    old: Tree | None = None,
+    *others: Tree,
+    now: datetime = NOW,
+    names_others: bool = True,
+    dry_run: bool = False,
+) -> AdmissionResponse:
     operation: Operation = "CREATE" if old is None else "UPDATE"
     request = AdmissionRequest(
         operation,
@@ -61,8 +68,9 @@ def ask(new: Tree, old: Tree | None = None, *others: Tree, now: datetime = NOW) 
         ADMIN,
         as_object(new),
         as_object(old) if old is not None else None,
+        dry_run=dry_run,
     )
-    return Admission(observer(*others), lambda: now).validate(request)
+    return Admission(observer(*others), lambda: now, names_others=names_others).validate(request)
 
 
 def test_the_example_is_accepted_without_a_word() -> None:

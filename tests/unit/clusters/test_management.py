@@ -165,8 +165,8 @@ def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
 
 
-def delete(old: Tree, *seen: Tree, kind: str = "Cluster") -> AdmissionResponse:
-    admission = Admission(observer(*seen), lambda: NOW)
+def delete(old: Tree, *seen: Tree, kind: str = "Cluster", names_others: bool = True) -> AdmissionResponse:
+    admission = Admission(observer(*seen), lambda: NOW, names_others=names_others)
     handler = admission.validate if kind == "Cluster" else admission.kept(lambda _request: AdmissionResponse())
     metadata = old["metadata"]
     request = AdmissionRequest(

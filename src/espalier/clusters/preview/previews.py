@@ -77,7 +77,7 @@ class Previews:
         """`secrets` are those of the system's namespace that Cluster API would find for new clusters."""
         self._snapshot = snapshot
         self._observer = observer
-        self._admission = Admission(observer, lambda: now)
+        self._admission = Admission(observer, lambda: now, names_others=True)
         self._fleets = fleets
         self._now = now
         self._secrets = secrets

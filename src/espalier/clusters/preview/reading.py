@@ -95,11 +95,12 @@ async def read(
     namespace: str | None = None,
     manifests: Iterable[Tree] = (),
     providers: Mapping[str, Provider] = PROVIDERS,
+    only_judges: bool = False,
 ) -> World:
     """What is there of some clusters, or of all (None) in a namespace, or everywhere.
 
     `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
-    those are read that a cluster uses or will.
+    those are read that a cluster uses or will. Who `only_judges` needs nothing of what stops a cluster later.
     """
     everything = await _clusters(client) if asked is None else None
     keys = set(asked or ()) | {one.key for one in everything or () if namespace in (None, one.namespace)}
@@ -108,6 +109,8 @@ async def read(
     places = {key.namespace for key in keys}
     named, unnamed = await _management(client)
     notices = list(unnamed)
+    progress = () if only_judges else _UPGRADES
+    extension_kinds = () if only_judges else (ExtensionConfig.resource,)
     clusters, releases, distros, links, data, written, machines, upgrades, extension = await asyncio.gather(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
@@ -116,8 +119,8 @@ async def read(
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
-        _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in _UPGRADES),
-        _granted(_get(client, ExtensionConfig.resource, "", RUNTIME_EXTENSION), ExtensionConfig.resource, notices),
+        _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
+        _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests)
     known = {(one.kind, one.name) for one in written}
@@ -131,7 +134,8 @@ async def read(
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *written, *observed, *by_name]
     objects += [*upgrades, *extension]
     made = {one.name for one in objects if (one.kind, one.head.api_version) == _CAPI_CLUSTER}
-    new = [name for name in names if name not in made][:_MANY]
+    made |= {one.name for one in clusters if _manages_itself(one)}
+    new = [] if only_judges else [name for name in names if name not in made][:_MANY]
     secrets = await _all(
         _granted(_get(client, SECRET, key.namespace, key.name), SECRET, notices)
         for name in new
@@ -212,6 +216,13 @@ async def _get(client: Client, resource: Resource, namespace: str, name: str) ->
         return [await client.get(resource, name, namespace)]
     except NotFound:
         return []
+
+
+def _manages_itself(one: Object) -> bool:
+    try:
+        return is_self_managed(read_cluster(one))
+    except msgspec.ValidationError:
+        return False
 
 
 async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: list[str]) -> list[Object]:
