@@ -194,7 +194,8 @@ def not_in_release(release: str) -> str:
 # What is passed on to Kubernetes.
 PROVIDER_ID = "the provider names its machines; remove the field"
 BUILT_FLAG = "this flag follows from how the cluster is built, and another value would break it; remove it"
-NO_POLICY = "this is no audit policy"
+FLAG_VALUE = "no API server starts, or gets nodes, with this value; give another, or remove the flag"
+NO_POLICY = "this is not a valid audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, give one with level: None"
 NO_LEVEL = "a rule of an audit policy has a level"
 
