@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -343,6 +344,16 @@ def test_audit_policies_that_api_servers_start_with_are_accepted(rules: str) -> 
 def test_values_of_flags_that_may_work_are_accepted(flag: str, value: str) -> None:
     response = ask(edited({CONTROL_PLANE + "apiServerExtraArgs": {flag: value}}))
     assert response.allowed, response.message
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("feature-gates", "A=trueX=t" * 20_000), ("event-ttl", "1" * 200_000), ("v", "1" * 200_000 + "y")],
+)
+def test_values_of_flags_are_judged_in_linear_time(flag: str, value: str) -> None:
+    began = time.process_time()
+    assert not ask(edited({CONTROL_PLANE + "apiServerExtraArgs": {flag: value}})).allowed
+    assert time.process_time() - began < 5
 
 
 def test_what_is_passed_on_to_kubernetes_may_be_anything_that_it_reads() -> None:

@@ -28,6 +28,7 @@ _BUILT = frozenset(
 )
 """Flags that kubeadm and this program set, to what they themselves put there."""
 
+_GATE = " *[A-Za-z0-9]+ *= *(true|false|True|False|TRUE|FALSE|0|1|t|f|T|F)"
 _NUMBER, _DURATION = "a number", "a duration like 1h0m0s"
 _NUMBERS = frozenset(
     {
@@ -38,9 +39,9 @@ _NUMBERS = frozenset(
 _DURATIONS = frozenset({"event-ttl", "request-timeout", "shutdown-delay-duration", "etcd-compaction-interval"})
 _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     **dict.fromkeys(_NUMBERS, (re.compile(r"\+?[0-9][0-9a-fA-FxXoO_]*"), _NUMBER)),
-    **dict.fromkeys(_DURATIONS, (re.compile(r"0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+"), _DURATION)),
+    **dict.fromkeys(_DURATIONS, (re.compile(r"0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+"), _DURATION)),
     "profiling": (re.compile("1|t|T|true|TRUE|True|0|f|F|false|FALSE|False"), "true or false"),
-    "feature-gates": (re.compile("([A-Za-z0-9]+ *= *(true|false|True|False|0|1|t|f),? *)*"), "NAME=true,NAME=false"),
+    "feature-gates": (re.compile(f"({_GATE})?( *, *({_GATE})?)*"), "NAME=true,NAME=false"),
     "allow-privileged": (re.compile("true"), "true: the pod network needs it"),
     "enable-bootstrap-token-auth": (re.compile("true"), "true: machines join with such tokens"),
 }
