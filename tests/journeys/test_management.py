@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from espalier.api.core import (
     CONFIG_MAP,
+    CORE_EVENT,
     MUTATING_WEBHOOK_CONFIGURATION,
     NAMESPACE,
     VALIDATING_WEBHOOK_CONFIGURATION,
@@ -193,6 +195,77 @@ def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_non
         await world.until(lambda cluster: not invalid(cluster))
 
     story(tell)
+
+
+async def events(world: ManagedLaptop) -> list[str]:
+    """What is said of the ConfigMap."""
+    found = (await world.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
+    return [one.tree["message"] for one in found if one.tree["involvedObject"]["kind"] == "ConfigMap"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"name": None}, "is to have namespace and name of the management cluster's Cluster"),
+        ({"name": "nobody"}, "Cluster default/nobody, which ConfigMap eksa-system/management-cluster names as the"),
+        ({"name": "garden"}, "as the management cluster, is not self-managed"),
+    ],
+    ids=["nobody", "who is not there", "a workload cluster"],
+)
+def test_a_wrong_configmap_says_so_itself(wrong: Tree, sentence: str) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        assert await events(world) == []
+        await world.client.patch(
+            CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": wrong}, type=PatchType.MERGE
+        )
+        await asyncio.sleep(5)
+        (said,) = await events(world)
+        assert sentence in said
+
+    story(tell)
+
+
+def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await without_webhooks(world)
+        await lose(world)
+        await asyncio.sleep(5)
+        (said,) = await events(world)
+        assert said.endswith("names as the management cluster, does not exist")
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"eksaVersion": "v0.24.2"}, "EksaVersionInvalid: spec.eksaVersion: these clusters would be ahead of their"),
+        ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "garden"}}, "ClusterInvalid: spec.datacenterRef"),
+    ],
+    ids=["release", "what it links"],
+)
+def test_a_wrong_record_says_so_itself_as_long_as_it_is_wrong(wrong: Tree, why: str) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        before = await the_cluster(world, LAPTOP)
+        assert invalid(before) == ""
+        await without_webhooks(world)
+        spec = (await world.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)).tree["spec"]
+        right = {name: spec.get(name) for name in wrong}
+        for patch, told in ((wrong, why), (right, "")):
+            await world.client.patch(
+                Cluster.resource, LAPTOP.name, LAPTOP.namespace, patch={"spec": patch}, type=PatchType.MERGE
+            )
+            await world.until(partial(says, told), LAPTOP, seconds=10)
+
+    story(tell)
+
+
+def says(why: str, cluster: Cluster) -> bool:
+    return invalid(cluster).startswith(why) if why else not invalid(cluster)
 
 
 LATE = (

@@ -192,6 +192,7 @@ class Observer:
             management=management,
             management_key=self.management_cluster.key,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
+            managed=tuple((one, self.release_of(one)) for one in self.managed()) if is_record else (),
             bundles=bundles,
             release=self.release_of(cluster),
             release_content=self.releases.content(cluster.spec),

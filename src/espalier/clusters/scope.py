@@ -132,6 +132,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Where the record of the management cluster is; None when nothing says so."""
     manages: tuple[Key, ...] = ()
     """Of the record of the management cluster: the Clusters that it manages."""
+    managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
+    """Of the record: those of them that can be read, each with its release as far as that is known."""
     bundles: Bundles | None = None
     release: semver.Version | None = None
     """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
