@@ -36,7 +36,7 @@ soak: .venv/.installed ## What is long: fuzz targets and random histories; SECON
 	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m soak
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
-	@PYTHONPATH=src $(PYTHON) -m espalier.local.assets $(REAL)
+	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(REAL)
 
 test-real: .venv/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
 	@$(BIN)/python -m pytest -q -rs -m nodes $(STORIES)

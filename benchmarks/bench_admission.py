@@ -19,12 +19,13 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.apiserver.webhooks import WebhookCall
+from espalier.cli.environment.management import management_cluster
 from espalier.clusters import admission, plan
 from espalier.clusters.observe import Observer
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.pki import Authority
-from espalier.local.management import management_cluster
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.snapshot import Snapshot
@@ -53,7 +54,7 @@ def clusters() -> list[Tree]:
 def prepared() -> tuple[Webhooks, list[Tree]]:
     """The handlers of a manager that has seen all clusters, and the machinery of each."""
     releases, snapshot = Releases.load(), Snapshot()
-    observer = Observer(snapshot)
+    observer = Observer(snapshot, providers=PROVIDERS)
     trees = clusters()
     known = [Object(encode_json(tree)) for tree in trees]
     known += [Object(to_bytes(one)) for one in (*releases.objects(), *management_cluster(releases))]

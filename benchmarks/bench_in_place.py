@@ -22,11 +22,11 @@ from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Key
+from espalier.assets.base import find_bases
 from espalier.cli import image
 from espalier.kube.objects import Object
-from espalier.local.assets.base import find_bases
-from espalier.local.build import Timing
 from espalier.runtime.clock import SystemClock
+from espalier.simulator.build import Timing
 from tests.journeys.in_place import spec
 from tests.journeys.in_place_calls import Calls, asked, bill
 from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop

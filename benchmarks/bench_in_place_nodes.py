@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import report
-from espalier.local.assets.base import find_base
-from espalier.local.nspawn.node_files import PREFLIGHT
+from espalier.assets.base import find_base
+from espalier.realnodes.nspawn.node_files import PREFLIGHT
 from tests.nodes.manifests import manifest
 from tests.support.kubectl import Kubectl
 from tests.support.real_world import RealLaptop, real_laptop, why_not

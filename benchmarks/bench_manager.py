@@ -26,7 +26,6 @@ import aiohttp
 
 from benchmarks.measure import PROGRAM, cpu_seconds, peak_memory, report, start_world
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.manifests import read_manifests
 from espalier.cli import follow
 from espalier.cli.progress import Progress
@@ -35,6 +34,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
 METRICS = "http://127.0.0.1:18480/metrics"

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from benchmarks.measure import cpu_seconds, peak_memory, report, spread
 from espalier.cli import lock
-from espalier.local.nspawn import cgroups, container
-from espalier.local.nspawn.balancing import Balancing
-from espalier.local.nspawn.commands import run
-from espalier.local.nspawn.limits import allowed_watchers
-from espalier.local.nspawn.offering import Offering
-from espalier.local.nspawn.state import NodeRecord, State
-from espalier.local.real.processes import read_states
+from espalier.realnodes.management.processes import read_states
+from espalier.realnodes.nspawn import cgroups, container
+from espalier.realnodes.nspawn.balancing import Balancing
+from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.limits import allowed_watchers
+from espalier.realnodes.nspawn.offering import Offering
+from espalier.realnodes.nspawn.state import NodeRecord, State
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.real_world import RealLaptop, real_laptop, why_not
 

@@ -28,15 +28,15 @@ import msgspec
 
 from benchmarks.measure import cpu_seconds, report, spread
 from benchmarks.watched import CONFIG_MAPS, CUSTOM_OBJECTS, OBJECTS, Population, Watched
+from espalier.assets.build import Lacking, provide
+from espalier.assets.cache import cache_folder
+from espalier.assets.component import MIB
+from espalier.assets.go import GoModule
+from espalier.assets.processes import BuildFailed
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
-from espalier.local.assets.build import Lacking, provide
-from espalier.local.assets.cache import cache_folder
-from espalier.local.assets.component import MIB
-from espalier.local.assets.go import GoModule
-from espalier.local.assets.processes import BuildFailed
 from tests.support.control_plane import find_assets, real_control_plane, why_no_assets
 
 ROOT = Path(__file__).parents[1]

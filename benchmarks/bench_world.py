@@ -16,11 +16,11 @@ import yaml
 from benchmarks.measure import cpu_seconds, peak_memory, report, spread, start_world
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.control_plane import find_assets
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.http import HttpShell
@@ -34,6 +33,7 @@ from espalier.clusters import gate, names
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 CLUSTER = "garden"
 LEFT_OUT = {

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.local.real.processes import State
+from espalier.realnodes.management.processes import State
 from tests.journeys.asking import GARDEN, NAMESPACE
 from tests.journeys.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi

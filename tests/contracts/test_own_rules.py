@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api import eksa
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa import sentences
@@ -22,6 +21,7 @@ from espalier.clusters.admission import Admission, validate_bundles, validate_di
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import ADMIN, Request
+from espalier.providers.kinds import EKSA_KINDS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
 from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
@@ -132,7 +132,7 @@ CHANGED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 @pytest.fixture
 async def place(client: Client, namespace: str) -> str:
     """A namespace of a server that has our definitions, and nobody behind them."""
-    for kind in eksa.KINDS:
+    for kind in EKSA_KINDS:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), force=True)
         await served(client, kind)
     return namespace

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from espalier.api import capi, eksa
 from espalier.api.core import Namespace
 from espalier.api.crd import crd_of
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from tests.support.control_plane import ControlPlane
 
@@ -49,7 +49,7 @@ async def must(control_plane: ControlPlane, *arguments: str, text: str = "") -> 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def kinds(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     """The control plane with all our CRDs served; they go afterwards, and all objects with them."""
-    crds = [crd_of(cls) for cls in (*eksa.KINDS, *capi.KINDS)]
+    crds = [crd_of(cls) for cls in (*EKSA_KINDS, *CLUSTER_API_KINDS)]
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
     await must(control_plane, "apply", "--server-side", "-f", "-", text="\n---\n".join(map(json.dumps, crds)))
     await must(control_plane, "wait", "--for=condition=Established", *names)

@@ -19,12 +19,12 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.upgrader import draining
+from espalier.upgrader.api import Api
+from espalier.upgrader.draining import Cordon
+from espalier.upgrader.failures import StepFailed
+from espalier.upgrader.node import Clock
 from espalier.upgrades import pod
-from espalier.upgrades.node import draining
-from espalier.upgrades.node.api import Api
-from espalier.upgrades.node.draining import Cordon
-from espalier.upgrades.node.failures import StepFailed
-from espalier.upgrades.node.node import Clock
 from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.envtest

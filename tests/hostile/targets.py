@@ -37,6 +37,7 @@ from espalier.apiserver import (
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
 from espalier.apiserver.tidying import Tidying
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusters import durations
 from espalier.clusters.rules import api_server
 from espalier.kube import fields, pki
@@ -44,12 +45,12 @@ from espalier.kube.errors import ApiError, error_of
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import encode_json
-from espalier.local import addons, bootstrap_data
+from espalier.providers.kinds import CATALOG
 from espalier.releases.distro import Image
 from espalier.runtime import admission
 from espalier.runtime import selectors as labels
+from espalier.simulator import addons, bootstrap_data
 from espalier.upgrades import expected
-from espalier.upgrades import versions as upgrade_versions
 from tests.hostile import requests
 
 
@@ -113,7 +114,7 @@ def _yaml(text: str) -> None:
 
 
 def _manifests(text: str) -> None:
-    manifests.check(manifests.read_manifests(text, source="fuzz"))
+    manifests.check(manifests.read_manifests(text, source="fuzz"), CATALOG)
 
 
 def _kubeconfig(text: str) -> None:
@@ -460,7 +461,7 @@ TARGETS: dict[str, Target] = {
     ),
     "duration": Target(duration, durations.seconds, (ValueError,), LONG_NUMBERS),
     "duration in rules": Target(duration, cel_values.duration, (ValueError,), LONG_NUMBERS),
-    "version": Target(version, upgrade_versions.parsed, (), ("v1." + "9" * 5000 + ".0", "v1.0.0-" + "a." * MANY)),
+    "version": Target(version, kubernetes_versions.parsed, (), ("v1." + "9" * 5000 + ".0", "v1.0.0-" + "a." * MANY)),
     "image": Target(st.text(max_size=40), Image.parse, (ValueError,), ("/" * MANY, ":" * MANY)),
     "field path": Target(st.text(max_size=40), paths.parse, (ValueError,), ("a." * MANY, "[" * MANY, "a[0]" * MANY)),
 }

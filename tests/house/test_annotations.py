@@ -42,7 +42,7 @@ OF_WHAT_WE_MAKE = {
     "IN_PLACE_REFUSED",
     "KUBEADM_PATCHES",
     "UPGRADE_SECONDS",
-    "MARK",
+    "CORDONED_BY_UPGRADE",
 }
 """State of objects that go with their cluster, and that nobody makes but we."""
 

@@ -11,6 +11,9 @@ import pytest
 from espalier.cli.listed import COMMANDS
 from espalier.cli.main import program
 
+LOCAL = {"espalier.simulator", "espalier.realnodes", "espalier.assets", "espalier.apiserver"}
+"""Packages of the local environment."""
+
 ROOMS = {listed.room for listed in COMMANDS.values()}
 
 
@@ -24,7 +27,7 @@ def loaded(module: str) -> set[str]:
 def test_the_manager_loads_neither_the_laptop_world_nor_the_embedded_api_server() -> None:
     packages = {".".join(name.split(".")[:2]) for name in loaded("espalier.cli.manager")}
     assert "espalier.clusters" in packages
-    assert not packages & {"espalier.local", "espalier.apiserver"}
+    assert not packages & LOCAL
 
 
 LAPTOP = {"up", "demo", "assets", "image", "nodes"}
@@ -35,7 +38,7 @@ def test_no_other_command_loads_the_laptop_world() -> None:
     rooms = [f"espalier.cli.{room}" for room in ROOMS if room not in LAPTOP]
     whole = loaded(", ".join(rooms))
     assert set(rooms) <= whole
-    assert not {name for name in whole if name.startswith(("espalier.local", "espalier.apiserver"))}
+    assert not {name for name in whole if name.startswith(tuple(LOCAL))}
 
 
 def test_a_command_loads_no_other_commands() -> None:

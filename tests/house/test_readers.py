@@ -16,8 +16,10 @@ OWN = {
     "apiserver/": "what its store holds came in through bodies.py, or is encoded a line above",
     "clusters/": "written by itself, in its process",
     "kube/objects.py": "of objects; beyond the limit of the decoder it is TooDeep",
-    "local/": "files and programs of this machine, and what was measured when it was stored",
-    "upgrades/node/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
+    "simulator/": "files and programs of this machine, and what was measured when it was stored",
+    "realnodes/": "files and programs of this machine, and what was measured when it was stored",
+    "assets/": "files and programs of this machine",
+    "upgrader/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
     "cli/lock.py": "a file of this program",
     "cli/output.py": "what the user of the command wrote as an argument",
 }
@@ -28,7 +30,7 @@ STRANGERS = {
     "apiserver/content.py",
     "apiserver/reading.py",
     "clusters/preview/asking.py",
-    "local/bootstrap_data.py",
+    "simulator/bootstrap_data.py",
 }
 """Who decodes what strangers wrote, though it stands in a folder named above."""
 

@@ -13,7 +13,8 @@ import pytest
 
 from espalier.api.eksa import reasons
 from espalier.clusters import in_place, names, synced
-from espalier.upgrades import node_steps, sequence
+from espalier.upgrades import group_upgrade, node_steps, node_upgrade
+from espalier.upgrades import names as upgrade_names
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 PACKAGES = ("clusters", "upgrades")
@@ -123,9 +124,9 @@ def test_each_reason_has_one_row_and_a_meaning() -> None:
 
 
 def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
-    needing = {one.name for one in reasons.REASONS if one.helps is reasons.Helps.PERSON}
-    assert needing >= sequence.STUCK
-    assert needing >= in_place.REFUSALS
+    needing = {one.name for one in reasons.REASONS if one.helps is not reasons.Helps.TIME}
+    assert not needing & group_upgrade.UNDER_WAY
+    assert node_upgrade.QUIET | group_upgrade.UNDER_WAY | {upgrade_names.PAUSED} <= reasons.BY_NAME.keys()
     assert set(reasons.STEPS) == node_steps.UNDER_WAY
     assert not needing & (node_steps.UNDER_WAY | node_steps.BEGINNING | node_steps.PASSING)
     assert reasons.waiting_for_people(reasons.CLUSTER) == names.FAILURES

@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from espalier.api.capi.machine import Machine
-from espalier.api.catalog import resource_of
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import Provider
+from espalier.clusterapi import names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
+from espalier.clusters.provider import Provider
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.local.capi import names
-from espalier.local.workloads import Workloads
+from espalier.providers.kinds import CATALOG
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.snapshot import Snapshot
+from espalier.simulator.workloads import Workloads
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"
@@ -85,7 +85,9 @@ class ManagedClusters:
             if tree["kind"] == "Cluster":
                 tree["spec"]["datacenterRef"]["name"] = name or tree["spec"]["datacenterRef"]["name"]
                 tree["spec"] |= spec
-            await self.client.apply(resource_of(document.api_version, document.kind), tree, field_manager="kubectl")
+            await self.client.apply(
+                CATALOG.resource_of(document.api_version, document.kind), tree, field_manager="kubectl"
+            )
 
     async def change(self, key: Key = GARDEN, **spec: object) -> None:
         """Merge fields into a Cluster's spec."""

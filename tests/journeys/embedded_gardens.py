@@ -8,18 +8,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from espalier.api import capi
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.clusters.layers import Layer
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.management import prepare
-from espalier.local.stores import MemoryStores
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import NEXT, Backup, Step, Story
 from tests.journeys.managed import CALM, ManagedLaptop
@@ -75,7 +75,7 @@ class Garden:
         server = Server(empty, now=simulation.clock.now, random=simulation.random)
         await server.start()
         client = Client(InProcessTransport(server))
-        await prepare(client, Releases.load(), (*capi.KINDS, *KINDS))
+        await prepare(client, Releases.load(), (*EKSA_KINDS, *CLUSTER_API_KINDS, *KINDS))
         await backup.restore(client, *lost)
         await server.close()
         async with self.laptop(

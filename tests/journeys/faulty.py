@@ -11,7 +11,7 @@ import msgspec
 
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.connecting import LaptopTransport
+from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import MANAGER_AGENT
 
 

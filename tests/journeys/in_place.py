@@ -14,8 +14,8 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
-from espalier.local.workload_cluster import WorkloadCluster
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys.laptop import until
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.upgraders import Upgraders

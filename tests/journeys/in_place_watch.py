@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 
 from espalier.api.capi.machine import Machine
+from espalier.api.conditions import timestamp
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import (
+    CORDONED_BY_UPGRADE,
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
@@ -22,14 +24,12 @@ from espalier.apiserver.store import Change, MemoryStore, Store
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.local.stores import MemoryStores
-from espalier.local.workload_cluster import WorkloadCluster
 from espalier.releases import Releases
-from espalier.runtime.conditions import timestamp
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
-from espalier.upgrades.node.draining import MARK
 from tests.journeys.faulty import Writes
 from tests.journeys.in_place import EPOCH, NEW, spec
 from tests.journeys.managed import NAMESPACE, ManagedLaptop, Wrap, managed_laptop
@@ -141,7 +141,11 @@ class Watcher:
 
     def _cordoned(self) -> list[str]:
         nodes = self._workload.table(NODES).objects.values()
-        return [one.name for one in nodes if one.tree["spec"].get("unschedulable") or MARK in one.metadata.annotations]
+        return [
+            one.name
+            for one in nodes
+            if one.tree["spec"].get("unschedulable") or CORDONED_BY_UPGRADE in one.metadata.annotations
+        ]
 
     def _groups(self) -> tuple[list[str], list[str]]:
         """Control plane and workers."""

@@ -13,13 +13,9 @@ from functools import partial
 import semver
 from msgspec.structs import replace
 
-from espalier.api import capi
-from espalier.api.capi.docker import DockerMachineTemplate, Mount
 from espalier.api.capi.machine import Machine
-from espalier.api.catalog import resource_of
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -29,11 +25,16 @@ from espalier.clusters import Isolation, names
 from espalier.clusters.gate import OPENED
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.layers.pieces import changed
-from espalier.clusters.observe import WRITTEN
+from espalier.clusters.observe import written
 from espalier.clusters.rendered import Rendered
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
+from espalier.providers.docker.cluster_api import DockerMachineTemplate, Mount
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CATALOG, CLUSTER_API_KINDS
+from espalier.providers.registry import PROVIDERS
 from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
+from tests.support.orchard import OrchardMachineTemplate
 
 STATUS: Write = ("patch", "clusters", "status")
 ANNOTATION: Write = ("patch", "clusters", "")
@@ -59,10 +60,15 @@ def with_another_mount(rendered: Rendered) -> Rendered:
 
 
 def _mounted(template: KubeObject) -> KubeObject:
+    path = "/lib/modules"
+    if isinstance(template, OrchardMachineTemplate):
+        orchard = template.spec.template
+        spec = changed(orchard.spec, mounts=[*orchard.spec.mounts, path])
+        return changed(template, spec=changed(template.spec, template=changed(orchard, spec=spec)))
     assert isinstance(template, DockerMachineTemplate)
-    spec = template.spec.template.spec
-    mounts = [*spec.extra_mounts, Mount(host_path="/lib/modules", container_path="/lib/modules")]
-    inner = changed(template.spec.template, spec=changed(spec, extra_mounts=mounts))
+    docker = template.spec.template
+    mounts = [*docker.spec.extra_mounts, Mount(host_path=path, container_path=path)]
+    inner = changed(docker, spec=changed(docker.spec, extra_mounts=mounts))
     return changed(template, spec=changed(template.spec, template=inner))
 
 
@@ -117,7 +123,7 @@ async def apply(client: Client, count: int, **annotations: str) -> None:
             groups = [{"name": "md-0", "count": 1}]
             tree["spec"] |= {"eksaVersion": RELEASES[number % 2], "workerNodeGroupConfigurations": groups}
             tree["metadata"]["annotations"] = annotations
-        await client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
 
 
 def is_synced(found: Object) -> bool:
@@ -145,7 +151,7 @@ async def scale(world: AccountedClusters, key: Key) -> tuple[set[str], set[str],
 async def made_for(world: AccountedClusters, key: Key) -> dict[str, int]:
     """The objects of Cluster API that are made for a cluster, with their generations."""
     found = {}
-    for resource in WRITTEN:
+    for resource in written(PROVIDERS):
         for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
             if names.cluster_of(object_.metadata.labels) == key:
                 found[f"{resource.kind} {object_.name}"] = object_.metadata.generation
@@ -290,7 +296,7 @@ async def without_admission(client: Client) -> None:
 RESTORED: tuple[Resource, ...] = (
     DockerDatacenterConfig.resource,
     Cluster.resource,
-    *(kind.resource for kind in capi.KINDS),
+    *(kind.resource for kind in CLUSTER_API_KINDS),
     SECRET,
 )
 

@@ -18,20 +18,22 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
+from espalier.cli.environment.management import prepare
 from espalier.clusterapi import rollouts
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
+from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
-from espalier.local.build import Timing, build
-from espalier.local.capi.contract import DOCKER, InfrastructureKinds
-from espalier.local.management import prepare
-from espalier.local.stores import MemoryStores, Stores
-from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import LOCAL
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
+from espalier.simulator.build import Timing, build
+from espalier.simulator.stores import MemoryStores, Stores
+from espalier.simulator.workloads import Workloads
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
@@ -64,7 +66,7 @@ class Laptop:
         control_planes: int = 1,
         workers: int = 2,
         max_surge: int = 1,
-        provider: InfrastructureKinds = DOCKER,
+        provider: Infrastructure = LOCAL.infrastructure,
     ) -> Client:
         """Create a cluster with a pod network, and wait until it is available. Returns a client for it."""
         for resource, body in manifest(name, control_planes, workers, max_surge, provider):
@@ -121,7 +123,7 @@ async def laptop(
     store: Store | None = None,
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
-    provider: InfrastructureKinds = DOCKER,
+    provider: Infrastructure = LOCAL.infrastructure,
 ) -> AsyncIterator[Laptop]:
     """A world on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
@@ -149,12 +151,12 @@ async def controlled(
     *,
     stores: Stores | None = None,
     boot_seconds: float = 1.0,
-    provider: InfrastructureKinds = DOCKER,
+    provider: Infrastructure = LOCAL.infrastructure,
 ) -> AsyncIterator[Laptop]:
     """The controllers of the laptop, which reach their API server through `own`; `users` is the users' way there."""
     client = Client(users, user_agent="journey")
-    await prepare(client, Releases.load())
-    if provider is not DOCKER:
+    await prepare(client, Releases.load(), KINDS)
+    if provider is not LOCAL.infrastructure:
         for resource in (provider.cluster, provider.machine, provider.machine_template):
             await client.create(CUSTOM_RESOURCE_DEFINITION, definition(resource))
     manager = Client(own, field_manager="espalier-laptop", user_agent="espalier-laptop")
@@ -263,7 +265,7 @@ def machines(world: Laptop, name: str) -> list[Machine]:
 
 
 def manifest(
-    name: str, control_planes: int, workers: int, max_surge: int = 1, provider: InfrastructureKinds = DOCKER
+    name: str, control_planes: int, workers: int, max_surge: int = 1, provider: Infrastructure = LOCAL.infrastructure
 ) -> Iterator[tuple[Resource, Tree]]:
     """The Cluster API objects of a cluster, on Docker unless another provider is given."""
 

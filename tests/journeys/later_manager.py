@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from espalier import clusters
 from espalier.cli.main import run
+from espalier.clusters import building
 from tests.journeys.isolation_stories import NEXT
 
 if __name__ == "__main__":
-    clusters.build = partial(clusters.build, layers=NEXT)
+    building.build = partial(building.build, layers=NEXT)
     sys.exit(run(sys.argv[1:]))

@@ -9,7 +9,6 @@ import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.cluster import Cluster
@@ -24,14 +23,16 @@ from tests.journeys.isolation_stories import ANNOTATION, STATUS, Backup, Story, 
 from tests.support.orchard import (
     CARRIED,
     KINDS,
+    OrchardCluster,
     OrchardDatacenterConfig,
     OrchardMachineConfig,
+    OrchardMachineTemplate,
     carried,
 )
 
 DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
 CREDENTIALS, MORE_MOUNTS = "garden-credentials", "garden-mounts"
-CARRIER: Write = ("patch", "dockerclusters", "")
+CARRIER: Write = ("patch", "orchardclusters", "")
 
 
 async def plant(world: AccountedClusters) -> None:
@@ -97,7 +98,7 @@ async def until_made(
     """Wait until all that machines are made of is of this: mounts, and the user of the control plane and of workers."""
 
     def of_mounts(tree: Tree) -> object:
-        mounts = [mount["hostPath"] for mount in tree["spec"]["template"]["spec"]["extraMounts"]]
+        mounts = tree["spec"]["template"]["spec"]["mounts"]
         return None if set(everywhere) <= set(mounts) else mounts
 
     def of_users(path: Sequence[str], wanted: str) -> Callable[[Tree], object]:
@@ -109,7 +110,7 @@ async def until_made(
 
         return lacks
 
-    await world.until_all(DockerMachineTemplate.resource, "garden", of_mounts)
+    await world.until_all(OrchardMachineTemplate.resource, "garden", of_mounts)
     of_control_plane = of_users(["kubeadmConfigSpec"], users.get("control_plane", "ann"))
     await world.until_all(KubeadmControlPlane.resource, "garden", of_control_plane)
     of_workers = of_users(["template", "spec"], users.get("workers", "bea"))
@@ -199,7 +200,7 @@ def a_secret_that_is_changed() -> Story:
         await is_carried(world, "tulip", times=2)
 
     async def is_carried(world: AccountedClusters, value: str, *, times: int) -> None:
-        await world.until_all(DockerCluster.resource, "garden", lambda tree: _lacks(tree, seen(value)))
+        await world.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen(value)))
         marks.append(_mark(await world.until(lambda cluster: _is_closed(cluster) and _mark(cluster) not in marks)))
         assert len({one.split(":")[1] for one in marks}) == 1
         await asyncio.sleep(world.calm)
@@ -230,7 +231,7 @@ def a_secret_that_goes_and_comes_again() -> Story:
         )
         assert world.written().keys() <= {STATUS}
         await put(world, SECRET, CREDENTIALS, data=password("lily"))
-        await world.until_all(DockerCluster.resource, "garden", lambda tree: _lacks(tree, seen("lily")))
+        await world.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen("lily")))
         await world.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
         await asyncio.sleep(world.calm)
         assert world.written().keys() <= {CARRIER, ANNOTATION, STATUS}
@@ -265,7 +266,7 @@ async def the_sum_tells_nothing(world: AccountedClusters) -> None:
 
 async def credentials(world: AccountedClusters) -> str:
     """What the carrier says of them."""
-    found = await world.client.get(DockerCluster.resource, "garden", SYSTEM_NAMESPACE)
+    found = await world.client.get(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE)
     return found.metadata.annotations[CARRIED]
 
 

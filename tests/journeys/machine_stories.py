@@ -11,20 +11,20 @@ from functools import partial
 
 import pytest
 
-from espalier.api import capi
 from espalier.api.capi import cluster as capi_cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import names
 from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
-from espalier.local.capi import names
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CLUSTER_API_KINDS
 from tests.journeys.asking import BrokenImages, ManagedClusters
 
 KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
@@ -114,7 +114,7 @@ async def lives(world: ManagedClusters, key: Key, *, counts: Sequence[int] = (3,
 async def left(world: ManagedClusters, name: str) -> list[str]:
     """Everything in the system's namespace that is a cluster's."""
     found = []
-    for kind in capi.KINDS:
+    for kind in CLUSTER_API_KINDS:
         listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={name}")
         found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
     return found

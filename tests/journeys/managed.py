@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from espalier import clusters
-from espalier.api import capi
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
@@ -24,21 +22,19 @@ from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import manifests
 from espalier.cli.advice import advice
+from espalier.cli.environment.management import prepare
 from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
-from espalier.clusters.design import Provider
+from espalier.clusters import building as clusters
 from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Transport, User
-from espalier.local.build import Timing, build
-from espalier.local.management import prepare
-from espalier.local.pods.controller import Pods
-from espalier.local.stores import MemoryStores, Stores
-from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
@@ -47,6 +43,10 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import MemoryStores, Stores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
@@ -97,7 +97,7 @@ async def managed_laptop(
     store: Store | None = None,
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
-    providers: Mapping[str, Provider] = PROVIDERS,
+    providers: Providers = PROVIDERS,
     kinds: Sequence[type[KubeObject]] = (),
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,
@@ -184,7 +184,7 @@ async def managed_laptop(
         )
         by_hooks = front_end is FrontEnd.HOOKS
         hooks = Hooks(webhooks, manager.client) if by_hooks else None
-        build_upgrades(manager, remotes=remotes, hooks=hooks, resync=resync)
+        build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, hooks=hooks, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, entropy=more())
@@ -194,10 +194,18 @@ async def managed_laptop(
             pods = Pods(workloads, UpgraderImages(releases, disks / "images"), disks, clock)
             stack.push_async_callback(pods.close)
         for controller in build(
-            machines, caches, workloads, clock=clock, entropy=more(), keys=more(), timing=timing, pods=pods
+            machines,
+            caches,
+            workloads,
+            clock=clock,
+            entropy=more(),
+            keys=more(),
+            kinds=infrastructures(providers).all,
+            timing=timing,
+            pods=pods,
         ):
             manager.add(controller)
-        await prepare(user, releases, (*capi.KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
+        await prepare(user, releases, (*KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for namespace in copies_to:

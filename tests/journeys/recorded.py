@@ -13,9 +13,10 @@ from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters import names
-from espalier.clusters.observe import WRITTEN
+from espalier.clusters.observe import written
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
 from tests.journeys.managed import ManagedLaptop
 
@@ -48,7 +49,7 @@ class Recorder:
     def __init__(self, world: ManagedLaptop, client: Client) -> None:
         self._world = world
         self._caches = Caches(client)
-        self._objects = {resource: self._caches.of(resource, SYSTEM_NAMESPACE) for resource in WRITTEN}
+        self._objects = {resource: self._caches.of(resource, SYSTEM_NAMESPACE) for resource in written(PROVIDERS)}
         self._machines = self._caches.of(Machine.resource, SYSTEM_NAMESPACE)
         self._loop = asyncio.get_running_loop()
         self._going: list[tuple[float, str, str]] = []

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from espalier.apiserver.store import MemoryStore
 from espalier.clusters import Isolation
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import apply, machines
 from tests.journeys.managed import CALM, managed_laptop
 from tests.journeys.test_quiet import all_ready

@@ -15,12 +15,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import DAEMON_SET, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
 from espalier.api.meta import Tree
@@ -31,8 +29,10 @@ from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.local.stores import MemoryStores
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachineTemplate
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.faulty import Fault, Faults
 from tests.journeys.in_place import EPOCH

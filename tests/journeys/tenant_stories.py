@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from espalier.api import capi
 from espalier.api.capi import cluster as capi_cluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine
@@ -31,13 +30,14 @@ from espalier.api.core import (
 )
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, NotFound
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CLUSTER_API_KINDS
 from tests.journeys.asking import EXAMPLES, AccountedClusters
 from tests.journeys.isolation_stories import without_admission
 
@@ -128,7 +128,7 @@ async def everything_of(alice: Tenant) -> dict[str, object]:
     client, found = alice.admin.client, dict[str, object]()
     mine = [one for kind in (Cluster, DockerDatacenterConfig) for one in await listed(client, kind.resource, ALICE)]
     names = {one["metadata"]["name"] for one in mine if one["kind"] == "Cluster"}
-    made = [one for kind in capi.KINDS for one in await listed(client, kind.resource, SYSTEM_NAMESPACE)]
+    made = [one for kind in CLUSTER_API_KINDS for one in await listed(client, kind.resource, SYSTEM_NAMESPACE)]
     mine += [one for one in made if of(one) in names]
     mine += await listed(client, SECRET, ALICE)
     mine += [one for one in await listed(client, SECRET, SYSTEM_NAMESPACE) if of(one) in names]
@@ -208,7 +208,7 @@ async def names_that_collide(alice: Tenant, bob: Tenant, choices: random.Random)
         drift = {"anywhere.eks.amazonaws.com/drift": "correct-machines"}
         await bob.cluster(name, group, choices.randint(1, 3), annotations=drift)
         assert "choose" in await until_told(bob, name, "ClusterNameTaken")
-        for kind in capi.KINDS:
+        for kind in CLUSTER_API_KINDS:
             for one in await listed(bob.admin.client, kind.resource, SYSTEM_NAMESPACE):
                 assert one["metadata"].get("labels", {}).get(CLUSTER_NAMESPACE_LABEL) != BOB
         await bob.delete(name)
@@ -372,5 +372,5 @@ async def all_of_it(world: AccountedClusters, connect: As, seed: int) -> None:
         await world.until_ready(key)
     for key in hers:
         await alice.delete(key.name)
-    left = [one for kind in capi.KINDS for one in await listed(world.client, kind.resource, SYSTEM_NAMESPACE)]
+    left = [one for kind in CLUSTER_API_KINDS for one in await listed(world.client, kind.resource, SYSTEM_NAMESPACE)]
     assert [one["metadata"]["name"] for one in left if of(one) in {key.name for key in hers}] == []

@@ -10,9 +10,7 @@ from functools import partial
 
 import pytest
 
-from espalier.api import capi
 from espalier.api.capi import cluster as capi_cluster
-from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import (
@@ -23,7 +21,6 @@ from espalier.api.core import (
 )
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.store import Change, MemoryStore
@@ -31,8 +28,11 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
-from espalier.local.stores import MemoryStores
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.journeys.test_simulated_machines import CrashingTransport
 
@@ -61,7 +61,7 @@ def conditions(cluster: Cluster) -> Mapping[str, str]:
 async def left(world: ManagedLaptop) -> list[str]:
     """Everything in the system's namespace that is a cluster's."""
     found = []
-    for kind in capi.KINDS:
+    for kind in CLUSTER_API_KINDS:
         listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE)
         found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
     return found
@@ -532,7 +532,7 @@ def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
 def applies(world: ManagedLaptop) -> Counter[str]:
     """How often the specs of Cluster API's objects were applied by the Cluster controller."""
     found: Counter[str] = Counter()
-    for kind in capi.KINDS:
+    for kind in CLUSTER_API_KINDS:
         for object_ in world.machinery.of(kind.resource).list():
             found[kind.resource.plural] += object_.metadata.generation
     kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")

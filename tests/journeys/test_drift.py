@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, DAEMON_SET
@@ -20,6 +19,7 @@ from espalier.api.resource import Resource
 from espalier.clusters import Isolation, names, resting, synced
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
+from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import ANNOTATION, STATUS, machines
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop

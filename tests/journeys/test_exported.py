@@ -15,11 +15,11 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.kube.client import PatchType
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
 

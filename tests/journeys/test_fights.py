@@ -17,10 +17,10 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
-from espalier.local.connecting import LaptopTransport
 from espalier.runtime import virtual
 from espalier.runtime.brakes import BURST, LONGEST_PAUSE, REPEATED
 from espalier.runtime.virtual import Simulation
+from espalier.simulator.transport import LaptopTransport
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.faulty import Passing
 from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop

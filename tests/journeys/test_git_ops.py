@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import ANNOTATION, STATUS, machines, made_for
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop

@@ -18,7 +18,6 @@ from rich.console import Console
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.manifests import read_manifests
@@ -27,12 +26,14 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import connection
 from espalier.cli.connection import Connected
+from espalier.cli.environment.management import prepare
 from espalier.cli.main import run
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
-from espalier.local.management import prepare
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from tests.journeys.faulty import Passing
 
@@ -113,7 +114,7 @@ def ran(patch: pytest.MonkeyPatch, arguments: Sequence[str], *, angry: bool = Fa
         await server.start()
         transport: Transport = InProcessTransport(server)
         client = Client(transport, user_agent="journey")
-        await prepare(client, Releases.load())
+        await prepare(client, Releases.load(), KINDS)
         await plant(client)
         if angry:
             client = Client(Angry(transport), user_agent="journey")

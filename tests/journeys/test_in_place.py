@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from espalier.api.capi.docker import DockerMachine, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from tests.journeys.in_place import NEW, identities, journey, machines, marks, reach, ready, until_so
 from tests.journeys.managed import ManagedLaptop
 from tests.support.upgraders import Upgraders

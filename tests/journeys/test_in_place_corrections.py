@@ -14,8 +14,8 @@ from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Transport
-from espalier.local.workload_cluster import WorkloadCluster
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
 from tests.journeys.faulty import Passing
 from tests.journeys.in_place import IN_PLACE, NEW, until_so

@@ -20,9 +20,9 @@ from espalier.api.eksa.upgrades import (
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.connecting import LaptopTransport
-from espalier.local.workload_cluster import WorkloadCluster
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.transport import LaptopTransport
+from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
 from tests.journeys.faulty import Passing
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop

@@ -27,8 +27,8 @@ from espalier.cli import manifests
 from espalier.clusters.in_place import NOT_ASKED, TOO_FEW
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from espalier.upgrades import progress
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension

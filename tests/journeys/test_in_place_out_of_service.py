@@ -9,7 +9,7 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
-from espalier.local.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node_steps import COPY, DONE, KUBEADM
 from tests.journeys import in_place
@@ -131,7 +131,7 @@ def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_o
         await told_everywhere(world, node, said)
         found = await world.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
         done = [one["type"] for one in found.tree["status"]["conditions"] if one["status"] == "True"]
-        assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded"]
+        assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "Accepted"]
         far.mend()
         await finish(world, watcher)
 

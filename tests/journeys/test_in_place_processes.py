@@ -22,8 +22,8 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, Request
-from espalier.local.build import Timing
 from espalier.runtime.clock import SystemClock
+from espalier.simulator.build import Timing
 from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.simulated_pods import processes

@@ -14,7 +14,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
-from espalier.local.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
 from espalier.upgrades.node_steps import STEPS
 from tests.conftest import EXPLORE

@@ -17,7 +17,6 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.apiserver.store import MemoryStore
@@ -26,8 +25,9 @@ from espalier.clusters.layers import LAYERS
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.stores import MemoryStores
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.embedded_gardens import EPOCH, Garden
 from tests.journeys.faulty import Blocked
 from tests.journeys.isolation_stories import (

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from espalier.api import capi
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
-from espalier.local.management import prepare
-from espalier.local.stores import MemoryStores
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
+from espalier.simulator.stores import MemoryStores
 from tests.journeys import isolation_stories, linked_stories
 from tests.journeys.isolation_stories import NEXT, Backup
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
@@ -111,7 +111,7 @@ async def restored(backup: Backup, folder: Path) -> AsyncIterator[ControlPlane]:
     assert assets is not None
     async with real_control_plane(folder, assets) as empty:
         client = empty.client()
-        await prepare(client, Releases.load(), (*capi.KINDS, *KINDS))
+        await prepare(client, Releases.load(), (*EKSA_KINDS, *CLUSTER_API_KINDS, *KINDS))
         await backup.restore(client)
         await client.close()
         yield empty

@@ -12,12 +12,12 @@ import pytest
 
 from espalier.api.capi.machine import Machine, MachineHealthCheck
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.journeys.test_quiet import CALM_SECONDS, all_ready
 from tests.support.audit import following, told

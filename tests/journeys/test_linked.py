@@ -16,10 +16,11 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
+from espalier.clusterapi import infrastructure
 from espalier.clusters import Isolation, gate, names
-from espalier.clusters.render import PROVIDERS
-from espalier.local.stores import MemoryStores
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.embedded_gardens import EPOCH, Garden
 from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
 from tests.journeys.linked_stories import (
@@ -68,7 +69,9 @@ def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(nam
                 set(grants(manifests.installed(namespaces, providers=each))) for each in (ORCHARD, PROVIDERS)
             )
             assert {grant.resource for grant in with_it - without} == {kind.resource.plural for kind in KINDS}
-            assert with_it - without == world.ledger.used(with_it - without)
+            # What is made for clusters is deleted with them, and patched in an upgrade in place: not in this story.
+            read = {grant for grant in with_it - without if grant.group != infrastructure.GROUP}
+            assert read == world.ledger.used(read)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -170,7 +173,7 @@ def test_a_plan_says_that_a_changed_secret_changes_what_carries_it_alone() -> No
             await asyncio.sleep(CALM)
             await edit(world, SECRET, CREDENTIALS, data=password("lily"))
             preview = await world.preview(GARDEN, [], isolation=Isolation.GATE, layers=NEXT)
-            assert [(one.kind, one.name) for one in preview.objects] == [("DockerCluster", "garden")]
+            assert [(one.kind, one.name) for one in preview.objects] == [("OrchardCluster", "garden")]
             assert preview.settled
             assert preview.groups == ()
 

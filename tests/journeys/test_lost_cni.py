@@ -22,8 +22,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.connecting import LaptopTransport
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
 
 pytestmark = pytest.mark.embedded

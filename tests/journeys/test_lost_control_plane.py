@@ -12,7 +12,6 @@ from functools import cache
 import pytest
 
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE
@@ -23,9 +22,10 @@ from espalier.apiserver.store import MemoryStore
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.stores import MemoryStores
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.laptop import EPOCH, OLD, Laptop, condition, is_settled, laptop, machines
 from tests.support.recording import Kept
 

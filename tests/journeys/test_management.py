@@ -18,7 +18,6 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
     CLUSTER_FINALIZER,
@@ -31,6 +30,7 @@ from espalier.api.resource import Key
 from espalier.clusters import names, rights
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import STATUS, machines, made_for
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop

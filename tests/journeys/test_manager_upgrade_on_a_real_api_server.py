@@ -18,12 +18,13 @@ import pytest
 import pytest_asyncio
 
 from espalier.apiserver.server import Server
+from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.management import prepare
-from espalier.local.stores import MemoryStores
+from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import (
     NEXT,
@@ -64,7 +65,7 @@ async def restored(control_plane: ControlPlane, before: Steady) -> MemoryStores:
     objects = await everything_of_the_garden(Client(InProcessTransport(server)))
     await server.close()
     client = control_plane.client()
-    await prepare(client, Releases.load())
+    await prepare(client, Releases.load(), KINDS)
     await restore(objects, client, whole=True)
     await client.close()
     async with asyncio.timeout(PATIENCE), managed_on(control_plane, before.stores):

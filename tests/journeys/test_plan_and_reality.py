@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from espalier.api import catalog, paths, redaction
+from espalier.api import paths, redaction
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
@@ -26,6 +26,8 @@ from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
 from espalier.kube.inprocess import InProcessTransport
+from espalier.providers.kinds import CATALOG
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.virtual import Simulation, run
@@ -173,13 +175,13 @@ CHANGES: tuple[Change, ...] = (
 async def previews(world: ManagedLaptop, *versions: str, **manager: Any) -> Previews:
     """As `espalier plan` makes them: everything is read anew. `manager` says how the one asked about is run."""
     reader = Client(InProcessTransport(world.server), user_agent="plan")
-    there = await reading.read(reader, [GARDEN], versions=versions)
+    there = await reading.read(reader, [GARDEN], versions=versions, providers=PROVIDERS)
     asked = {(verb, plural) for verb, plural, _, agent in world.server.requests if agent == "plan"}
     assert {verb for verb, _ in asked} <= {"get", "list"}
-    assert {plural for _, plural in asked} <= {resource.plural for resource in reading.READ}
+    assert {plural for _, plural in asked} <= {resource.plural for resource in reading.kinds(PROVIDERS)}
     assert ("list", "secrets") not in asked
     snapshot = Snapshot()
-    observer = Observer(snapshot, **manager)
+    observer = Observer(snapshot, providers=PROVIDERS, **manager)
     snapshot.fill(there.objects)
     return Previews(snapshot, observer, there.fleets, now=EPOCH, secrets=there.secrets)
 
@@ -200,7 +202,7 @@ def manifest_of_the_example() -> list[Tree]:
 
 async def apply(world: ManagedLaptop, manifest: list[Tree]) -> None:
     for tree in manifest:
-        await world.client.apply(catalog.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await world.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
 
 
 def leaves_of_change(change: ObjectChange) -> Leaves:

@@ -14,8 +14,8 @@ from espalier.clusters import Isolation
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import NEXT
 from tests.journeys.managed import GARDEN, managed_laptop
 from tests.journeys.recorded import recorder

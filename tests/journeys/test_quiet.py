@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.catalog import resource_of
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CATALOG
 from espalier.runtime import virtual
 from espalier.runtime.cache import Cache
 from espalier.runtime.virtual import Simulation
@@ -41,7 +41,7 @@ Writes = Counter[tuple[str, ...]]
 
 async def apply(client: Client, count: int) -> None:
     for tree in manifests(count):
-        await client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
 
 
 async def all_ready(clusters: Cache, count: int, *, seconds: float) -> None:

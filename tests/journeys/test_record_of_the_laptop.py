@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.catalog import resource_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli.home import Home
@@ -17,6 +16,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.kinds import CATALOG
 from tests.support.managing import unasked
 from tests.support.world import LaptopWorld, laptop_world
 
@@ -51,7 +51,7 @@ async def create(client: Client, text: str) -> None:
     for document in read_manifests(text.encode(), source="test"):
         tree = document.tree
         tree["metadata"]["namespace"] = "default"
-        await client.create(resource_of(document.api_version, document.kind), tree)
+        await client.create(CATALOG.resource_of(document.api_version, document.kind), tree)
 
 
 def test_a_change_does_not_move_a_cluster_to_another_release_unasked(world: LaptopWorld) -> None:

@@ -27,9 +27,9 @@ from espalier.clusters import Isolation, names, rights
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid
-from espalier.local.stores import MemoryStores
 from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
 from tests.support.managing import unasked

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.local.stores import MemoryStores
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import NAMESPACE, AccountedClusters
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl

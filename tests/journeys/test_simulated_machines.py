@@ -11,7 +11,6 @@ from typing import TypeVar
 import pytest
 
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, NODE, POD, SERVICE
@@ -19,16 +18,17 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import Change, MemoryStore
+from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.capi.contract import InfrastructureKinds
-from espalier.local.stores import MemoryStores
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.laptop import (
     EPOCH,
     NEW,
@@ -457,7 +457,7 @@ def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
     def kind(name: str) -> Resource:
         return Resource("infrastructure.cluster.x-k8s.io", "v1beta2", f"{name.lower()}s", name)
 
-    orchard = InfrastructureKinds(
+    orchard = Infrastructure(
         kind("OrchardCluster"), kind("OrchardMachine"), kind("OrchardMachineTemplate"), "orchard://{cluster}/{name}"
     )
 

@@ -29,8 +29,8 @@ from espalier.clusters import names, rights
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.faulty import Passing
 from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, MANAGER_AGENT, NAMESPACE, ManagedLaptop, Wrap, managed_laptop

@@ -12,12 +12,12 @@ import pytest
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.journeys.test_quiet import all_ready
 from tests.support.control_plane import ControlPlane

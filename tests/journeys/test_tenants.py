@@ -20,8 +20,8 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import User
-from espalier.local.stores import MemoryStores
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import EXAMPLES
 from tests.journeys.managed import managed_laptop
 from tests.journeys.tenant_stories import ALICE, BOB, all_of_it, manifest, tenants

@@ -14,8 +14,8 @@ from espalier.clusters import gate, names, readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.connecting import LaptopTransport
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 
 pytestmark = pytest.mark.embedded

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from espalier.assets.base import Base, find_bases
 from espalier.cli.upgrader_archives import makings
 from espalier.cli.upgrader_images import versions_by_image
 from espalier.kube.pki import Authority
-from espalier.local.assets.base import Base, find_bases
-from espalier.local.nspawn.registry import Shelf
+from espalier.realnodes.nspawn.registry import Shelf
 from espalier.releases import Releases
 
 pytestmark = pytest.mark.nodes

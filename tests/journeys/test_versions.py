@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.catalog import resource_of
 from espalier.api.core import (
     CUSTOM_RESOURCE_DEFINITION,
     DAEMON_SET,
@@ -29,6 +28,7 @@ from espalier.cli import chosen_release, documents
 from espalier.clusters import rights
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
+from espalier.providers.kinds import CATALOG
 from espalier.releases import Releases, release_name
 from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop
 from tests.journeys.test_clusters import KUBERNETES, groups, journey
@@ -135,7 +135,9 @@ def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
         cluster = next(tree for tree in other if tree["kind"] == "Cluster")
         cluster["spec"] |= {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "orchard"}}
         for tree in other:
-            await world.client.apply(resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+            await world.client.apply(
+                CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl"
+            )
         await world.until_ready()
         await world.until_ready(Key(NAMESPACE, "orchard"))
         assert (await pod_network_image(world)).endswith(":v0.30.0-eks-a-1")

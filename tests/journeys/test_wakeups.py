@@ -1,6 +1,6 @@
 """No controller of the laptop sleeps through what concerns it: in a settled world, one that is woken has nothing to do.
 
-Controllers are not woken by every change (`local/capi/relevance.py`). Whatever is left undone because a view lacks
+Controllers are not woken by every change (`simulator/capi/relevance.py`). Whatever is left undone because a view lacks
 what a controller reads shows here, as soon as all of them are made to look.
 """
 
@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Iterable
 import pytest
 
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachine, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import DAEMON_SET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine, DockerMachineTemplate
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.laptop import EPOCH, NEW, Laptop, condition, laptop, machines, manifest, pod_network

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.api.capi.docker import DockerCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Resource
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
+from espalier.providers.docker.cluster_api import DockerCluster
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import test_lost_cni as lost_cni
 from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import aiohttp
 
-from espalier.local.nspawn.state import State
+from espalier.realnodes.nspawn.state import State
 from tests.nodes import workload as use
 from tests.support.real_world import RealLaptop
 

@@ -10,10 +10,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from espalier.local.nspawn import container, processes
-from espalier.local.nspawn.container import Running
-from espalier.local.nspawn.processes import Process
-from espalier.local.nspawn.state import State
+from espalier.realnodes.nspawn import container, processes
+from espalier.realnodes.nspawn.container import Running
+from espalier.realnodes.nspawn.processes import Process
+from espalier.realnodes.nspawn.state import State
 from tests.support.real_world import RealLaptop
 
 _PROGRAM = b"upgrader"

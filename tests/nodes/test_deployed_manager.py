@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.api import capi
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
+from espalier.cli.environment.management import prepare
 from espalier.cli.manager import LEASE
 from espalier.clusters.names import DEFAULT_WORKERS
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.local.management import prepare
+from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from tests.journeys import kubectl_story as story
 from tests.nodes.host import Host
@@ -75,7 +75,7 @@ async def prepared(laptop: RealLaptop) -> None:
     """Of Cluster API only the kinds are there: what the manager writes is all that counts. Releases, and the record."""
     kubeconfig = Kubeconfig.load([laptop.world.home / "garden.kubeconfig"])
     client = Client(HttpTransport(kubeconfig.context(), environment={}), field_manager="journey", user_agent="journey")
-    await prepare(client, Releases.load(), capi.KINDS)
+    await prepare(client, Releases.load(), KINDS)
     await client.close()
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
-from espalier.local.nspawn import processes
-from espalier.local.nspawn.balancing import Balancing
-from espalier.local.nspawn.state import State
-from espalier.upgrades.node import contents
-from espalier.upgrades.node.contents import WORK, Contents
-from espalier.upgrades.node.draining import MARK
-from espalier.upgrades.node.files import STAGED
+from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn.balancing import Balancing
+from espalier.realnodes.nspawn.state import State
+from espalier.upgrader import contents
+from espalier.upgrader.contents import WORK, Contents
+from espalier.upgrader.files import STAGED
 from tests.nodes import workload as use
 from tests.nodes.host import Host
 from tests.nodes.manifests import CLUSTER, manifest
@@ -188,7 +188,7 @@ async def nothing_is_left(management: Kubectl, workload: Kubectl) -> None:
     assert await workload("get", "pods,serviceaccounts,clusterroles,clusterrolebindings", *ours) == ""
     for node in (await workload.tree("nodes"))["items"]:
         assert "unschedulable" not in node["spec"]
-        assert MARK not in node["metadata"]["annotations"]
+        assert CORDONED_BY_UPGRADE not in node["metadata"]["annotations"]
     for one in (await management.tree(MARKED, "-A"))["items"]:
         marks = one["metadata"].get("annotations", {})
         assert [mark for mark in marks if mark.endswith(LEFT)] == [], one["metadata"]["name"]

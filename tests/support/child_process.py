@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from espalier.local.real.processes import dying_with_parent
+from espalier.realnodes.management.processes import dying_with_parent
 
 
 class ChildFailed(Exception):

@@ -13,32 +13,35 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier import clusters
-from espalier.api.capi import docker
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
+from espalier.cli.environment import programs
+from espalier.cli.environment.management import prepare
+from espalier.clusterapi.network import Network
+from espalier.clusters import building as clusters
 from espalier.clusters.names import labels as cluster_labels
+from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.local.addons import Network
-from espalier.local.build import Timing, build_machines
-from espalier.local.capi.certificates import kubeconfig_secret
-from espalier.local.management import prepare
-from espalier.local.real import cluster_api, control_plane, processes, programs
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
+from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
+from espalier.providers.registry import PROVIDERS
+from espalier.realnodes.management import cluster_api, control_plane, processes
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build_machines
+from espalier.simulator.capi.certificates import kubeconfig_secret
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import Hooks
 from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
@@ -46,8 +49,6 @@ from tests.journeys.asking import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
 from tests.support.managing import led_by, register_webhooks
-
-INFRASTRUCTURE = (docker.DockerCluster, docker.DockerMachine, docker.DockerMachineTemplate)
 
 GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
 """Objects here change faster than once a second."""
@@ -148,7 +149,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         installing = cluster_api.run_cluster_api(
             supervisor, managers, folder / "cluster-api", made, user, clock, gates=GATES
         )
-        await asyncio.gather(installing, prepare(user, releases, INFRASTRUCTURE))
+        await asyncio.gather(installing, prepare(user, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS)))
 
         workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
         stack.push_async_callback(workloads.close)
@@ -165,12 +166,22 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             providers=EXTERNAL_ETCD,
             front_end=FrontEnd.HOOKS,
         )
-        build_upgrades(manager, remotes=remotes, hooks=Hooks(webhooks, ours))
+        build_upgrades(
+            manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, hooks=Hooks(webhooks, ours)
+        )
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
         images = BrokenImages()
         timing = Timing(boot=0.1, boots=images.boots)
-        for controller in build_machines(machines, caches, workloads, clock=clock, entropy=entropy, timing=timing):
+        for controller in build_machines(
+            machines,
+            caches,
+            workloads,
+            clock=clock,
+            entropy=entropy,
+            timing=timing,
+            kinds=infrastructures(PROVIDERS).all,
+        ):
             manager.add(controller)
         await stack.enter_async_context(led_by(manager))
         url = f"https://{control_plane.HOST}:{webhooks.port}"

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import msgspec
 
+from espalier.cli.environment import programs
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.local.real import control_plane, processes, programs
+from espalier.realnodes.management import control_plane, processes
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
 from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusters.design import Components, Design, Provider
-from espalier.clusters.render import docker as docker_provider
+from espalier.clusters.design import Components, Design
+from espalier.clusters.provider import Providers
+from espalier.providers.docker import render
+from espalier.providers.docker.provider import DOCKER
 
 
-class ExternalEtcdProvider:
+class ExternalEtcdRenderer:
     """Docker, with etcd elsewhere."""
 
-    links = docker_provider.links
-
     def infrastructure_cluster(self, design: Design) -> KubeObject:
-        return docker_provider.infrastructure_cluster(design)
+        return render.infrastructure_cluster(design)
 
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        config = docker_provider.control_plane_config(design)
+        config = render.control_plane_config(design)
         assert config.cluster_configuration is not None
         folder = "/etc/kubernetes/pki"
         external = ExternalEtcd(
@@ -36,10 +35,10 @@ class ExternalEtcdProvider:
         return msgspec.structs.replace(config, cluster_configuration=configuration)
 
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return docker_provider.worker_config(design, group)
+        return render.worker_config(design, group)
 
     def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        return docker_provider.machine_template(design, components, name)
+        return render.machine_template(design, components, name)
 
 
-EXTERNAL_ETCD: Mapping[str, Provider] = {DockerDatacenterConfig.resource.kind: ExternalEtcdProvider()}
+EXTERNAL_ETCD: Providers = {DOCKER.links.datacenter.kind: replace(DOCKER, render=ExternalEtcdRenderer())}

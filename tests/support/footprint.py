@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.local.nspawn import cgroups
+from espalier.realnodes.nspawn import cgroups
 
 FOLDERS = ("/run/systemd/nspawn", "/run/systemd/machines", "/run/netns", "/var/lib/machines")
 

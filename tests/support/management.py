@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from espalier.api import capi
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
@@ -21,24 +20,27 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli import lock, manifests
+from espalier.cli.environment.management import prepare
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import rights
+from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from espalier.local.build import Timing, build
-from espalier.local.management import prepare
-from espalier.local.pods.controller import Pods
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl, find_kubectl
@@ -179,7 +181,7 @@ async def production(
     port = free_port()
     async with AsyncExitStack() as stack:
         client, caches = await stack.enter_async_context(_watching(control_plane.kubeconfig))
-        await prepare(client, Releases.load(), (*capi.KINDS, ExtensionConfig) if by_hooks else capi.KINDS)
+        await prepare(client, Releases.load(), (*KINDS, ExtensionConfig) if by_hooks else KINDS)
         url = f"https://127.0.0.1:{port}"
         way = ("--in-place", str(in_place))
         installed = await _espalier("manifests", "--webhook-url", url, *way, *_share(namespaces))
@@ -224,7 +226,16 @@ async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Ma
     manager = Manager(client, clock=clock, entropy=entropy)
     timing = Timing(boot=0.3)
     pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
-    for controller in build(client, manager.caches, workloads, clock=clock, entropy=entropy, timing=timing, pods=pods):
+    for controller in build(
+        client,
+        manager.caches,
+        workloads,
+        clock=clock,
+        entropy=entropy,
+        timing=timing,
+        pods=pods,
+        kinds=infrastructures(PROVIDERS).all,
+    ):
         manager.add(controller)
     try:
         async with led_by(manager):

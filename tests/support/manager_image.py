@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from espalier.local.assets.base import MissingAssets, find_root
+from espalier.assets.base import MissingAssets, find_root
 
 TAG = f"espalier.local/manager:v{version('espalier')}"
 USER = 65532

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.api import capi, eksa
+from espalier.api import eksa
 from espalier.api.capi.cluster import Cluster
-from espalier.api.capi.docker import DockerCluster, DockerMachine
 from espalier.api.capi.machine import Machine
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
@@ -20,16 +19,19 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import Store
+from espalier.cli.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
-from espalier.local.management import install_definitions
-from espalier.local.nspawn import container
-from espalier.local.nspawn.addresses import AddressRange
-from espalier.local.nspawn.bases import NodeBases
-from espalier.local.nspawn.build import build
-from espalier.local.nspawn.commands import run
-from espalier.local.nspawn.state import NodeRecord, State
+from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import LOCAL
+from espalier.realnodes.nspawn import container
+from espalier.realnodes.nspawn.addresses import AddressRange
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.build import build
+from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.state import NodeRecord, State
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache
 from espalier.runtime.clock import SystemClock
@@ -156,7 +158,7 @@ async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterato
     server = Server(store, now=clock.now, random=random.Random(1))
     await server.start()
     client = Client(InProcessTransport(server))
-    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
+    await install_definitions(KINDS, client)
     manager = Manager(client, clock=clock)
     state = State(folder)
     controllers = build(
@@ -168,6 +170,7 @@ async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterato
         bridge=BRIDGE,
         bases=bases,
         releases=Releases.load(),
+        infrastructure=LOCAL.infrastructure,
     )
     for controller in controllers:
         manager.add(controller)

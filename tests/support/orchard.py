@@ -1,20 +1,20 @@
-"""A provider whose linked objects have content, and name credentials: Docker's machines, with the settings of others.
+"""A provider of the tests, with kinds of its own: linked objects have content, and name credentials.
 
 A datacenter and a ConfigMap shape all machines, machine configs those that name them, and a Secret is carried by what
-all machines share.
+all machines share. `docs/providers.md` explains how to write a provider with it.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate, Mount
+from espalier.api.capi.cluster import CONTRACT, Endpoint
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
@@ -22,17 +22,94 @@ from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject, kind
-from espalier.api.meta import Part
+from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
-from espalier.clusters.design import Components, Dependency, Design, Links, Provider
-from espalier.clusters.layers.pieces import changed
-from espalier.clusters.render import docker
+from espalier.api.violations import Violation
+from espalier.clusterapi import infrastructure
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusters.design import Components, Design
+from espalier.clusters.provider import Dependency, Links, Provider, Providers
+from espalier.clusters.render import kubeadm
+from espalier.clusters.render.cluster import meta
 from espalier.kube.objects import Object
+from espalier.providers.registry import PROVIDERS
 
 CARRIED = "orchard.example.com/credentials"
-"""Annotation of a DockerCluster: what became of the credentials."""
+"""Annotation of an OrchardCluster: what became of the credentials."""
 
 K = TypeVar("K", bound=KubeObject)
+
+
+# Kinds of Cluster API.
+
+
+class OrchardClusterSpec(Part):
+    """What all machines share."""
+
+    control_plane_endpoint: Endpoint | None = None
+
+
+class Provisioned(Observed, frozen=True):
+    provisioned: bool = False
+
+
+class OrchardStatus(Observed, frozen=True):
+    initialization: Provisioned = Provisioned()
+
+
+def _kind(plural: str, name: str) -> Resource:
+    return Resource(infrastructure.GROUP, "v1beta1", plural, name)
+
+
+@kind(_kind("orchardclusters", "OrchardCluster"), status=True, labels=CONTRACT, partly=True)
+class OrchardCluster(KubeObject, kw_only=True):
+    """Infrastructure of a cluster."""
+
+    spec: OrchardClusterSpec = msgspec.field(default_factory=OrchardClusterSpec)
+    status: OrchardStatus = OrchardStatus()
+
+
+class OrchardMachineSpec(Part):
+    """One machine."""
+
+    provider_id: str = msgspec.field(default="", name="providerID")
+    image: str = ""
+    mounts: list[str] = []
+
+
+@kind(_kind("orchardmachines", "OrchardMachine"), status=True, labels=CONTRACT, partly=True)
+class OrchardMachine(KubeObject, kw_only=True):
+    """Infrastructure of a machine."""
+
+    spec: OrchardMachineSpec = msgspec.field(default_factory=OrchardMachineSpec)
+    status: OrchardStatus = OrchardStatus()
+
+
+class OrchardMachineTemplateResource(Part):
+    spec: OrchardMachineSpec
+
+
+class OrchardMachineTemplateSpec(Part):
+    template: OrchardMachineTemplateResource
+
+
+@kind(_kind("orchardmachinetemplates", "OrchardMachineTemplate"), labels=CONTRACT, partly=True)
+class OrchardMachineTemplate(KubeObject, kw_only=True):
+    """What OrchardMachines are made of."""
+
+    spec: OrchardMachineTemplateSpec
+
+
+INFRASTRUCTURE = Infrastructure(
+    OrchardCluster.resource,
+    OrchardMachine.resource,
+    OrchardMachineTemplate.resource,
+    provider_id="orchard://{cluster}/{name}",
+    image_fields=frozenset({"template.spec.image"}),
+)
+
+
+# Kinds of EKS Anywhere.
 
 
 class OrchardDatacenterConfigSpec(Part):
@@ -71,36 +148,46 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Depen
             yield Dependency(CONFIG_MAP, spec.more_mounts_ref, f"{of}.moreMountsRef")
 
 
-class OrchardProvider:
-    """Renders them."""
-
-    links = Links(
-        datacenter=OrchardDatacenterConfig.resource,
-        machine_configs=(OrchardMachineConfig.resource,),
-        data=(SECRET, CONFIG_MAP),
-        depend=depend,
-        carriers=(DockerCluster.resource,),
-    )
+class Renderer:
+    """Renders what is particular about orchards."""
 
     def infrastructure_cluster(self, design: Design) -> KubeObject:
-        found = docker.infrastructure_cluster(design)
         password = _data(design, SECRET, _datacenter(design).spec.credentials_ref)["password"]
-        return replace(found, metadata=replace(found.metadata, annotations={CARRIED: carried(password)}))
+        metadata = meta(design, design.name)
+        return OrchardCluster(metadata=replace(metadata, annotations={CARRIED: carried(password)}))
 
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        return _with_users(docker.control_plane_config(design), design, design.control_plane.machine_group_ref)
+        config = kubeadm.control_plane_config(design, kubelet_args={}, cri_socket=SOCKET, cert_sans=())
+        return _with_users(config, design, design.control_plane.machine_group_ref)
 
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return _with_users(docker.worker_config(design, group), design, group.machine_group_ref)
+        config = kubeadm.worker_config(design, group, kubelet_args={}, cri_socket=SOCKET)
+        return _with_users(config, design, group.machine_group_ref)
 
-    def machine_template(self, design: Design, components: Components, name: str) -> DockerMachineTemplate:
-        template = docker.machine_template(design, components, name)
+    def machine_template(self, design: Design, components: Components, name: str) -> OrchardMachineTemplate:
         asked = _datacenter(design).spec
         more = _data(design, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
-        mounts = [Mount(host_path=path, container_path=path) for path in (*asked.mounts, *more)]
-        spec = template.spec.template.spec
-        inner = changed(template.spec.template, spec=changed(spec, extra_mounts=[*spec.extra_mounts, *mounts]))
-        return changed(template, spec=changed(template.spec, template=inner))
+        node = components.bundle.eks_d.kind_node
+        machine = OrchardMachineSpec(image=node.uri if node else "", mounts=[*asked.mounts, *more])
+        template = OrchardMachineTemplateResource(spec=machine)
+        return OrchardMachineTemplate(metadata=meta(design, name), spec=OrchardMachineTemplateSpec(template=template))
+
+
+class Rules:
+    """The provider's own rules."""
+
+    def violations(self, spec: eksa.ClusterSpec) -> Iterator[Violation]:
+        control_plane = spec.control_plane_configuration
+        if control_plane is not None and control_plane.machine_group_ref is None:
+            field = "spec.controlPlaneConfiguration.machineGroupRef"
+            yield Violation(field, "nothing", "OrchardMachineConfig", "name a machine config")
+
+    def warnings(self, spec: eksa.ClusterSpec) -> Iterator[str]:
+        if spec.control_plane_configuration and spec.control_plane_configuration.skip_load_balancer_deployment:
+            yield "spec.controlPlaneConfiguration.skipLoadBalancerDeployment: orchards have none"
+
+
+SOCKET = "unix:///run/containerd/containerd.sock"
 
 
 def carried(password: bytes) -> str:
@@ -108,11 +195,28 @@ def carried(password: bytes) -> str:
     return hashlib.sha256(password).hexdigest()[:16]
 
 
-ORCHARD: Mapping[str, Provider] = {
-    OrchardDatacenterConfig.resource.kind: OrchardProvider(),
-    docker.links.datacenter.kind: docker,  # of the management cluster
-}
-KINDS: tuple[type[KubeObject], ...] = (OrchardDatacenterConfig, OrchardMachineConfig)
+ORCHARD_PROVIDER = Provider(
+    links=Links(
+        datacenter=OrchardDatacenterConfig.resource,
+        machine_configs=(OrchardMachineConfig.resource,),
+        data=(SECRET, CONFIG_MAP),
+        depend=depend,
+        carriers=(OrchardCluster.resource,),
+    ),
+    infrastructure=INFRASTRUCTURE,
+    render=Renderer(),
+    rules=Rules(),
+)
+ORCHARD: Providers = {**PROVIDERS, ORCHARD_PROVIDER.links.datacenter.kind: ORCHARD_PROVIDER}
+"""Beside the providers of the build, of which the management cluster needs one."""
+
+KINDS: tuple[type[KubeObject], ...] = (
+    OrchardDatacenterConfig,
+    OrchardMachineConfig,
+    OrchardCluster,
+    OrchardMachine,
+    OrchardMachineTemplate,
+)
 
 
 def _datacenter(design: Design) -> OrchardDatacenterConfig:
@@ -125,7 +229,7 @@ def _data(design: Design, resource: Resource, name: str) -> Mapping[str, bytes]:
 
 def _with_users(config: KubeadmConfigSpec, design: Design, reference: Ref | None) -> KubeadmConfigSpec:
     users = _child(design, OrchardMachineConfig, reference).spec.users
-    return changed(config, users=[BootstrapUser(name=name) for name in users])
+    return replace(config, users=[BootstrapUser(name=name) for name in users])
 
 
 def _child(design: Design, type_: type[K], reference: Ref | None) -> K:

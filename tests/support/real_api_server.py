@@ -7,36 +7,36 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from espalier import clusters
-from espalier.api import capi
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.kinds import KubeObject
+from espalier.cli.environment.management import prepare
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
-from espalier.clusters.design import Provider
+from espalier.clusters import building as clusters
 from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.local.build import Timing, build
-from espalier.local.management import prepare
-from espalier.local.stores import MemoryStores
-from espalier.local.workloads import Workloads
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workloads import Workloads
 from espalier.upgrades.building import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
 from tests.journeys.isolation_stories import without_admission
@@ -93,7 +93,7 @@ async def managed_on(
     control_plane: ControlPlane,
     stores: MemoryStores,
     *,
-    providers: Mapping[str, Provider] = PROVIDERS,
+    providers: Providers = PROVIDERS,
     kinds: Sequence[type[KubeObject]] = (),
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
@@ -117,7 +117,7 @@ async def managed_on(
         for client in (user, machines, ours):
             stack.push_async_callback(client.close)
         releases = Releases.load()
-        await prepare(user, releases, (*capi.KINDS, *kinds))
+        await prepare(user, releases, (*KINDS, *kinds))
         workloads = Workloads(clock=clock, entropy=entropy, stores=stores, listen=False)
         stack.push_async_callback(workloads.close)
         manager = Manager(ours, clock=clock, entropy=entropy)
@@ -135,10 +135,18 @@ async def managed_on(
             layers=layers,
             resync=resync,
         )
-        build_upgrades(manager, remotes=remotes, resync=resync)
+        build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, resync=resync)
         caches = Caches(machines, entropy=entropy)
         manager.add(caches)
-        for controller in build(machines, caches, workloads, clock=clock, entropy=entropy, timing=Timing(boot=0.1)):
+        for controller in build(
+            machines,
+            caches,
+            workloads,
+            clock=clock,
+            entropy=entropy,
+            timing=Timing(boot=0.1),
+            kinds=infrastructures(providers).all,
+        ):
             manager.add(controller)
         managing = await stack.enter_async_context(led_by(manager))
         stack.push_async_callback(without_admission, user)

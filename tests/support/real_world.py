@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from espalier.assets import MissingAssets, find_base
+from espalier.assets.cache import assets_folder
 from espalier.cli import lock
+from espalier.cli.environment.programs import find_cluster_api, find_control_plane
 from espalier.cli.home import Home
-from espalier.local.assets import MissingAssets, find_base
-from espalier.local.assets.cache import assets_folder
-from espalier.local.nspawn.limits import allowed_watchers
-from espalier.local.nspawn.network import DEFAULT_BRIDGE
-from espalier.local.real.programs import find_cluster_api, find_control_plane
+from espalier.realnodes.nspawn.limits import allowed_watchers
+from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE
 from tests.support.footprint import Footprint
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.world import PROGRAM, LaptopWorld

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import partial
 
 from espalier.apiserver.store import Change, MemoryStore, Store
-from espalier.local.stores import MemoryStores
 from espalier.runtime.clock import Clock
+from espalier.simulator.stores import MemoryStores
 from tests.support.upgraders import GARDEN
 
 

@@ -16,16 +16,16 @@ from typing import Any
 from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi.network import Network
 from espalier.kube.pki import Authority
 from espalier.kube.wire import ADMIN, Request
-from espalier.local.addons import Network
-from espalier.local.pods.controller import Pods
-from espalier.local.pods.program import Programs
-from espalier.local.stores import MemoryStores
-from espalier.local.workload_cluster import WorkloadCluster
-from espalier.local.workload_controllers.controller import WorkloadControllers
-from espalier.local.workloads import Workloads
 from espalier.runtime.clock import SystemClock
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.program import Programs
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_controllers.controller import WorkloadControllers
+from espalier.simulator.workloads import Workloads
 
 CLUSTER = Key("eksa-system", "garden")
 AUTHORITY = Authority.create("kubernetes", now=datetime.now(UTC))

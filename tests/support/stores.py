@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.apiserver.store import MemoryStore, Store
-from espalier.local.stores import MemoryStores
+from espalier.simulator.stores import MemoryStores
 
 
 def copied(store: Store) -> MemoryStore:

@@ -14,14 +14,14 @@ from typing import Any
 
 from espalier.api.core import NODE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
-from espalier.local.workload_cluster import WorkloadCluster
-from espalier.local.workloads import Workloads
-from espalier.upgrades.node.draining import MARK
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workloads import Workloads
 
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
 ENDED = ("Failed", "Succeeded")
@@ -150,7 +150,7 @@ class Upgraders:
         match name:
             case "drainer" | "uncordoner":
                 drains = name == "drainer"
-                mark = {"annotations": {MARK: version if drains else None}}
+                mark = {"annotations": {CORDONED_BY_UPGRADE: version if drains else None}}
                 await self._node(workload, node, {"metadata": mark, "spec": {"unschedulable": drains or None}})
             case "kubelet-kubectl-upgrader":
                 info = {"status": {"nodeInfo": {"kubeletVersion": version}}}

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from espalier.api import capi, core, eksa
+from collections.abc import Iterable
+
+from espalier.api.eksa.group import GROUP
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 
-_TYPED: tuple[type[KubeObject], ...] = (*eksa.KINDS, *capi.KINDS, core.Namespace, core.Secret, core.ConfigMap)
-_KINDS = {(cls.resource.api_version, cls.resource.kind): cls for cls in _TYPED}
 
+class Catalog:
+    """Typed kinds by their names."""
 
-def kind_of(api_version: str, kind: str) -> type[KubeObject] | None:
-    """The typed kind, None when there is none."""
-    return _KINDS.get((api_version, kind))
+    def __init__(self, kinds: Iterable[type[KubeObject]]) -> None:
+        self._kinds = {(cls.resource.api_version, cls.resource.kind): cls for cls in kinds}
+        ours = (cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP)
+        self.datacenters = {one.kind: one for one in ours if one.kind.endswith("DatacenterConfig")}
+        """Kinds that `spec.datacenterRef` of a Cluster may name."""
 
+    def kind_of(self, api_version: str, kind: str) -> type[KubeObject] | None:
+        """The typed kind, None when there is none."""
+        return self._kinds.get((api_version, kind))
 
-def resource_of(api_version: str, kind: str) -> Resource:
-    """The coordinates of a typed kind. Raises `KeyError` when there is none."""
-    return _KINDS[api_version, kind].resource
+    def resource_of(self, api_version: str, kind: str) -> Resource:
+        """The coordinates of a typed kind. Raises `KeyError` when there is none."""
+        return self._kinds[api_version, kind].resource

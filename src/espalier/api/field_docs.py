@@ -1,28 +1,12 @@
-"""Reference pages out of the declarations of typed kinds: every field, its type, and what it is for.
-
-`python -m espalier.api.field_docs docs/fields` writes a page for each kind that people look at.
-"""
+"""Reference pages out of the declarations of typed kinds: every field, its type, and what it is for."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from espalier.api.eksa import cluster, docker, gitops, release, upgrades
 from espalier.api.kinds import KubeObject
 from espalier.api.structural import Schema, object_schema
-
-KINDS: tuple[type[KubeObject], ...] = (
-    cluster.Cluster,
-    docker.DockerDatacenterConfig,
-    *gitops.KINDS,
-    release.EKSARelease,
-    upgrades.ControlPlaneUpgrade,
-    upgrades.MachineDeploymentUpgrade,
-    upgrades.NodeUpgrade,
-)
-"""Not Bundles: a release brings them, and `kubectl explain` knows their hundreds of images."""
 
 
 def page(cls: type[KubeObject]) -> str:
@@ -85,12 +69,8 @@ def _limits(schema: Schema) -> str:
     return f" ({'; '.join(limits)})" if limits else ""
 
 
-def write(folder: Path) -> None:
-    """Write the pages of `KINDS`."""
+def write(folder: Path, kinds: Iterable[type[KubeObject]]) -> None:
+    """Write a page for each kind."""
     folder.mkdir(parents=True, exist_ok=True)
-    for cls in KINDS:
+    for cls in kinds:
         (folder / f"{cls.declaration.singular}.md").write_text(page(cls))
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

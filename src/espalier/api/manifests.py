@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import yaml
 
-from espalier.api import catalog, eksa, paths
+from espalier.api import paths
+from espalier.api.catalog import Catalog
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
 from espalier.api.eksa.group import GROUP, VERSION
@@ -15,10 +16,6 @@ from espalier.api.meta import Tree
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem, Violation, nearest_name, shown
 from espalier.api.yaml_trees import Builder, child, decoded, error_in, nodes, problem_at
-
-DATACENTER_KINDS = tuple(cls.resource.kind for cls in eksa.KINDS if cls.resource.kind.endswith("DatacenterConfig"))
-MANIFEST_KINDS = ("Cluster", *DATACENTER_KINDS, *GIT_OPS_KINDS)
-"""What the manifest of a cluster may hold."""
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -113,7 +110,7 @@ def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]
         yield tree, node
 
 
-def check(documents: Sequence[Document], *, several: bool = False) -> None:
+def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = False) -> None:
     """Make sure that the documents are those of one cluster (or of `several`), each of them as its schema says.
 
     References are checked as far as the documents tell: a manifest without any datacenter config may refer to one that
@@ -121,7 +118,9 @@ def check(documents: Sequence[Document], *, several: bool = False) -> None:
     """
     problems: list[Problem] = []
     for document in documents:
-        problems += [document.problem(violation) for violation in _identity(document) or _content(document)]
+        problems += [
+            document.problem(violation) for violation in _identity(document, catalog) or _content(document, catalog)
+        ]
     problems += _twice(documents)
     clusters = [document for document in documents if document.kind == Cluster.resource.kind]
     if not clusters:
@@ -131,37 +130,38 @@ def check(documents: Sequence[Document], *, several: bool = False) -> None:
         message = f"a manifest holds one Cluster; the first is in {clusters[0].source}:{clusters[0].line('')}"
         problems.append(cluster.problem(Violation("metadata.name", shown(cluster.name), "one Cluster", message)))
     for cluster in clusters:
-        problems += [cluster.problem(violation) for violation in _datacenter(cluster, documents)]
+        problems += [cluster.problem(violation) for violation in _datacenter(cluster, documents, catalog)]
     if problems:
         raise ManifestError(problems)
 
 
-def _identity(document: Document) -> list[Violation]:
+def kinds_of(catalog: Catalog) -> tuple[str, ...]:
+    """What the manifest of a cluster may hold."""
+    return ("Cluster", *catalog.datacenters, *GIT_OPS_KINDS)
+
+
+def _identity(document: Document, catalog: Catalog) -> list[Violation]:
     """What makes it impossible to say which kind an object is of."""
     missing = [
         Violation(field, "nothing", "", "required field is missing; set it")
         for field, value in (("apiVersion", document.api_version), ("kind", document.kind))
         if not value
     ]
-    if missing or catalog.kind_of(document.api_version, document.kind) in eksa.KINDS:
-        return missing if missing else _manifest_kind(document)
-    if document.kind in MANIFEST_KINDS:
-        return [
-            Violation("apiVersion", shown(document.api_version), f"{GROUP}/{VERSION}", "unknown version of the kind")
-        ]
-    return _manifest_kind(document)
+    if missing:
+        return missing
+    kinds = kinds_of(catalog)
+    if document.kind not in kinds:
+        nearest = nearest_name(document.kind, kinds)
+        advice = f'did you mean "{nearest}"?' if nearest else "remove the object, or apply it with kubectl"
+        message = f"this kind is no part of a cluster's manifest; {advice}"
+        return [Violation("kind", shown(document.kind), ", ".join(kinds), message)]
+    expected = f"{GROUP}/{VERSION}"
+    if document.api_version != expected:
+        return [Violation("apiVersion", shown(document.api_version), expected, "unknown version of the kind")]
+    return []
 
 
-def _manifest_kind(document: Document) -> list[Violation]:
-    if document.kind in MANIFEST_KINDS:
-        return []
-    nearest = nearest_name(document.kind, MANIFEST_KINDS)
-    advice = f'did you mean "{nearest}"?' if nearest else "remove the object, or apply it with kubectl"
-    message = f"this kind is no part of a cluster's manifest; {advice}"
-    return [Violation("kind", shown(document.kind), ", ".join(MANIFEST_KINDS), message)]
-
-
-def _content(document: Document) -> list[Violation]:
+def _content(document: Document, catalog: Catalog) -> list[Violation]:
     cls = catalog.kind_of(document.api_version, document.kind)
     found = violations(cls, document.tree) if cls else []
     if not document.name:
@@ -185,15 +185,15 @@ def _no_cluster(documents: Sequence[Document]) -> Problem:
     return Problem(sources, Violation("", kinds, "one Cluster", f"the document with the Cluster ({GROUP}) is missing"))
 
 
-def _datacenter(cluster: Document, documents: Sequence[Document]) -> list[Violation]:
+def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catalog) -> list[Violation]:
     """Whether the datacenter that a cluster names is the one beside it."""
     spec = cluster.tree.get("spec")
     reference = spec.get("datacenterRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):
         return []
     kind, name = reference.get("kind"), reference.get("name")
-    if kind not in DATACENTER_KINDS:
-        allowed = ", ".join(DATACENTER_KINDS)
+    if kind not in catalog.datacenters:
+        allowed = ", ".join(catalog.datacenters)
         message = "this release has no such kind of datacenter"
         return [Violation("spec.datacenterRef.kind", shown(kind), allowed, message)] if kind else []
     beside = [document for document in documents if document.kind == kind]

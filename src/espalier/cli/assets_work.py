@@ -6,14 +6,14 @@ import contextlib
 import signal
 from collections.abc import Iterator, Sequence
 
+from espalier.assets import build as building
+from espalier.assets import recipes, stock
+from espalier.assets.base import DEFAULT_REPOSITORY
+from espalier.assets.cache import assets_folder, is_intact
+from espalier.assets.component import MIB
+from espalier.assets.processes import BuildFailed
 from espalier.cli import output
 from espalier.cli.failures import Exit, Failure, Usage
-from espalier.local.assets import build as building
-from espalier.local.assets import recipes, stock
-from espalier.local.assets.base import DEFAULT_REPOSITORY
-from espalier.local.assets.cache import assets_folder, is_intact
-from espalier.local.assets.component import MIB
-from espalier.local.assets.processes import BuildFailed
 
 
 class Interrupted(Failure):

@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from espalier.api import capi
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
@@ -27,10 +26,12 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
+from espalier.clusterapi.kubernetes_versions import minor
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.releases import Releases
 from espalier.runtime import logs
 
@@ -74,7 +75,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
     Example:
       espalier demo -f examples/docker.yaml
     """
-    from espalier.cli.world import World  # noqa: PLC0415  the other commands need not load a whole world
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole world
 
     lasting.settle_in()
     logs.setup(level="error")
@@ -131,7 +132,7 @@ async def _scale(story: Story) -> None:
 
 async def _upgrade(story: Story, offered: tuple[str, ...]) -> None:
     now = str(story.cluster["spec"]["kubernetesVersion"])
-    later = [version for version in offered if _minor(version) == _minor(now) + 1]
+    later = [version for version in offered if minor(version) == minor(now) + 1]
     if not later:
         raise Failure(
             f"spec.kubernetesVersion: {now} is the newest of this release ({', '.join(offered)}); nothing to upgrade to"
@@ -188,7 +189,7 @@ async def _tell_machines(workload: Client, progress: Progress) -> None:
 
 async def _leftovers(story: Story) -> list[str]:
     left = []
-    for resource in (Cluster.resource, *(kind.resource for kind in capi.KINDS), SECRET):
+    for resource in (Cluster.resource, *(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
         namespace = story.key.namespace if resource == Cluster.resource else "eksa-system"
         listed = await story.client.list(resource, namespace)
         left += [f"{resource.kind} {item.key}" for item in listed.items if _belongs(item, story.key.name)]
@@ -220,7 +221,3 @@ async def _client(kubeconfig: bytes) -> AsyncIterator[Client]:
 def _chapter(story: Story, title: str) -> None:
     story.progress.settle()
     story.progress.out.print(f"\n[bold]{title}[/]")
-
-
-def _minor(version: str) -> int:
-    return int(version.split(".")[1])

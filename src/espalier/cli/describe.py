@@ -12,7 +12,6 @@ import click
 from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
@@ -25,6 +24,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
+from espalier.providers.kinds import CATALOG
 from espalier.releases.support import told
 
 LAST_EVENTS = 8
@@ -105,10 +105,11 @@ async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
 
 async def _datacenter(client: Client, root: Tree) -> list[Tree]:
     reference = root["spec"].get("datacenterRef") or {}
-    if reference.get("kind") != DockerDatacenterConfig.resource.kind:
+    resource = CATALOG.datacenters.get(str(reference.get("kind")))
+    if resource is None:
         return []
     try:
-        found = await client.get(DockerDatacenterConfig.resource, reference["name"], root["metadata"]["namespace"])
+        found = await client.get(resource, reference["name"], root["metadata"]["namespace"])
     except (NotFound, Forbidden):
         return []
     return [found.tree]

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import catalog, manifests
+from espalier.api import manifests
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.resource import Resource
@@ -17,6 +17,7 @@ from espalier.api.violations import ManifestError, Problem
 from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
+from espalier.providers.kinds import CATALOG
 
 
 def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
@@ -37,7 +38,7 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
     try:
-        manifests.check(documents, several=several)
+        manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:
         raise ManifestError([*error.problems, *_against_rules(documents, error.problems)]) from None
     return documents
@@ -45,9 +46,9 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
 
 def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> Iterator[Problem]:
     """What is wrong with Clusters beside what their schema finds, as far as they can be read: to be told at once."""
-    from espalier.clusters.render import PROVIDERS  # noqa: PLC0415  only for those who got something wrong
     from espalier.clusters.rules import content  # noqa: PLC0415
     from espalier.clusters.scope import is_self_managed  # noqa: PLC0415
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  only for those who got something wrong
 
     told = {problem.violation.field for problem in known}
     for document in documents:
@@ -74,7 +75,7 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
     prepared = []
     for document in documents:
         tree = document.tree
-        resource = catalog.resource_of(document.api_version, document.kind)
+        resource = CATALOG.resource_of(document.api_version, document.kind)
         if resource.namespaced:
             tree["metadata"].setdefault("namespace", namespace)
         prepared.append((resource, tree))

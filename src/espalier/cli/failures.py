@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
-_LOCAL = ("apsw", "cel_expr_python", "jsonpath_ng", "espalier.local")
-"""Modules of the extra `local`, and the package that an image of the manager leaves out."""
+_PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
+_LOCAL = ("apsw", "cel_expr_python", "jsonpath_ng", *_PACKAGES)
+"""Modules of the extra `local`, and the packages that an image of the manager leaves out."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import click
 
+from espalier.assets import base, recipes
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.processes import BuildFailed
+from espalier.assets.runtime import Debian
 from espalier.cli import flags, manager_image
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.output import say
-from espalier.local.assets import base, recipes
-from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.processes import BuildFailed
-from espalier.local.assets.runtime import Debian
-from espalier.upgrades import image as upgrader
+from espalier.upgrader import image as upgrader
 
 KUBERNETES = ("kubeadm", "kubectl", "kubelet")
 MIB = 2**20

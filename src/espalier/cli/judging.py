@@ -25,12 +25,12 @@ from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
-from espalier.clusters.render import PROVIDERS
 from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, install, release_name
 from espalier.runtime.snapshot import Snapshot
 
@@ -137,8 +137,14 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
     try:
-        versions = [version] if version else []
-        world = await reading.read(client, [key], versions=versions, manifests=[cluster], only_judges=True)
+        world = await reading.read(
+            client,
+            [key],
+            versions=[version] if version else [],
+            manifests=[cluster],
+            providers=PROVIDERS,
+            only_judges=True,
+        )
     except NotFound:
         found = _by_itself(cluster)
     except Forbidden as error:
@@ -147,7 +153,7 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     else:
         notices = world.notices
         snapshot = Snapshot()
-        observer = Observer(snapshot)
+        observer = Observer(snapshot, providers=PROVIDERS)
         snapshot.fill(world.objects)
         previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC))
         found = [f"{one.field}: {one.message}".removeprefix(": ") for one in previews.refusals(cluster)]

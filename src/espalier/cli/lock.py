@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from espalier.cli.failures import Failure
-from espalier.local.nspawn.processes import identify
+from espalier.realnodes.nspawn.processes import identify
 
 _PROC = Path("/proc")
 

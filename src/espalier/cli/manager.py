@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from espalier import clusters
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
@@ -23,10 +22,13 @@ from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation, rights
+from espalier.clusters import building as clusters
+from espalier.clusters.provider import infrastructures
 from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig, find_access
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime import logs
 from espalier.runtime.certificates import ServingCertificate
@@ -213,6 +215,7 @@ async def manager(
     remotes = RemoteClients(_connect, fence=running.fence, on_braked=running.metrics.on_braked)
     clusters.build(
         running,
+        providers=PROVIDERS,
         remotes=remotes,
         webhooks=webhooks,
         copies_kubeconfigs=copy_kubeconfig,
@@ -222,7 +225,11 @@ async def manager(
         uninstalled=installing.uninstalled,
     )
     build_upgrades(
-        running, remotes=remotes, hooks=Hooks(webhooks, running.replica_client) if by_hooks else None, resync=resync
+        running,
+        infrastructures=infrastructures(PROVIDERS),
+        remotes=remotes,
+        hooks=Hooks(webhooks, running.replica_client) if by_hooks else None,
+        resync=resync,
     )
     running.add(webhooks)
     running.prepare(installing)

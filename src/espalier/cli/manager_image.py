@@ -8,13 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import espalier
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.base import find_root
+from espalier.assets.debian import SUITE
+from espalier.assets.runtime import PACKAGES, Debian
+from espalier.assets.sbom import bill
+from espalier.assets.wheels import download, unpack
 from espalier.cli.manifests import USER
-from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.base import find_root
-from espalier.local.assets.debian import SUITE
-from espalier.local.assets.runtime import PACKAGES, Debian
-from espalier.local.assets.sbom import bill
-from espalier.local.assets.wheels import download, unpack
 
 PROGRAM = "usr/local/bin/espalier"
 LIBRARY = "usr/lib/espalier"
@@ -22,8 +22,8 @@ LIBRARY = "usr/lib/espalier"
 BILL = "usr/share/sbom/espalier.cdx.json"
 REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
 """The locked ones of Espalier without its extra."""
-LEFT_OUT = "local"
-"""The package that only the local environment needs."""
+LEFT_OUT = ("simulator", "realnodes", "assets")
+"""The packages that only the local environment needs."""
 TRIED = ("espalier.cli.main", "espalier.cli.manager", "espalier.cli.manifests", "espalier.cli.plan", "jsonpatch")
 """Imported by the Python of the image before there is one: what can't be loaded is said now."""
 
@@ -74,7 +74,7 @@ def _program(debian: Debian, staged: Path) -> list[Path]:
     ]
     for path in sorted(package.rglob("*")):
         parts = path.relative_to(package).parts
-        if path.is_file() and parts[0] != LEFT_OUT and "__pycache__" not in parts:
+        if path.is_file() and parts[0] not in LEFT_OUT and "__pycache__" not in parts:
             place = staged / LIBRARY / "espalier" / Path(*parts)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(path.read_bytes())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 import msgspec
 
-from espalier.api import core, eksa
+from espalier.api import core
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
@@ -22,9 +22,10 @@ from espalier.cli import flags, guarding, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.clusters import admission, rights
-from espalier.clusters.design import Provider
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.rights import Right, trees
+from espalier.providers.kinds import EKSA_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.upgrades import rights as upgrade_rights
 
 NAME = "espalier-controller-manager"
@@ -149,16 +150,16 @@ def management(record: str) -> Tree:
 def installed(
     namespaces: Sequence[str] = (),
     in_place: FrontEnd = FrontEnd.ANNOTATIONS,
-    providers: Mapping[str, Provider] = PROVIDERS,
+    providers: Providers = PROVIDERS,
 ) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
     everywhere = rights.CLUSTER_SCOPED if namespaces else (*rights.namespaced(providers), *rights.CLUSTER_SCOPED)
     if in_place is FrontEnd.HOOKS:
         everywhere = (*everywhere, *upgrade_rights.HOOKS)
-    system = (*rights.system(providers), *upgrade_rights.SYSTEM)
+    system = (*rights.system(providers), *upgrade_rights.system(infrastructures(providers)))
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
-        *(msgspec.to_builtins(crd_of(kind)) for kind in eksa.KINDS),
+        *(msgspec.to_builtins(crd_of(kind)) for kind in EKSA_KINDS),
         _object(core.SERVICE_ACCOUNT, NAME),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", everywhere),
         *guarding.policy(NAME, ACCOUNT),

@@ -16,8 +16,8 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 
 if TYPE_CHECKING:  # loaded by the commands that need them: most command lines are about something else
-    from espalier.local.nspawn.container import Running
-    from espalier.local.nspawn.state import NodeRecord, State
+    from espalier.realnodes.nspawn.container import Running
+    from espalier.realnodes.nspawn.state import NodeRecord, State
 
 NAME = click.argument("name", help="The node's name, as `espalier nodes list` shows it.")
 LONGEST_LOG = 16 * 1024 * 1024
@@ -31,7 +31,7 @@ def nodes() -> None:
 
 def state_of(home: Home) -> State:
     """Where a world writes down its real nodes."""
-    from espalier.local.nspawn.state import State  # noqa: PLC0415
+    from espalier.realnodes.nspawn.state import State  # noqa: PLC0415
 
     return State(home.nodes)
 
@@ -65,7 +65,7 @@ async def shell(name: str, *, command: Sequence[str]) -> None:
     Example:
       espalier nodes shell garden-abcde -- systemctl status kubelet
     """
-    from espalier.local.nspawn import container  # noqa: PLC0415
+    from espalier.realnodes.nspawn import container  # noqa: PLC0415
 
     _, running = _running(name)
     _become(container.inside(running, *(command or ("bash", "-l"))))
@@ -83,8 +83,8 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     Example:
       espalier nodes logs garden-abcde -u kubelet -f
     """
-    from espalier.local import confined  # noqa: PLC0415
-    from espalier.local.nspawn import container, inside  # noqa: PLC0415
+    from espalier.realnodes.nspawn import container, inside  # noqa: PLC0415
+    from espalier.runtime import confined  # noqa: PLC0415
 
     if bootstrap:
         record = _find(name)
@@ -109,7 +109,7 @@ async def crash(name: str) -> None:
     Example:
       espalier nodes crash garden-abcde
     """
-    from espalier.local.nspawn import cgroups  # noqa: PLC0415
+    from espalier.realnodes.nspawn import cgroups  # noqa: PLC0415
 
     record = _find(name)
     state_of(Home.locate()).write_node(msgspec.structs.replace(record, crashed=True))
@@ -118,7 +118,7 @@ async def crash(name: str) -> None:
 
 
 def _facts(state: State, record: NodeRecord) -> dict[str, str | int]:
-    from espalier.local.nspawn import container  # noqa: PLC0415
+    from espalier.realnodes.nspawn import container  # noqa: PLC0415
 
     running = container.find(state.folder(record.id))
     return {
@@ -143,7 +143,7 @@ def _find(name: str) -> NodeRecord:
 
 
 def _running(name: str) -> tuple[NodeRecord, Running]:
-    from espalier.local.nspawn import container  # noqa: PLC0415
+    from espalier.realnodes.nspawn import container  # noqa: PLC0415
 
     record = _find(name)
     running = container.find(state_of(Home.locate()).folder(record.id))

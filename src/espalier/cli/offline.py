@@ -22,6 +22,7 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object, to_bytes
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
@@ -33,7 +34,7 @@ class Workshop:
         offered = Releases.load(releases)
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
         snapshot = self._snapshot = Snapshot()
-        self._observer = Observer(snapshot)
+        self._observer = Observer(snapshot, providers=PROVIDERS)
         snapshot.fill([*_objects(offered), *self._management_clusters(offered.newest().version)])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 

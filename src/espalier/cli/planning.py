@@ -24,6 +24,7 @@ from espalier.clusters.preview.previews import Previews
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, to_bytes
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
@@ -110,11 +111,13 @@ class Asked:
         manifests: Sequence[Tree] = (),
     ) -> tuple[Previews, list[Object]]:
         """What is there; for a manager that `starts` also what it brings."""
-        world = await reading.read(client, keys, versions=versions, namespace=namespace, manifests=manifests)
+        world = await reading.read(
+            client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
+        )
         self._notices = world.notices
         snapshot = Snapshot()
         front_end = by_hooks.chosen(world.objects)
-        observer = Observer(snapshot, isolation=self._isolation, front_end=front_end)
+        observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(world.objects, starts=starts), *world.objects])
         previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC), secrets=world.secrets)
         return previews, world.objects

@@ -160,11 +160,11 @@ def _world(
 ) -> AbstractAsyncContextManager[RunningWorld]:
     # Imported here: the other commands need not load a whole world.
     if nodes is Nodes.REAL:
-        from espalier.cli.real_world import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
+        from espalier.cli.environment.real import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
 
         settings = RealSettings(real.addresses, in_place=real.in_place)
         return RealWorld.run(home, settings, port=port, releases=releases, bases=BuiltBases())
-    from espalier.cli.world import World  # noqa: PLC0415
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415
 
     left = state_of(home).nodes()
     if left:
@@ -258,7 +258,7 @@ async def down(*, delete_data: bool) -> None:
         else:
             progress.say("no world was running", mark="-")
         if delete_data and home.root.exists():
-            from espalier.local.nspawn.build import remove_everything  # noqa: PLC0415
+            from espalier.realnodes.nspawn.build import remove_everything  # noqa: PLC0415
 
             left = state_of(home).nodes()
             if left or state_of(home).network() is not None:
@@ -287,7 +287,7 @@ async def status(*, output_format: str) -> None:
     if running is None:
         raise Away(f"no world runs in {home.root}; start it with `espalier up`")
     facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
-    from espalier.local.real.processes import read_states  # noqa: PLC0415
+    from espalier.realnodes.management.processes import read_states  # noqa: PLC0415
 
     programs = read_states(home.management)
     if output_format:

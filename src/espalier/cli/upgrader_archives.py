@@ -1,6 +1,6 @@
 """The upgrader images of the releases for real nodes: made from the bases of nodes when a node asks for one.
 
-Here `upgrades/node`, which says what an upgrader image is, meets `local/nspawn`, whose registry nodes pull from.
+Here `upgrader`, which says what an upgrader image is, meets `realnodes/nspawn`, whose registry nodes pull from.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import sys
 import tarfile
 from pathlib import Path
 
+from espalier.assets.base import Base, MissingAssets, find_base
+from espalier.assets.processes import BuildFailed
 from espalier.cli import image
 from espalier.cli.output import say
 from espalier.cli.upgrader_images import versions_by_image
-from espalier.local.assets.base import Base, MissingAssets, find_base
-from espalier.local.assets.processes import BuildFailed
-from espalier.local.nspawn.bases import plain_version
-from espalier.local.nspawn.registry import BLOBS, DIGEST, Making
+from espalier.realnodes.nspawn.bases import plain_version
+from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, Making
 from espalier.releases import Releases
-from espalier.upgrades import image as upgrader
+from espalier.upgrader import image as upgrader
 
 
 def makings(releases: Releases, place: Path) -> dict[str, Making]:

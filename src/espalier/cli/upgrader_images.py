@@ -1,6 +1,6 @@
 """What the upgrader images of the releases hold for simulated nodes: the real program, and programs that tell versions.
 
-Here `upgrades/node`, which says what an upgrader image is, meets `local`, which runs it.
+Here `upgrader`, which says what an upgrader image is, meets `simulator`, which runs it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import os
 import sys
 from pathlib import Path
 
-from espalier.local.hosts.folder import components
-from espalier.local.pods.program import Program
 from espalier.releases import Releases
-from espalier.upgrades import image
-from espalier.upgrades.node import contents
-from espalier.upgrades.node.contents import Carried, Contents
+from espalier.simulator.hosts.folder import components
+from espalier.simulator.pods.program import Program
+from espalier.upgrader import contents, image
+from espalier.upgrader.contents import Carried, Contents
 
 CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
 """What the images bring besides Kubernetes."""
 LIBRARY = "upgrader-program"
-START = "import sys; sys.path.insert(0, {!r}); from espalier.upgrades.node.main import main; raise SystemExit(main())"
+START = "import sys; sys.path.insert(0, {!r}); from {}.main import main; raise SystemExit(main())"
 VARIABLES = ("NODE_NAME", "KUBERNETES_VERSION")
 """What the program reads. Not HOST_ROOT, which is a path: it is what it is by default."""
 
 
 class UpgraderImages:
-    """The program of each upgrader image that the releases name (`local.pods.program.Programs`).
+    """The program of each upgrader image that the releases name (`simulator.pods.program.Programs`).
 
     The folders of what they hold are made below `place` when they are asked for.
     """
@@ -60,7 +59,7 @@ def program(place: Path, version: str) -> Program:
     library = place / LIBRARY
     _install(library)
     # Isolated, and without what is installed beside Python: nothing but these words decides what runs.
-    upgrader = (sys.executable, "-I", "-S", "-c", START.format(str(library / image.LIBRARY)))
+    upgrader = (sys.executable, "-I", "-S", "-c", START.format(str(library / image.LIBRARY), image.PACKAGE))
     return Program({"upgrader": upgrader}, {contents.IMAGE_FOLDER: folder}, VARIABLES)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from espalier.api import conditions
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Condition
@@ -15,7 +16,7 @@ from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime import conditions
+from espalier.upgrades.node_steps import STEPS
 
 RETRY_ANNOTATION = f"{GROUP}/retry"
 KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (
@@ -23,6 +24,8 @@ KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[N
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
+
+_STEPS = frozenset(step.condition for step in STEPS)
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
 
@@ -127,7 +130,7 @@ async def _all(client: Client) -> list[tuple[Object, Upgrade]]:
 def _state(typed: Upgrade) -> tuple[str, str, str]:
     ready = conditions.get(typed.status.conditions, "Ready")
     if isinstance(typed, NodeUpgrade):
-        steps = [part for part in typed.status.conditions if part.type not in ("Ready", "UpgraderPodCreated")]
+        steps = [part for part in typed.status.conditions if part.type in _STEPS]
         progress = f"{sum(part.status == 'True' for part in steps)}/{len(steps) or '?'} steps"
     else:
         status = typed.status

@@ -134,7 +134,7 @@ class Admission:
         violations = list(self._violations(old, new, management))
         warnings = (
             *wished,
-            *unsupported.warnings(new.spec),
+            *unsupported.warnings(new.spec, self._observer.providers),
             *releases.warnings(new, management),
             *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )
@@ -233,7 +233,7 @@ class Admission:
             if old is not None and not is_self_managed(old) and not _is_paused(old):
                 yield from changes.fixed(old.spec, new.spec)
             return
-        yield from content.violations(new, self._observer.kinds_of_datacenters)
+        yield from content.violations(new, self._observer.providers)
         if old is None:
             yield from self._name_violations(new)
         elif not _is_paused(old):

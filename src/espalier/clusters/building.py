@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import controller, management
 from espalier.clusters.admission import Admission
 from espalier.clusters.copies import Copies
-from espalier.clusters.design import Provider
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.passing import Tools
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Providers
 from espalier.clusters.resting import Rests
 from espalier.clusters.writing import Writer
 from espalier.releases import Uninstalled
@@ -28,11 +27,11 @@ from espalier.runtime.webhooks import Webhooks
 def build(
     manager: Manager,
     *,
+    providers: Providers,
     remotes: RemoteClients,
     webhooks: Webhooks | None = None,
     copies_kubeconfigs: bool = True,
     workers: int = 10,
-    providers: Mapping[str, Provider] = PROVIDERS,
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,

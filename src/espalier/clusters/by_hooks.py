@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
-from espalier.api.eksa import reasons
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, FrontEnd, NodeUpgrade, refused
-from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, condition, desired_replicas, holds, is_observed
+from espalier.api.conditions import is_false
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, PROGRESSING, RUNTIME_EXTENSION, FrontEnd, NodeUpgrade, refused
+from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, desired_replicas, is_observed
 from espalier.kube.objects import Object
 
 FEWEST = 3
 """Machines of a control plane that Cluster API rolls without one more than asked for."""
 
 Owner = KubeadmControlPlane | MachineDeployment
-
-_FAILURES = reasons.waiting_for_people(reasons.NODE)
 
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
@@ -67,7 +66,9 @@ def too_small(owner: Owner) -> str:
 
 def undiscovered(extension: Object | None) -> str:
     """What is waited for while Cluster API would not ask; empty when it would."""
-    if extension is not None and holds(extension.decode(ExtensionConfig).status.conditions, DISCOVERED):
+    if extension is not None and condition_list.is_true(
+        extension.decode(ExtensionConfig).status.conditions, DISCOVERED
+    ):
         return ""
     return (
         f"waiting for Cluster API to discover ExtensionConfig {RUNTIME_EXTENSION}: before that it replaces machines; "
@@ -99,10 +100,10 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Told | None:
 
 def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
     """What a NodeUpgrade says; those that failed come first."""
-    ready = condition(upgrade.status.conditions, "Ready")
+    ready = condition_list.get(upgrade.status.conditions, "Ready")
     if upgrade.status.completed or ready is None:
         return True, ""
-    return ready.reason not in _FAILURES, f"Machine {upgrade.spec.machine.name}: {ready.message}"
+    return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
 
 
 def _concerns(found: Object, owner: Owner) -> bool:

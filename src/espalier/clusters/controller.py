@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from espalier.api import conditions
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
@@ -18,7 +19,7 @@ from espalier.clusters.rules import messages
 from espalier.clusters.status import reported, status_of, unreadable
 from espalier.clusters.steps import DELETION, steps_of
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
-from espalier.runtime import conditions, steps
+from espalier.runtime import steps
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 from espalier.api.eksa.distro import DistroRelease
@@ -15,10 +13,10 @@ from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.api.kinds import KubeObject
-from espalier.api.resource import Key, Resource
+from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.clusters.layers.layer import Layer
+from espalier.clusters.provider import Provider
 from espalier.kube.objects import Object
 from espalier.releases import Distro, resolve, usable
 
@@ -81,60 +79,6 @@ class Design(msgspec.Struct, frozen=True):
     def labels(self) -> dict[str, str]:
         """Labels of every object made for the cluster."""
         return names.labels(self.key, self.watch_filter)
-
-
-class Dependency(NamedTuple):
-    """A Secret or ConfigMap of the system's namespace that a linked object names."""
-
-    resource: Resource
-    name: str
-    field: str
-    """Where it is named, for people: `Kind name: spec.field`."""
-
-
-class Links(msgspec.Struct, frozen=True):
-    """What clusters of a provider link. What rendered objects are made of is content for the gate."""
-
-    datacenter: Resource
-    """The kind that `spec.datacenterRef` names."""
-    machine_configs: tuple[Resource, ...] = ()
-    """Kinds that a `machineGroupRef` may name. Other references are not looked at."""
-    data: tuple[Resource, ...] = ()
-    """Of Secret and ConfigMap, those that are read because a linked object names one. What a ConfigMap holds is content
-    like a spec; what a Secret holds are credentials."""
-    depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
-    """Which Secrets and ConfigMaps a Cluster depends on, by itself and its children. Pure."""
-    carriers: tuple[Resource, ...] = ()
-    """Kinds of rendered objects that carry credentials. Machines are made of none of them: they are all that is written
-    when nothing but credentials changed."""
-
-    needed: bool = True
-    """Whether anything is rendered from them, so that nothing can be while one is missing."""
-
-    @property
-    def kinds(self) -> tuple[Resource, ...]:
-        """Kinds of the linked objects."""
-        return (self.datacenter, *self.machine_configs)
-
-
-class Provider(Protocol):
-    """How one kind of infrastructure is rendered; all else is the same for all kinds. A module will do."""
-
-    @property
-    def links(self) -> Links:
-        """What its Clusters link."""
-
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
-        """What the machines of a cluster share; it has the cluster's name."""
-
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        """How a machine of the control plane becomes a node."""
-
-    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        """How a worker becomes a node."""
-
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        """What the machines of the control plane or of a group are made of."""
 
 
 def kubernetes_versions(spec: eksa.ClusterSpec) -> list[str]:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.core import SECRET
@@ -22,13 +21,10 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, templates
+from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import guarded, names
 from espalier.clusters.design import group_name
 from espalier.kube.objects import Object
-
-OF_CLUSTER: tuple[Resource, ...] = (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource)
-"""Kinds of which a cluster has one object, by its own name."""
 
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
 """What Cluster API keeps in Secrets, by the ends of their names; those that it finds, it takes for the cluster's."""
@@ -38,6 +34,16 @@ LEFT_OVER = "left over from a cluster that is gone, or made by hand, without the
 _DEPLOYMENT, _HEALTH_CHECK = MachineDeployment.resource, MachineHealthCheck.resource
 _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})")
 _LOOKED_BACK = 20
+
+
+def is_of_cluster(resource: Resource) -> bool:
+    """Whether a cluster has one object of a kind, by its own name."""
+    return resource in (capi.Cluster.resource, KubeadmControlPlane.resource) or infrastructure.is_cluster(resource)
+
+
+def is_template(resource: Resource) -> bool:
+    """Whether a kind is one of the templates that machines are made of; they are written before what refers to them."""
+    return resource == KubeadmConfigTemplate.resource or infrastructure.is_machine_template(resource)
 
 
 class Taken(NamedTuple):
@@ -77,7 +83,7 @@ class Belonging:
         if others := sorted(named - {self.cluster.name}):
             return f"of Cluster {others[0]} of Cluster API"
         is_owned = bool(self.uid) and any(one.uid == self.uid for one in owners)
-        is_meant = bool(self.uid) and resource in OF_CLUSTER
+        is_meant = bool(self.uid) and is_of_cluster(resource)
         return "" if labelled or is_owned or is_meant else "made for no Cluster: it has none of its labels"
 
 
@@ -114,16 +120,16 @@ def needed(cluster: str, groups: list[str], resource: Resource, known: Iterable[
 
     A template gets the first number that is free, so one more than there are counts.
     """
-    if resource in OF_CLUSTER:
+    if is_of_cluster(resource):
         yield cluster
     elif resource == _DEPLOYMENT:
         yield from (names.machine_deployment(cluster, group) for group in groups)
     elif resource == _HEALTH_CHECK:
         yield names.control_plane_health_check(cluster)
         yield from (names.worker_health_check(cluster, group) for group in groups)
-    elif resource in _TEMPLATES:
+    elif is_template(resource):
         control_plane, *workers = series(cluster, groups)
-        for one in (control_plane, *workers) if resource == DockerMachineTemplate.resource else workers:
+        for one in (control_plane, *workers) if resource != KubeadmConfigTemplate.resource else workers:
             numbers = [int(found[2]) for name in known if (found := _NUMBERED.fullmatch(name)) and found[1] == one]
             last = max(numbers, default=0)
             yield from (f"{one}-{number}" for number in range(max(1, last - _LOOKED_BACK), last + 2))
@@ -152,9 +158,6 @@ def prefixes(name: str) -> Iterator[str]:
         if character == "-":
             yield name[:place]
     yield name
-
-
-_TEMPLATES = (DockerMachineTemplate.resource, KubeadmConfigTemplate.resource)
 
 
 def _is_cluster(api_version: str, kind: str) -> bool:

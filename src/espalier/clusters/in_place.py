@@ -7,22 +7,26 @@ By hooks, Cluster API goes on, asks component `upgrades` first, and makes no mac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa import reasons
+from espalier.api.conditions import is_false
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
+    ACCEPTED,
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     PAUSED_FOR_UPGRADE,
+    PROGRESSING,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,
 )
 from espalier.api.meta import Condition
-from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition, desired_replicas
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import (
     ChangeKind,
     MachineParts,
@@ -50,11 +54,6 @@ NOT_ASKED = "RuntimeHooksNotDiscovered"
 """Reason while Cluster API would not ask at all."""
 
 Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy | None
-
-REFUSALS = frozenset({"Refused", "WouldRoll", "VersionRefused", "ExternalEtcd", "RolloutUnderWay"})
-"""Reasons of upgrades that are not begun with: these are read back, also where an earlier manager wrote them."""
-
-_FAILURES = reasons.waiting_for_people(reasons.GROUP) | reasons.waiting_for_people(reasons.NODE)
 
 
 class Story(NamedTuple):
@@ -151,9 +150,10 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
         owners = {owner.uid for owner in found.metadata.owner_references}
         if found.kind != kind.resource.kind or live.metadata.uid not in owners:
             continue
-        ready = condition(found.decode(kind).status.conditions, "Ready")
+        conditions = found.decode(kind).status.conditions
+        ready = condition_list.get(conditions, "Ready")
         if ready is not None:
-            return Story(_reason_of(ready), ready.message)
+            return Story(_reason_of(conditions), ready.message)
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
     return Story(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
 
@@ -164,11 +164,10 @@ def _reason(told: by_hooks.Told) -> str:
     return FAILED if told.has_failed else UPGRADING
 
 
-def _reason_of(ready: Condition) -> str:
-    if ready.reason in REFUSALS:
+def _reason_of(conditions: Sequence[Condition]) -> str:
+    if is_false(conditions, ACCEPTED):
         return STOPPED
-    is_stopped = ready.status == "False" and ready.reason in _FAILURES and ready.reason != "Paused"
-    return FAILED if is_stopped else UPGRADING
+    return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
 
 
 def _mark(owner: Owner) -> str:

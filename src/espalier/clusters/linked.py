@@ -14,7 +14,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
-from espalier.clusters.design import Dependency, Links, Provider
+from espalier.clusters.provider import Dependency, Links, Providers
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.transforms import metadata_only, strip_managed_fields
@@ -68,12 +68,12 @@ class Linked(msgspec.Struct, frozen=True):
     """Of digests of credentials; empty while there is none."""
 
 
-def kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
+def kinds(providers: Providers) -> tuple[Resource, ...]:
     """All kinds that Clusters of these providers link."""
     return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.kinds))
 
 
-def data_kinds(providers: Mapping[str, Provider]) -> tuple[Resource, ...]:
+def data_kinds(providers: Providers) -> tuple[Resource, ...]:
     """The kinds of which data is read for these providers; with Secrets, the key as well, which is in one."""
     return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.data))
 
@@ -95,7 +95,7 @@ def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref]]:
 class LinkedObjects:
     """Their caches. Without a provider that reads data, no Secret is looked at here."""
 
-    def __init__(self, caches: Caches, providers: Mapping[str, Provider]) -> None:
+    def __init__(self, caches: Caches, providers: Providers) -> None:
         self._providers = providers
         self._children = {kind.kind: caches.of(kind) for kind in kinds(providers)}
         self._data: dict[Resource, Cache] = {
@@ -201,7 +201,7 @@ def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource,
     """Each object that is referred to once, with the first field that does."""
     if spec.datacenter_ref is not None:
         yield _DATACENTER, links.datacenter, spec.datacenter_ref.name
-    if not links.machine_configs:  # Docker: most passes are over clusters of which little is to be read
+    if not links.machine_configs:  # most clusters have none
         return
     by_kind = {kind.kind: kind for kind in links.machine_configs}
     seen = set()

@@ -27,9 +27,6 @@ BY_MANAGER = "manager"
 SELF = ""
 """In the index by manager: Clusters that manage themselves."""
 
-INVALID = "ManagementClusterInvalid"
-"""Reason of events of the ConfigMap."""
-
 HOW = "`espalier manifests --management-cluster NAMESPACE/NAME` prints it, docs/management-cluster.md says when"
 
 
@@ -114,7 +111,7 @@ def controller(
     async def reconcile(key: Key) -> Outcome:
         found = known.named.get(key)
         if found is not None and known.trouble:
-            recorder.event(found, "Warning", INVALID, known.trouble)
+            recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
         return Done()
 
     made = Controller("management-cluster", reconcile, workers=1, resync=resync, entropy=entropy)

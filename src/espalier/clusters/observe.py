@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 import semver
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.docker import DockerCluster, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
@@ -27,17 +26,17 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import generated, names, synced
-from espalier.clusters.design import Design, Provider, design
+from espalier.clusters.design import Design, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.management import ManagementCluster
+from espalier.clusters.provider import Providers, infrastructures
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.relevance import Reports, relevant
-from espalier.clusters.render import PROVIDERS
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
@@ -56,16 +55,19 @@ BY_NAME = "name"
 BY_LINK = "link"
 BY_SERIES = "series"
 
-WRITTEN: tuple[Resource, ...] = (
-    capi.Cluster.resource,
-    DockerCluster.resource,
-    KubeadmControlPlane.resource,
-    MachineDeployment.resource,
-    DockerMachineTemplate.resource,
-    KubeadmConfigTemplate.resource,
-    MachineHealthCheck.resource,
-)
-"""Kinds of Cluster API that are made for clusters."""
+
+def written(providers: Providers) -> tuple[Resource, ...]:
+    """Kinds of Cluster API that are made for clusters, those of its infrastructure providers included."""
+    known = infrastructures(providers).all
+    return (
+        capi.Cluster.resource,
+        *(one.cluster for one in known),
+        KubeadmControlPlane.resource,
+        MachineDeployment.resource,
+        *(one.machine_template for one in known),
+        KubeadmConfigTemplate.resource,
+        MachineHealthCheck.resource,
+    )
 
 
 def without_other_secrets(secret: Object) -> Object:
@@ -93,13 +95,13 @@ class Observer:
         caches: Caches,
         options: Options | None = None,
         *,
-        providers: Mapping[str, Provider] = PROVIDERS,
+        providers: Providers,
         isolation: Isolation = Isolation.LAYERS,
         layers: Sequence[Layer] = LAYERS,
         front_end: FrontEnd = FrontEnd.ANNOTATIONS,
         uninstalled: Uninstalled | None = None,
     ) -> None:
-        self._providers = providers
+        self.providers = providers
         self._isolation = isolation
         self._layers = layers
         self._options = options or Options()
@@ -117,7 +119,7 @@ class Observer:
             resource: caches.of(
                 resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
             )
-            for resource in WRITTEN
+            for resource in written(providers)
         }
         by_hooks = front_end is FrontEnd.HOOKS
         kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
@@ -188,7 +190,7 @@ class Observer:
             data=linked.data,
             credentials=linked.credentials,
             gate_key=linked.key,
-            datacenters=self.kinds_of_datacenters,
+            providers=self.providers,
             management=management,
             management_key=self.management_cluster.key,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
@@ -206,17 +208,12 @@ class Observer:
             offered=self.offered_to(cluster),
         )
 
-    @property
-    def kinds_of_datacenters(self) -> tuple[str, ...]:
-        """What `spec.datacenterRef` may name."""
-        return tuple(self._providers)
-
     def _design(
         self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked
     ) -> tuple[Design | None, LookupError | None]:
         """The design, or why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
-        provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None or (linked.missing and provider.links.needed):
             return None, None
         try:
@@ -280,7 +277,7 @@ class Observer:
                     taken.append(Taken(resource, found.key, holder, names.cluster_of(found.metadata.labels)))
                 else:
                     ours[name] = found
-        is_another = any(one.resource in generated.OF_CLUSTER for one in taken)
+        is_another = any(generated.is_of_cluster(one.resource) for one in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         if not is_ours:
             taken += generated.left_over(key, secrets)
@@ -346,7 +343,8 @@ class Observer:
     def _contested(self, found: Object, cluster: eksa.Cluster, machinery: Machinery) -> tuple[tuple[str, Key], ...]:
         """Names that are not this cluster's yet, which Clusters that were there before need. Whose objects are there
         keeps them, whoever came first."""
-        made = {name.rpartition("-")[0] for kind in _OF_GROUPS for name in machinery.of(kind)}
+        templates = (names_ for kind, names_ in machinery.objects.items() if generated.is_template(kind))
+        made = {name.rpartition("-")[0] for names_ in templates for name in names_}
         return tuple(
             (one, other.key)
             for one in generated.series_of(cluster)
@@ -417,10 +415,6 @@ class Observer:
         if is_self_managed(decoded) and (changed.key == key or not self.management_cluster.is_named):
             return [*rivals, *(cluster.key for cluster in self.clusters.list())]
         return [*rivals, *([key] if key is not None and self.clusters.get(key) is not None else [])]
-
-
-_OF_GROUPS = (DockerMachineTemplate.resource, KubeadmConfigTemplate.resource)
-"""Templates are written before anything that refers to them."""
 
 
 def _finalizers_changed(old: Object | None, new: Object | None) -> bool:

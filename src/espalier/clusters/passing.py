@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from espalier.api import redaction
+from espalier.api import conditions, redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Condition
 from espalier.clusters import gate, names
@@ -18,7 +18,6 @@ from espalier.clusters.plan import Change, Removal
 from espalier.clusters.resting import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
-from espalier.runtime import conditions
 from espalier.runtime.clock import Clock
 from espalier.runtime.errands import Errands
 from espalier.runtime.events import EventType, Recorder

@@ -7,13 +7,12 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusterapi import templates
+from espalier.clusterapi import infrastructure, templates
 from espalier.clusters import in_place, names, ownership, way_back
 from espalier.clusters.design import Design, group_name
 from espalier.clusters.render.layered import rendered
@@ -170,7 +169,12 @@ def unused_templates(machinery: Machinery) -> list[Removal]:
         if spec.bootstrap.config_ref is not None:
             config_templates.add(spec.bootstrap.config_ref.name)
     return [
-        *_others(DockerMachineTemplate.resource, machinery, machine_templates),
+        *(
+            removal
+            for resource in machinery.objects
+            if infrastructure.is_machine_template(resource)
+            for removal in _others(resource, machinery, machine_templates)
+        ),
         *_others(KubeadmConfigTemplate.resource, machinery, config_templates),
     ]
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from espalier.api.capi import cluster as capi
-from espalier.api.capi.docker import DockerCluster
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
-from espalier.clusters import in_place, names, plan
+from espalier.clusters import generated, in_place, names, plan
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 
 # Reasons, as EKS Anywhere has them.
 INITIALIZING = "ControlPlaneInitializationInProgress"
@@ -73,12 +71,6 @@ BEREFT = (
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
-_PAUSABLE = (
-    capi.Cluster.resource,
-    DockerCluster.resource,
-    KubeadmControlPlane.resource,
-    MachineDeployment.resource,
-)
 _NOT_REPORTED = (
     "what was asked for last has not been reported on by Cluster API yet; "
     "if that lasts, see whether its controllers run"
@@ -124,8 +116,10 @@ def bereft(scope: Scope) -> tuple[str, str]:
 def paused_objects(scope: Scope) -> str:
     """The objects with which Cluster API does nothing as somebody paused them, and what helps; empty without any."""
     found = []
-    for resource in _PAUSABLE:
-        for object_ in scope.machinery.of(resource).values():
+    for resource, objects in scope.machinery.objects.items():
+        if generated.is_template(resource) or resource == MachineHealthCheck.resource:
+            continue
+        for object_ in objects.values():
             said = object_.metadata.annotations
             is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
             if contract.PAUSED_ANNOTATION in said and not is_held:
@@ -201,7 +195,7 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble[1]))
     if trouble is not None:
         return _condition(type_, "False", *trouble)
-    available = contract.condition(control_plane.status.conditions, "Available")
+    available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         message = available.message if available and available.message else "the control plane is not available yet"
         return _condition(type_, "False", UNHEALTHY, message)

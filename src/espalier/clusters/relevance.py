@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, remediation
+from espalier.clusterapi import remediation
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.predicates import Predicate
 
@@ -90,14 +91,14 @@ def _desired(object_: Object) -> object:
 
 def _cluster(object_: Object) -> object:
     status = object_.decode(capi.Cluster).status
-    deleting = contract.condition(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
+    deleting = condition_list.get(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
     return (status.initialization, deleting.message if deleting else "")
 
 
 def _control_plane(object_: Object) -> object:
     status = object_.decode(KubeadmControlPlane).status
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
-    available = contract.condition(status.conditions, "Available")
+    available = condition_list.get(status.conditions, "Available")
     state = (available.status, available.message) if available else None
     return (status.observed_generation, counts, status.version, state, remediation.last(status.last_remediation))
 

@@ -7,8 +7,6 @@ read, for the answer holds the object.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import (
     CONFIG_MAP,
@@ -22,9 +20,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.clusters import git_ops, linked, names
-from espalier.clusters.design import Provider
-from espalier.clusters.observe import WRITTEN
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.observe import written
+from espalier.clusters.provider import Providers
 from espalier.kube.rights import APPLY, FOLLOW, Right
 from espalier.runtime.certificates import SECRET_NAME
 
@@ -40,7 +37,7 @@ CLUSTER_SCOPED: tuple[Right, ...] = (
 authority that signs the webhooks' certificate is written into their configurations. No Role can grant these."""
 
 
-def namespaced(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
+def namespaced(providers: Providers) -> tuple[Right, ...]:
     """In each namespace whose Clusters are watched."""
     return (
         Right((Cluster.resource,), (*FOLLOW, "patch")),
@@ -51,14 +48,12 @@ def namespaced(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
     )
 
 
-NAMESPACED = namespaced(PROVIDERS)
-"""For the providers of this build."""
-
-CLUSTER: tuple[Right, ...] = (*NAMESPACED, *CLUSTER_SCOPED)
-"""In all namespaces, for a manager that watches all."""
+def everywhere(providers: Providers) -> tuple[Right, ...]:
+    """In all namespaces, for a manager that watches all."""
+    return (*namespaced(providers), *CLUSTER_SCOPED)
 
 
-def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
+def system(providers: Providers) -> tuple[Right, ...]:
     """In the system's namespace. Secrets that are made there: the webhooks' certificate, which is renewed, and the key
     to digests of credentials."""
     return (
@@ -71,12 +66,9 @@ def system(providers: Mapping[str, Provider]) -> tuple[Right, ...]:
         Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
         Right((LEASE,), ("get", *APPLY)),
         Right((CORE_EVENT,), APPLY),
-        *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in WRITTEN),
+        *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers)),
     )
 
-
-SYSTEM = system(PROVIDERS)
-"""For the providers of this build."""
 
 COPIES: tuple[Right, ...] = (Right((SECRET,), ("create", "update")),)
 """In a namespace whose owner wishes for copies of the kubeconfigs of its Clusters."""

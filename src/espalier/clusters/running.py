@@ -9,9 +9,8 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.clusterapi import contract
-from espalier.clusters.rules.versions import minor
+from espalier.clusterapi.kubernetes_versions import minor, minor_of
 from espalier.clusters.scope import Machinery
-from espalier.clusters.way_back import minor_of
 
 
 class Machines(msgspec.Struct, frozen=True):

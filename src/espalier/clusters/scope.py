@@ -24,6 +24,7 @@ from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import Layer
 from espalier.clusters.linked import GateKey, Missing
+from espalier.clusters.provider import Providers
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait
@@ -124,8 +125,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The same of Secrets."""
     gate_key: GateKey = GateKey()
     """The key to digests of credentials; empty while there is none."""
-    datacenters: tuple[str, ...] = ()
-    """Kinds that this manager's providers have for `spec.datacenterRef`."""
+    providers: Providers = {}
+    """Those of this manager."""
     management: eksa.Cluster | None = None
     """The Cluster that `spec.managementCluster` names, if that is the management cluster's."""
     management_key: Key | None = None

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -16,7 +17,6 @@ from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import Problem, missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -117,7 +118,7 @@ async def take_release(p: Pass, decision: Decision) -> Outcome:
     seen = {"resourceVersion": p.scope.object.resource_version}
     chosen = {"eksaVersion": management.spec.eksa_version}
     await p.tools.writer.merge(CLUSTER, p.scope.object, {"metadata": seen, "spec": chosen})
-    p.event("Normal", decision.reason, decision.message)
+    p.event("Normal", "ReleaseChosen", decision.message)
     return decision
 
 
@@ -316,7 +317,7 @@ def await_control_plane(scope: Scope) -> Decision:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
-    available = contract.condition(control_plane.status.conditions, "Available")
+    available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
         message = f"waiting for the control plane to be available{detail}"
@@ -499,7 +500,7 @@ def _what_is_left(p: Pass) -> str:
 def _held_up(p: Pass) -> str:
     """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
     cluster = p.scope.machinery.cluster
-    said = contract.condition(cluster.status.conditions, "Deleting") if cluster else None
+    said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
     return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 

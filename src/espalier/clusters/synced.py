@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from espalier.api import conditions
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness
 from espalier.clusters.drift import Drift, Policy, policy
@@ -13,7 +14,6 @@ from espalier.clusters.layers import Layer
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects
-from espalier.runtime import conditions
 
 AS_RENDERED = "AsRendered"
 DRIFTED = "Drifted"

@@ -67,7 +67,7 @@ def _self_managed(scope: Scope) -> Problem | None:
 
 
 def _content(scope: Scope) -> Problem | None:
-    rules = content.violations(scope.cluster, scope.datacenters)
+    rules = content.violations(scope.cluster, scope.providers)
     name, _, digest = scope.machinery.installed_cni.rpartition("-")
     # A manager that let the plugin be changed may have left the change half-way: either is taken then.
     installed = name if digest != names.UNFINISHED else ""

@@ -12,8 +12,8 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
+from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
 from espalier.clusters import in_place, names
-from espalier.clusters.rules.versions import after, minor
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
 
@@ -74,11 +74,6 @@ def _told(version: str) -> set[str]:
     """What machines were told, and the next: it is before a version that was written while nobody could refuse it."""
     told = minor_of(version)
     return {told, after(told)} if told else set()
-
-
-def minor_of(version: str) -> str:
-    """`1.35` for `v1.35.4-eks-1-35-1`."""
-    return ".".join(version.removeprefix("v").split(".")[:2])
 
 
 def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api.meta import OwnerReference
+from espalier.api.meta import ObjectMeta, OwnerReference
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
@@ -36,6 +36,13 @@ def owner_reference(owner: Object, *, controller: bool = True, block_owner_delet
 def is_owned_by(object_: Object, owner: Object) -> bool:
     """Whether `owner` is among the owners."""
     return any(reference.uid == owner.metadata.uid for reference in object_.metadata.owner_references)
+
+
+def with_owner(metadata: ObjectMeta, owner: OwnerReference) -> list[OwnerReference]:
+    """The object's owners with this one among them; an entry of the same uid is brought up to date."""
+    if owner in metadata.owner_references:
+        return metadata.owner_references
+    return [*(other for other in metadata.owner_references if other.uid != owner.uid), owner]
 
 
 async def add_owner(client: Client, resource: Resource, object_: Object, owner: OwnerReference) -> Object:

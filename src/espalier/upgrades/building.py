@@ -7,6 +7,7 @@ from typing import NamedTuple
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
@@ -35,17 +36,19 @@ class Hooks(NamedTuple):
 def build(
     manager: Manager,
     *,
+    infrastructures: Infrastructures,
     remotes: RemoteClients,
     hooks: Hooks | None = None,
     workers: int = 10,
     resync: float = RESYNC,
 ) -> None:
-    """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters.
+    """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters;
+    machines of other `infrastructures` are not upgraded.
 
     With `hooks`, Cluster API's runtime hooks are served as well, on every replica. What is marked by annotations is
     upgraded in any case, and what hooks began goes on.
     """
-    following = Following(manager.client, remotes, manager.entropy)
+    following = Following(manager.client, remotes, infrastructures, manager.entropy)
     observer = Observer(manager.caches, following)
     writer = Writer(manager.client, {**observer.own, CONFIG_MAP: observer.images})
     tools = Tools(observer, writer, manager.recorder, manager.clock)
@@ -59,4 +62,4 @@ def build(
         manager.add(front.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy))
     manager.add(clearing.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if hooks is not None:
-        serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes)
+        serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes, infrastructures=infrastructures)

@@ -6,11 +6,12 @@ that only a machine made anew would have. So every field that differs is named, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
+from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import (
     ChangeKind,
     MachineChange,
@@ -34,9 +35,6 @@ IN_PLACE_FIELDS: frozenset[str] = frozenset(
 )
 """Fields that a machine can get in place. Of `infrastructure`, the template, the content is looked at as well."""
 
-IMAGE_FIELDS: Mapping[str, frozenset[str]] = {"DockerMachineTemplate": frozenset({"template.spec.customImage"})}
-"""Fields of infrastructure templates that say which image a machine is made from: it has a Kubernetes version in it."""
-
 
 class Verdict(NamedTuple):
     """What of a difference can be made in place, and what not. Both empty: the machine is as it should be."""
@@ -49,7 +47,10 @@ class Verdict(NamedTuple):
 
 
 def verdict(
-    current: MachineParts, desired: MachineParts, templates: tuple[Tree | None, Tree | None] = (None, None)
+    current: MachineParts,
+    desired: MachineParts,
+    infrastructures: Infrastructures,
+    templates: tuple[Tree | None, Tree | None] = (None, None),
 ) -> Verdict:
     """Classify what asks for another machine; `templates` are those of both, before and after, by content."""
     change: MachineChange = machine_change(current, desired)
@@ -57,7 +58,7 @@ def verdict(
         return Verdict()
     found = list(change.fields)
     if "infrastructure" in found:
-        found += _of_templates(current.infrastructure, desired.infrastructure, templates)
+        found += _of_templates(current.infrastructure, desired.infrastructure, infrastructures, templates)
     accepted = tuple(field for field in found if field in IN_PLACE_FIELDS)
     return Verdict(accepted, tuple(field for field in found if field not in IN_PLACE_FIELDS))
 
@@ -65,6 +66,7 @@ def verdict(
 def verdict_of_sets(
     before: MachineTemplate,
     after: MachineTemplate,
+    infrastructures: Infrastructures,
     templates: tuple[Tree | None, Tree | None],
     configs: tuple[Tree | None, Tree | None],
 ) -> Verdict:
@@ -72,7 +74,7 @@ def verdict_of_sets(
 
     `configs` are the KubeadmConfigTemplates by content: another one by name is none, if its content is the same.
     """
-    found = verdict(of_machine_template(before), of_machine_template(after), templates)
+    found = verdict(of_machine_template(before), of_machine_template(after), infrastructures, templates)
     config = [field for field in found.refused if field.startswith("bootstrap.configRef")]
     if not config:
         return found
@@ -81,22 +83,28 @@ def verdict_of_sets(
     return Verdict((*found.accepted, *([] if differing else config)), tuple(refused))
 
 
-def of_templates(kind: str, before: Tree | None, after: Tree | None) -> list[str]:
-    """The fields in which two infrastructure templates differ, beyond the image; one that is gone is not compared."""
+def of_templates(infrastructure: Infrastructure | None, before: Tree | None, after: Tree | None) -> list[str]:
+    """The fields in which two infrastructure templates differ for a machine that runs, beyond its image.
+
+    One that is gone is not compared.
+    """
     if before is None or after is None:
         return []
-    images = IMAGE_FIELDS.get(kind, frozenset())
-    return [f"infrastructure.{field}" for field in sorted(differences(before, after)) if field not in images]
+    ignored = infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else frozenset()
+    return [f"infrastructure.{field}" for field in sorted(differences(before, after)) if field not in ignored]
 
 
 def _of_templates(
-    before: Template | None, after: Template | None, templates: tuple[Tree | None, Tree | None]
+    before: Template | None,
+    after: Template | None,
+    infrastructures: Infrastructures,
+    templates: tuple[Tree | None, Tree | None],
 ) -> Iterator[str]:
     if before is not None and after is not None and before.group_kind != after.group_kind:
         yield "infrastructure.kind"
         return
     kind = after.group_kind.partition(".")[0] if after else ""
-    yield from of_templates(kind, *templates)
+    yield from of_templates(infrastructures.of_template(kind), *templates)
 
 
 def bootstrap_differences(before: Tree | None, after: Tree | None) -> list[str]:

@@ -18,7 +18,7 @@ from espalier.runtime.mapping import by_controller
 from espalier.upgrades import classify, expected, health, names
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.site import INFRASTRUCTURE, Machinery, MachineView
+from espalier.upgrades.site import Machinery, MachineView
 from espalier.upgrades.writing import Writer
 
 
@@ -29,7 +29,7 @@ def verdict(machinery: Machinery, control_plane: KubeadmControlPlane, machine: M
         machinery.template(one.group_kind.partition(".")[0], one.name) if one else None
         for one in (before.infrastructure, after.infrastructure)
     )
-    return classify.verdict(before, after, (templates[0], templates[1]))
+    return classify.verdict(before, after, machinery.infrastructures, (templates[0], templates[1]))
 
 
 class ControlPlaneGroup:
@@ -147,6 +147,5 @@ def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple
         after = expected.control_plane_config(wanted, version, present)
         yield KubeadmConfig.resource, machine.config, {"spec": expected.whole(present, after)}
     reference = ((wanted.get("machineTemplate") or {}).get("spec") or {}).get("infrastructureRef")
-    kinds = INFRASTRUCTURE.get(machine.machine.spec.infrastructure_ref.kind)
-    if machine.infrastructure is not None and reference and kinds:
-        yield kinds[0], machine.infrastructure, expected.infrastructure_machine(reference)
+    if machine.infrastructure is not None and reference and machine.infrastructure_kind:
+        yield machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(reference)

@@ -13,14 +13,14 @@ from espalier.api.eksa.upgrades import (
     ObjectReference,
 )
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.clusterapi import machine_change
+from espalier.clusterapi import kubernetes_versions, machine_change
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
-from espalier.upgrades import classify, expected, names, sequence, versions
+from espalier.upgrades import classify, expected, names, sequence
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.site import INFRASTRUCTURE, Machinery, MachineView
+from espalier.upgrades.site import Machinery, MachineView
 from espalier.upgrades.writing import Writer
 
 
@@ -58,7 +58,9 @@ def verdict(machinery: Machinery, deployment: MachineDeployment, latest: Object)
         for one in (before, after)
     ]
     configs = [_config(machinery, one) for one in (before, after)]
-    return classify.verdict_of_sets(before, after, (templates[0], templates[1]), (configs[0], configs[1]))
+    return classify.verdict_of_sets(
+        before, after, machinery.infrastructures, (templates[0], templates[1]), (configs[0], configs[1])
+    )
 
 
 def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> list[MachineView]:
@@ -157,7 +159,7 @@ class DeploymentGroup:
             if CONTROL_PLANE_LABEL not in found.metadata.labels:
                 continue
             version = found.decode(Machine).spec.version
-            if versions.is_older(version, scope.version):
+            if kubernetes_versions.is_older(version, scope.version):
                 message = (
                     f"waiting for the control plane: Machine {found.name} has {version}, workers get {scope.version}"
                 )
@@ -172,9 +174,10 @@ class DeploymentGroup:
         """Machine and infrastructure machine."""
         await writer.bring(Machine.resource, machine.object, expected.worker(scope.version))
         reference = (scope.wanted or {}).get("infrastructureRef")
-        kinds = INFRASTRUCTURE.get(machine.machine.spec.infrastructure_ref.kind)
-        if machine.infrastructure is not None and reference and kinds:
-            await writer.bring(kinds[0], machine.infrastructure, expected.infrastructure_machine(reference))
+        if machine.infrastructure is not None and reference and machine.infrastructure_kind:
+            await writer.bring(
+                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(reference)
+            )
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
         """The latest MachineSet has the template of the deployment, so that it stays the one.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
 from espalier.runtime.remote import RemoteClients
@@ -40,9 +41,12 @@ class _Followed:
 class Following:
     """Follows clusters by name. Runs until cancelled, so that nothing is followed when the manager has ended."""
 
-    def __init__(self, client: Client, remotes: RemoteClients, entropy: random.Random) -> None:
+    def __init__(
+        self, client: Client, remotes: RemoteClients, infrastructures: Infrastructures, entropy: random.Random
+    ) -> None:
         self._client = client
         self._remotes = remotes
+        self._infrastructures = infrastructures
         self._entropy = entropy
         self._followed: dict[str, _Followed] = {}
         self._subscribers: list[Callable[[str], None]] = []
@@ -56,7 +60,7 @@ class Following:
         followed = self._followed.get(cluster)
         if followed is None:
             caches = self._caches(self._client)
-            machinery = Machinery(caches, cluster)
+            machinery = Machinery(caches, cluster, self._infrastructures)
             followed = self._followed[cluster] = _Followed(machinery, self._side(cluster, caches))
         if not followed.near.filled:
             return None

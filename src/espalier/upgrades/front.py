@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.upgrades import (
@@ -29,7 +30,6 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.runtime import owners
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import by_controller, owners_of

@@ -91,7 +91,7 @@ async def await_nodes(p: GroupPass) -> Outcome:
         )
     if counts.left and PAUSED_ANNOTATION in scope.object.metadata.annotations:
         message = f"paused after {counts.upgraded} of {total} nodes; remove annotation {PAUSED_ANNOTATION} to go on"
-        return Wait("Paused", message)
+        return Wait(names.PAUSED, message)
     missing = p.group.missing(scope)
     if counts.left and missing:
         told = f"{counts.upgraded} of {total} nodes are upgraded; before the next one is touched: {', '.join(missing)}"

@@ -12,8 +12,11 @@ from espalier.runtime.outcome import Done, Outcome
 from espalier.upgrades import sequence
 from espalier.upgrades.group import Group, GroupPass, observe
 from espalier.upgrades.group_life import DELETION, LIFE
-from espalier.upgrades.passing import Tools, ready
+from espalier.upgrades.passing import Tools, told
 from espalier.upgrades.reconciling import Kind, Reconciler, Report
+
+UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
+"""Reasons of an upgrade that goes on by itself."""
 
 
 def controller(
@@ -40,6 +43,6 @@ def _report(p: GroupPass, outcome: Outcome) -> Report:
     generation = p.object.metadata.generation
     return Report(
         before=old.conditions,
-        now=[ready(outcome, f"all {counts.upgraded} nodes have Kubernetes {p.scope.version}")],
+        now=told(outcome, f"all {counts.upgraded} nodes have Kubernetes {p.scope.version}", UNDER_WAY),
         status=lambda conditions: p.group.status(counts, is_ready, conditions, generation),
     )

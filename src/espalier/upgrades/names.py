@@ -33,6 +33,9 @@ REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
 
 READY = "Ready"
 
+PAUSED = "Paused"
+"""Reason of an upgrade that begins with no further node, as an annotation asks for."""
+
 
 def control_plane_upgrade(control_plane: str) -> str:
     """The ControlPlaneUpgrade of a KubeadmControlPlane."""

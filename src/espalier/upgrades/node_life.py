@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
+from espalier.api.conditions import timestamp
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import UPGRADE_SECONDS
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
-from espalier.runtime import conditions as condition_list
-from espalier.runtime.conditions import timestamp
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import images, names, pod, progress, versions
-from espalier.upgrades.node.draining import MARK
 from espalier.upgrades.node_pass import (
     RESOURCE,
     Pass,
@@ -245,7 +244,7 @@ async def await_node(p: Pass) -> Outcome:
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
-    if MARK in scope.node.metadata.annotations:
+    if CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
         return Wait("NodeCordoned", f"waiting to see that node {scope.node_name} was uncordoned")
     return Continue()
 

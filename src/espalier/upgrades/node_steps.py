@@ -19,6 +19,7 @@ COPY = NodeStep("components-copier", "BinariesCopied", "CopyingComponents", "cop
 KUBEADM = NodeStep("kubeadm-upgrader", "KubeadmUpgraded", "UpgradingKubeadm", "kubeadm")
 DRAIN = NodeStep("drainer", "NodeDrained", "DrainingNode", "drain", on_host=False)
 UNCORDON = NodeStep("uncordoner", "NodeUncordoned", "UncordoningNode", "uncordon", on_host=False)
+KUBELET = NodeStep("kubelet-kubectl-upgrader", "KubeletUpgraded", "UpgradingKubelet", "kubelet")
 DONE = NodeStep("done", "PostUpgradeCleanupCompleted", "CleaningUp", "done")
 
 STEPS: tuple[NodeStep, ...] = (
@@ -27,7 +28,7 @@ STEPS: tuple[NodeStep, ...] = (
     NodeStep("cni-plugins-upgrader", "CNIPluginsUpgraded", "UpgradingCNIPlugins", "cni-plugins"),
     KUBEADM,
     DRAIN,
-    NodeStep("kubelet-kubectl-upgrader", "KubeletUpgraded", "UpgradingKubelet", "kubelet"),
+    KUBELET,
     UNCORDON,
     DONE,
 )

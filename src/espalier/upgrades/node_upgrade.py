@@ -14,13 +14,13 @@ from espalier.upgrades.node_pass import Pass
 from espalier.upgrades.node_scope import observe
 from espalier.upgrades.node_steps import BEGINNING, PASSING, UNDER_WAY
 from espalier.upgrades.observe import keys_of
-from espalier.upgrades.passing import Tools, ready
+from espalier.upgrades.passing import Tools, told
 from espalier.upgrades.reconciling import Kind, Reconciler, Report
 
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource
 QUIET = UNDER_WAY | BEGINNING
-"""Reasons that are no event: conditions tell the steps, and when each was done."""
+"""Reasons of an upgrade that goes on by itself, and no event: conditions tell the steps, and when each was done."""
 
 
 def controller(
@@ -42,12 +42,12 @@ def _observe(tools: Tools, found: Object) -> Pass:
 def _report(p: Pass, outcome: Outcome) -> Report:
     """A condition for each step. What was completed stays so."""
     old = p.scope.upgrade.status
-    done = ready(outcome, f"node {p.scope.node_name} has Kubernetes {p.scope.upgrade.spec.kubernetes_version}")
+    message = f"node {p.scope.node_name} has Kubernetes {p.scope.upgrade.spec.kubernetes_version}"
     completed = isinstance(outcome, Done) or old.completed
     generation = p.object.metadata.generation
     return Report(
         before=old.conditions,
-        now=[*p.scope.conditions, done],
+        now=[*p.scope.conditions, *told(outcome, message, QUIET)],
         status=lambda conditions: (NodeUpgradeStatus(conditions, completed, generation), {}),
         quiet=QUIET,
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from espalier.api.eksa.reasons import Helps, what_helps
+from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
 from espalier.api.meta import Condition
 from espalier.runtime.clock import Clock
 from espalier.runtime.events import Recorder
@@ -23,8 +26,18 @@ class Tools:
     clock: Clock
 
 
-def ready(outcome: Outcome, message: str) -> Condition:
-    """The condition Ready: how a pass ended; `message` is what is said once all is done."""
+def told(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Condition]:
+    """The conditions Ready, Progressing and Accepted: how a pass ended; `message` is what is said once all is done.
+
+    With a reason of `under_way` it goes on by itself.
+    """
     if isinstance(outcome, Done | Continue):
-        return Condition(type=names.READY, status="True", reason="Upgraded", message=message)
-    return Condition(type=names.READY, status="False", reason=outcome.reason, message=outcome.message)
+        return [Condition(type_, "True", "Upgraded", message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
+    reason, helps = outcome.reason, what_helps(outcome.reason)
+    is_stopped = helps is not Helps.TIME and reason != names.PAUSED
+    goes_on: Literal["True", "False", "Unknown"] = "True" if reason in under_way else "Unknown"
+    return [
+        Condition(names.READY, "False", outcome.reason, outcome.message),
+        Condition(PROGRESSING, "False" if is_stopped else goes_on, outcome.reason),
+        Condition(ACCEPTED, "False" if helps is Helps.CHANGE else "True", outcome.reason),
+    ]

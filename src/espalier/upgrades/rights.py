@@ -10,22 +10,26 @@ from espalier.api.capi.machine import Machine
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.rights import APPLY, FOLLOW, Right
 from espalier.upgrades import names
 from espalier.upgrades.observe import OWN
-from espalier.upgrades.site import MACHINE_KINDS, OWNER_KINDS, TEMPLATE_KINDS
+from espalier.upgrades.site import OWNER_KINDS, machine_kinds, template_kinds
 
-SYSTEM: tuple[Right, ...] = (
-    *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
-    *(Right((resource,), ("patch",), "status") for resource in OWN),
-    *(Right((resource,), (*FOLLOW, "patch")) for resource in (*OWNER_KINDS, *MACHINE_KINDS)),
-    *(Right((resource,), FOLLOW) for resource in TEMPLATE_KINDS),
-    Right((Machine.resource,), ("get",)),
-    Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
-    Right((CONFIG_MAP,), ("create",)),
-    Right((CORE_EVENT,), APPLY),
-)
-"""In the system's namespace."""
+
+def system(infrastructures: Infrastructures) -> tuple[Right, ...]:
+    """In the system's namespace."""
+    return (
+        *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
+        *(Right((resource,), ("patch",), "status") for resource in OWN),
+        *(Right((resource,), (*FOLLOW, "patch")) for resource in (*OWNER_KINDS, *machine_kinds(infrastructures))),
+        *(Right((resource,), FOLLOW) for resource in template_kinds(infrastructures)),
+        Right((Machine.resource,), ("get",)),
+        Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
+        Right((CONFIG_MAP,), ("create",)),
+        Right((CORE_EVENT,), APPLY),
+    )
+
 
 HOOKS: tuple[Right, ...] = (
     Right((ExtensionConfig.resource,), ("create",)),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api import conditions as condition_list
+from espalier.api.eksa.upgrades import PROGRESSING, NodeUpgrade
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import BEGINNING, UNDER_WAY
 from espalier.upgrades.site import MachineView
 
 
@@ -54,25 +53,22 @@ class Member:
     @property
     def is_under_way(self) -> bool:
         """Whether all is well with its upgrade, and nothing needs to be said but that it goes on."""
-        return self.reason in UNDER_WAY or self.reason in BEGINNING
+        return self._progressing in ("", "True")
 
     @property
     def has_failed(self) -> bool:
         """Whether only somebody's help brings it further."""
-        return self.is_active and (self.reason.endswith("Failed") or self.reason in STUCK)
+        return self.is_active and self._progressing == "False"
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it was not told yet if it goes on: it is new, or a version told of it that had no such condition."""
+        return self.is_active and not self._progressing
 
-STUCK = frozenset(
-    {
-        "UpgraderImageMissing",
-        "UpgraderImageInvalid",
-        "VersionRefused",
-        "WrongNodeType",
-        "PodCanNotBegin",
-        "NodeMissing",
-    }
-)
-"""Reasons of a NodeUpgrade that no time heals."""
+    @property
+    def _progressing(self) -> str:
+        found = condition_list.get(self.upgrade.status.conditions, PROGRESSING) if self.upgrade else None
+        return found.status if found else ""
 
 
 @dataclass(frozen=True)
@@ -101,9 +97,12 @@ def active(members: Sequence[Member]) -> list[Member]:
 
 
 def next_members(members: Sequence[Member], at_once: int) -> list[Member]:
-    """Machines whose turn it is: in order, and never more at once than may be missing. A failure stops the sequence."""
+    """Machines whose turn it is: in order, and never more at once than may be missing.
+
+    A failure stops the sequence, and so does a node of which is not known whether it has failed.
+    """
     running = active(members)
-    if any(member.has_failed for member in running):
+    if any(member.has_failed or member.is_unknown for member in running):
         return []
     waiting = [member for member in members if member.upgrade is None and not member.is_gone]
     return waiting[: max(0, at_once - len(running))]

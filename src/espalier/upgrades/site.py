@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from espalier.api.capi.docker import DockerMachine, DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, POD, SECRET
@@ -14,6 +12,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig, machine_change
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -25,25 +24,19 @@ from espalier.upgrades.views import Node, Pod
 
 BY_CONTROLLER = "upgrades/controller"
 
-INFRASTRUCTURE: Mapping[str, tuple[Resource, Resource]] = {
-    DockerMachine.resource.kind: (DockerMachine.resource, DockerMachineTemplate.resource)
-}
-"""Kinds of infrastructure machines that can be upgraded in place, with the kind of their templates."""
 
-MACHINE_KINDS: tuple[Resource, ...] = (
-    MachineSet.resource,
-    Machine.resource,
-    KubeadmConfig.resource,
-    *(machine for machine, _ in INFRASTRUCTURE.values()),
-)
-"""Kinds of Cluster API that are brought to the expected state after a node was upgraded."""
+def machine_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
+    """Kinds of Cluster API that are brought to the expected state after a node was upgraded."""
+    machines = (one.machine for one in infrastructures.all)
+    return (MachineSet.resource, Machine.resource, KubeadmConfig.resource, *machines)
+
+
+def template_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
+    """Kinds of templates that machines are compared with."""
+    return (KubeadmConfigTemplate.resource, *(one.machine_template for one in infrastructures.all))
+
 
 OWNER_KINDS: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
-
-TEMPLATE_KINDS: tuple[Resource, ...] = (
-    KubeadmConfigTemplate.resource,
-    *(template for _, template in INFRASTRUCTURE.values()),
-)
 
 KUBE_SYSTEM = "kube-system"
 CONTROL_PLANE_PODS = "tier=control-plane"
@@ -62,6 +55,8 @@ class MachineView:
     machine: Machine
     config: Object | None
     infrastructure: Object | None
+    infrastructure_kind: Resource | None
+    """None for a provider that this build does not have."""
 
     @property
     def name(self) -> str:
@@ -86,12 +81,14 @@ class MachineView:
 class Machinery:
     """The objects of Cluster API that a cluster consists of, as caches show them."""
 
-    def __init__(self, caches: Caches, cluster: str) -> None:
+    def __init__(self, caches: Caches, cluster: str, infrastructures: Infrastructures) -> None:
         labels = f"{kubeconfig.CLUSTER_NAME_LABEL}={cluster}"
         self.cluster = cluster
+        self.infrastructures = infrastructures
+        self._templates = template_kinds(infrastructures)
         self.caches: dict[Resource, Cache] = {
             resource: caches.of(resource, SYSTEM_NAMESPACE, labels, indexes={BY_CONTROLLER: by_controller})
-            for resource in (*OWNER_KINDS, *MACHINE_KINDS, *TEMPLATE_KINDS)
+            for resource in (*OWNER_KINDS, *machine_kinds(infrastructures), *self._templates)
         }
         self._secrets = caches.of(SECRET, SYSTEM_NAMESPACE, labels, transform=kubeconfigs_alone)
 
@@ -106,12 +103,13 @@ class Machinery:
             return None
         machine = found.decode(Machine)
         config, infrastructure = machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref
-        kinds = INFRASTRUCTURE.get(infrastructure.kind)
+        provider = self.infrastructures.of_machine(infrastructure.kind)
         return MachineView(
             found,
             machine,
             self.get(KubeadmConfig.resource, config.name) if config else None,
-            self.get(kinds[0], infrastructure.name) if kinds else None,
+            self.get(provider.machine, infrastructure.name) if provider else None,
+            provider.machine if provider else None,
         )
 
     def controlled(self, resource: Resource, uid: str) -> list[Object]:
@@ -126,7 +124,7 @@ class Machinery:
 
     def template(self, kind: str, name: str) -> Tree | None:
         """Content of a template, None when it is not there or of a kind that is not looked at."""
-        resource = next((known for known in TEMPLATE_KINDS if known.kind == kind), None)
+        resource = next((known for known in self._templates if known.kind == kind), None)
         found = self.get(resource, name) if resource else None
         spec: Tree | None = found.tree.get("spec") if found else None
         return spec

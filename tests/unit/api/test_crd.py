@@ -12,8 +12,9 @@ from espalier.api import capi, eksa
 from espalier.api.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.structural import Schema, schema_of
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 
-KINDS = (*eksa.KINDS, *capi.KINDS)
+KINDS = (*EKSA_KINDS, *CLUSTER_API_KINDS)
 SHORT_NAMES_OF_CLUSTER_API = {"cl", "ma", "ms", "md", "mhc", "mhcs", "mp", "crs", "kcp", "ext"}
 
 
@@ -54,13 +55,13 @@ def test_the_keys_of_list_maps_are_required(cls: type[KubeObject]) -> None:
             assert set(node["x-kubernetes-list-map-keys"]) <= set(node["items"]["required"]), path
 
 
-@pytest.mark.parametrize("cls", eksa.KINDS)
+@pytest.mark.parametrize("cls", EKSA_KINDS)
 def test_lists_of_ours_say_how_they_are_merged(cls: type[KubeObject]) -> None:
     lists = {path: node for path, node in nodes(root(cls)) if node.get("type") == "array"}
     assert [path for path, node in lists.items() if "x-kubernetes-list-type" not in node] == []
 
 
-@pytest.mark.parametrize("cls", eksa.KINDS)
+@pytest.mark.parametrize("cls", EKSA_KINDS)
 def test_every_field_of_ours_is_explained(cls: type[KubeObject]) -> None:
     silent = [
         f"{path}.{name}"
@@ -82,7 +83,7 @@ def test_columns_show_fields_that_there_are(cls: type[KubeObject]) -> None:
 def test_short_names_do_not_collide() -> None:
     counts = Counter(name for cls in KINDS for name in cls.declaration.short_names)
     assert [name for name, count in counts.items() if count > 1] == []
-    ours = {name for cls in eksa.KINDS for name in cls.declaration.short_names}
+    ours = {name for cls in EKSA_KINDS for name in cls.declaration.short_names}
     assert not ours & SHORT_NAMES_OF_CLUSTER_API
 
 
@@ -104,7 +105,7 @@ def test_a_release_is_cluster_scoped_and_never_changes() -> None:
     assert "self == oldSelf" in [rule["rule"] for rule in rules]
 
 
-@pytest.mark.parametrize("cls", capi.KINDS)
+@pytest.mark.parametrize("cls", CLUSTER_API_KINDS)
 def test_kinds_of_cluster_api_carry_the_contract_and_keep_what_we_do_not_know(cls: type[KubeObject]) -> None:
     assert crd_of(cls)["metadata"]["labels"] == {"cluster.x-k8s.io/v1beta2": "v1beta2"}
     closed = [

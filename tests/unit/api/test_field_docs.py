@@ -5,20 +5,21 @@ from pathlib import Path
 import pytest
 
 from espalier.api import eksa
-from espalier.api.field_docs import KINDS, page, write
+from espalier.api.field_docs import page, write
 from espalier.api.kinds import KubeObject
+from espalier.cli.field_docs import KINDS
 
 PAGES = Path(__file__).parents[3] / "docs" / "fields"
 
 
 @pytest.mark.parametrize("cls", KINDS)
 def test_the_pages_are_those_of_the_kinds(cls: type[KubeObject]) -> None:
-    """When this fails: python -m espalier.api.field_docs docs/fields."""
+    """When this fails: python -m espalier.cli.field_docs docs/fields."""
     assert (PAGES / f"{cls.declaration.singular}.md").read_text() == page(cls)
 
 
 def test_there_is_a_page_for_each_kind_and_no_other(tmp_path: Path) -> None:
-    write(tmp_path)
+    write(tmp_path, KINDS)
     assert {path.name for path in PAGES.iterdir()} == {path.name for path in tmp_path.iterdir()}
 
 

@@ -3,17 +3,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.api import capi, catalog, eksa
+from espalier.api import capi
 from espalier.api.capi.kubeadm import BootstrapTokenDiscovery, Discovery
 from espalier.api.capi.machine import MachineStatus
 from espalier.api.core import NODE, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster, ClusterStatus
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CATALOG, CLUSTER_API_KINDS, EKSA_KINDS
 
-KINDS = (*eksa.KINDS, *capi.KINDS)
+KINDS = (*EKSA_KINDS, *CLUSTER_API_KINDS)
 
 
 def test_an_object_says_its_kind_and_leaves_out_what_nobody_set() -> None:
@@ -77,11 +78,11 @@ def test_secrets_are_base64_on_the_wire_and_silent_in_logs() -> None:
 
 @pytest.mark.parametrize("cls", KINDS)
 def test_a_kind_is_found_by_its_name(cls: type[KubeObject]) -> None:
-    assert catalog.kind_of(cls.resource.api_version, cls.resource.kind) is cls
-    assert catalog.resource_of(cls.resource.api_version, cls.resource.kind) == cls.resource
+    assert CATALOG.kind_of(cls.resource.api_version, cls.resource.kind) is cls
+    assert CATALOG.resource_of(cls.resource.api_version, cls.resource.kind) == cls.resource
 
 
 def test_built_in_kinds_are_found_and_strangers_are_not() -> None:
-    assert catalog.kind_of("v1", "ConfigMap") is ConfigMap
-    assert catalog.kind_of("v1", "Cluster") is None
+    assert CATALOG.kind_of("v1", "ConfigMap") is ConfigMap
+    assert CATALOG.kind_of("v1", "Cluster") is None
     assert NODE.path(name="garden-md-0") == "/api/v1/nodes/garden-md-0"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from espalier.api.manifests import Document, check, read_manifests
 from espalier.api.violations import ManifestError
+from espalier.providers.kinds import CATALOG
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DOCKER = (EXAMPLES / "docker.yaml").read_text()
@@ -22,14 +23,14 @@ def read(text: str | bytes) -> list[Document]:
 
 def refused(text: str | bytes) -> list[str]:
     with pytest.raises(ManifestError) as error:
-        check(read(text))
+        check(read(text), CATALOG)
     return str(error.value).splitlines()
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("docker*.yaml")), ids=lambda path: path.name)
 def test_examples_are_manifests_of_clusters(example: Path) -> None:
     documents = read_manifests(example.read_bytes(), source=example.name)
-    check(documents)
+    check(documents, CATALOG)
     assert [document.kind for document in documents] == ["Cluster", "DockerDatacenterConfig"]
 
 
@@ -102,7 +103,7 @@ def test_lists_and_json_are_taken_apart() -> None:
     items = [document.tree for document in read(DOCKER)]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent="\t")
     cluster, config = read(text)
-    check([cluster, config])
+    check([cluster, config], CATALOG)
     assert "workerNodeGroupConfigurations" in text.splitlines()[cluster.line("spec.workerNodeGroupConfigurations") - 1]
 
 
@@ -216,12 +217,12 @@ def test_what_is_no_cluster_is_refused(text: str, sentence: str) -> None:
 
 
 def test_a_cluster_may_refer_to_a_datacenter_that_is_there_already() -> None:
-    check(read(CLUSTER))
+    check(read(CLUSTER), CATALOG)
 
 
 def test_a_namespace_that_is_not_given_is_that_of_the_command() -> None:
     elsewhere = CONFIG.replace("  name: garden", "  name: garden\n  namespace: team-a")
-    check(read(f"{CLUSTER}---\n{elsewhere}"))
+    check(read(f"{CLUSTER}---\n{elsewhere}"), CATALOG)
     with_namespace = CLUSTER.replace("  name: garden\nspec", "  name: garden\n  namespace: team-b\nspec")
     assert (
         "no DockerDatacenterConfig beside the Cluster has that name and namespace"
@@ -264,4 +265,4 @@ def test_whatever_the_text_it_is_read_or_refused(text: str | bytes) -> None:
     with suppress(ManifestError):
         documents = read(text)
         assert documents
-        check(documents)
+        check(documents, CATALOG)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.schema import violations
+from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 GROUP = {"name": "md-0", "count": 2}
 

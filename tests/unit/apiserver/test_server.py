@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api import capi, eksa
 from espalier.api.core import (
     CONFIG_MAP,
     CORE_EVENT,
@@ -35,6 +34,7 @@ from espalier.kube.errors import ApiError, BadRequest, Conflict, Expired, Forbid
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry
 from espalier.kube.wire import ADMIN, Request, Response, User
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -337,7 +337,7 @@ async def test_some_namespaces_stay(client: Client) -> None:
 # Definitions.
 
 
-@pytest.mark.parametrize("kind", [*eksa.KINDS, *capi.KINDS], ids=lambda kind: kind.resource.group_resource)
+@pytest.mark.parametrize("kind", [*EKSA_KINDS, *CLUSTER_API_KINDS], ids=lambda kind: kind.resource.group_resource)
 async def test_our_own_definitions_are_served_at_once(client: Client, kind: type[KubeObject]) -> None:
     created = await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
     assert condition(created.tree, "Established")["status"] == "True"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from espalier.local.assets.base import DEFAULT_REPOSITORY, FACTS
-from espalier.local.assets.cache import seal
-from espalier.local.assets.component import Component
-from espalier.local.assets.recipes import node_bases
+from espalier.assets.base import DEFAULT_REPOSITORY, FACTS
+from espalier.assets.cache import seal
+from espalier.assets.component import Component
+from espalier.assets.recipes import node_bases
 
 
 def make_base(assets: Path, version: str, repository: str = DEFAULT_REPOSITORY) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets.archive import Image, Layer, write_archive
+from espalier.assets.archive import Image, Layer, write_archive
 
 
 def _program(folder: Path, *, modified: float) -> Path:

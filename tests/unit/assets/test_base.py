@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets import MissingAssets, find_base
-from espalier.local.assets import base as base_module
-from espalier.local.assets.base import find_bases
-from espalier.local.assets.cache import SUMS
+from espalier.assets import MissingAssets, find_base
+from espalier.assets import base as base_module
+from espalier.assets.base import find_bases
+from espalier.assets.cache import SUMS
 from tests.unit.assets.making import make_base
 
 

@@ -47,7 +47,7 @@ class Machine:
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
         story = (
             f"import runpy, sys; sys.argv = ['assets', *{arguments!r}]; {prelude};"
-            "runpy.run_module('espalier.local.assets', run_name='__main__')"
+            "runpy.run_module('espalier.assets', run_name='__main__')"
         )
         return subprocess.Popen(
             [sys.executable, "-S", "-c", story],  # without what is installed: it runs before anything is

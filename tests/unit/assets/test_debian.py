@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets import debian
+from espalier.assets import debian
 
 OLD_FORM = "# deb http://commented.example/debian bookworm main\ndeb [signed-by=/k] http://one.example/debian {} main\n"
 NEW_FORM = (

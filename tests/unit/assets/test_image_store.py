@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets import MissingAssets, find_base, image_store
-from espalier.local.assets.archive import Image, Layer, write_archive
-from espalier.local.assets.cache import assets_folder, is_finished
-from espalier.local.assets.recipes import CONTAINERD
+from espalier.assets import MissingAssets, find_base, image_store
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.cache import assets_folder, is_finished
+from espalier.assets.recipes import CONTAINERD
 
 pytestmark = pytest.mark.nodes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from dataclasses import replace
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets.component import with_needs
-from espalier.local.assets.go import GoModule
-from espalier.local.assets.node_base import NodeBase
-from espalier.local.assets.recipes import PROBE, chosen, node_bases
+from espalier.assets.component import with_needs
+from espalier.assets.go import GoModule
+from espalier.assets.node_base import NodeBase
+from espalier.assets.recipes import PROBE, chosen, node_bases
 
 
 def test_there_are_nodes_of_three_minors_in_a_row() -> None:
@@ -49,6 +50,16 @@ def test_another_source_is_another_recipe(tmp_path: Path) -> None:
     (copy.folder / "main.go").write_text("package main")
     assert replace(copy, minutes=2).recipe != PROBE.recipe
     assert replace(PROBE, minutes=2).recipe == PROBE.recipe  # what it costs does not decide what it is
+
+
+def test_what_was_built_under_the_former_name_of_the_package_is_still_used() -> None:
+    base = node_bases()[0]
+    digest = hashlib.sha256()
+    for ingredient in base.ingredients:
+        digest.update(ingredient.replace(b"from espalier.assets", b"from espalier.local.assets"))
+    for need in base.needs:
+        digest.update(need.home(Path()).name.encode())
+    assert base.recipe == digest.hexdigest()[:12]
 
 
 def test_what_something_is_made_of_is_built_before_it() -> None:

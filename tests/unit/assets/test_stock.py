@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets import stock
-from espalier.local.assets.cache import is_intact, seal
-from espalier.local.assets.recipes import ETCD, KUBERNETES, chosen
-from espalier.local.assets.stock import State
+from espalier.assets import stock
+from espalier.assets.cache import is_intact, seal
+from espalier.assets.recipes import ETCD, KUBERNETES, chosen
+from espalier.assets.stock import State
 from tests.unit.assets.making import make_base, make_component
 
 

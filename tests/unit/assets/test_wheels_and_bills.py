@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from espalier.local.assets.processes import BuildFailed
-from espalier.local.assets.sbom import bill
-from espalier.local.assets.wheels import Library, unpack
+from espalier.assets.processes import BuildFailed
+from espalier.assets.sbom import bill
+from espalier.assets.wheels import Library, unpack
 
 METADATA = "Metadata-Version: 2.4\nName: Some.Thing\nVersion: 1.2+local\nLicense-Expression: MIT\n"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from espalier.assets.cache import assets_folder
+from espalier.assets.recipes import ETCD, KUBERNETES, TESTED
 from espalier.cli.main import run
-from espalier.local.assets.cache import assets_folder
-from espalier.local.assets.recipes import ETCD, KUBERNETES, TESTED
 from tests.unit.assets.making import make_component
 
 
@@ -73,7 +73,7 @@ def test_a_build_that_is_stopped_says_what_stays(
     def stopped(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("espalier.local.assets.build.provide", stopped)
+    monkeypatch.setattr("espalier.assets.build.provide", stopped)
     assert run(["assets", "build", "tests"]) == 130
     assert "what was finished stays, the same command builds the rest" in capsys.readouterr().err
 

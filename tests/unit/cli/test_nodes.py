@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from espalier.cli.main import run
-from espalier.local.nspawn.inside import LOG
-from espalier.local.nspawn.state import NodeRecord, State
+from espalier.realnodes.nspawn.inside import LOG
+from espalier.realnodes.nspawn.state import NodeRecord, State
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCAL = ("apsw", "cel_expr_python", "jsonpath_ng")
 """Modules of the extra."""
+PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
+"""Packages that an image of the manager leaves out."""
 WITHOUT = """
 import sys
 for name in sys.argv.pop(1).split(","):
@@ -30,6 +32,7 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
         text=True,
         check=False,
         env={"ESPALIER_HOME": str(tmp_path / "home"), "PATH": ""},
+        cwd=tmp_path,
         timeout=60,
     )
 
@@ -47,7 +50,7 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
 def test_what_runs_beside_a_real_cluster_needs_neither_the_extra_nor_the_package(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    ended = command(tmp_path, *words, without=",".join((*LOCAL, "espalier.local")))
+    ended = command(tmp_path, *words, without=",".join((*LOCAL, *PACKAGES)))
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -59,7 +62,7 @@ def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tupl
     cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "a", "context": {"cluster": "a", "user": ""}}
     nobody.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "a"}))
-    ended = command(tmp_path, *words, "--kubeconfig", str(nobody), without=",".join((*LOCAL, "espalier.local")))
+    ended = command(tmp_path, *words, "--kubeconfig", str(nobody), without=",".join((*LOCAL, *PACKAGES)))
     assert ended.returncode == 3
     assert "https://127.0.0.1:1" in ended.stderr
 
@@ -69,9 +72,9 @@ def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tupl
     [
         (("up",), "apsw"),
         (("demo",), "apsw"),
-        (("up",), "espalier.local"),
-        (("down",), "espalier.local"),
-        (("image", "build", "manager", "-o", "x"), "espalier.local"),
+        (("up",), "espalier.simulator"),
+        (("down",), "espalier.realnodes"),
+        (("image", "build", "manager", "-o", "x"), "espalier.assets"),
         (("version", "-o", "jsonpath={.version}"), "jsonpath_ng"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],

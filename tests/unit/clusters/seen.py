@@ -11,20 +11,20 @@ from typing import Any
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.docker import DockerDatacenterConfig
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.design import Provider
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Provider
 from espalier.clusters.scope import Scope
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, to_bytes
 from espalier.kube.wire import Request, Response, Stream
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 

@@ -119,18 +119,23 @@ def test_numbers_and_the_node_that_is_upgraded_are_told_and_one_that_failed_firs
                 "labels": {"cluster.x-k8s.io/cluster-name": "garden"} | labels,
             },
             "spec": {"machine": {"name": machine}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"},
-            "status": {"conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": reason}]},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "Renamed", "message": message},
+                    {"type": "Progressing", "status": progressing, "reason": "Renamed"},
+                ]
+            },
         }
-        for machine, reason, labels in (
-            ("a", "DrainingNode", {}),
-            ("b", "UpgradingKubeadmFailed", {}),
-            ("w", "DrainingNode", {"cluster.x-k8s.io/deployment-name": "garden-md-0"}),
+        for machine, message, progressing, labels in (
+            ("a", "it is drained", "True", {}),
+            ("b", "kubeadm failed", "False", {}),
+            ("w", "it is drained", "True", {"cluster.x-k8s.io/deployment-name": "garden-md-0"}),
         )
     ]
     assert told(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
         FAILED,
         "machines of KubeadmControlPlane garden are upgraded in place: 1 of 3 are; "
-        "Machine b: UpgradingKubeadmFailed; Machine a: DrainingNode",
+        "Machine b: kubeadm failed; Machine a: it is drained",
     )
 
 

@@ -15,7 +15,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusters import generated, names, plan
 from espalier.clusters.generated import Belonging
 from espalier.clusters.guarded import NEVER, NameTaken
-from espalier.clusters.observe import WRITTEN, Observer
+from espalier.clusters.observe import Observer, written
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Machinery, Scope
 from espalier.clusters.validity import problem
@@ -23,6 +23,7 @@ from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict
 from espalier.kube.wire import Request, Response, Stream
+from espalier.providers.registry import PROVIDERS
 from tests.unit.clusters.seen import applied, as_object, datacenter, example, observer
 
 WORDS = ("core", "control", "plane", "1", "md-0")
@@ -74,7 +75,7 @@ def rendered(found: Scope) -> list[Tree]:
 
 
 def resource_of(tree: Tree) -> Resource:
-    return next(one for one in WRITTEN if one.kind == tree["kind"])
+    return next(one for one in written(PROVIDERS) if one.kind == tree["kind"])
 
 
 def named(trees: Sequence[Tree]) -> set[tuple[str, str]]:

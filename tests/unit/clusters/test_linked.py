@@ -12,9 +12,9 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters import names
-from espalier.clusters.design import Provider
 from espalier.clusters.linked import Linked, LinkedObjects
 from espalier.clusters.preview.summary import sentences
+from espalier.clusters.provider import Provider
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
 from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
@@ -116,5 +116,5 @@ def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> No
     assert found is not None
     assert list(sentences(found)) == [
         "plan: then nothing is done: MissingDependentObjects: "
-        "there is no OrchardDatacenterConfig garden in namespace team-a"
+        "spec.datacenterRef: waiting for OrchardDatacenterConfig garden in namespace team-a, which does not exist"
     ]

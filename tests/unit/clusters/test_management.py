@@ -30,6 +30,7 @@ from espalier.clusters.recording import guard, held
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN, Request, Response
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, laptop, naming, observer
@@ -206,7 +207,7 @@ def test_what_took_the_place_of_another_object_can_be_deleted_and_the_other_can_
 
 def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_record_may_go() -> None:
     """It has a finalizer."""
-    admission = Admission(Observer(Caches(Client(NoServer()))), lambda: NOW)
+    admission = Admission(Observer(Caches(Client(NoServer())), providers=PROVIDERS), lambda: NOW)
     handlers = {"Bundles": admission.kept(lambda _request: AdmissionResponse()), "Cluster": admission.validate}
     answers = {}
     for old in (bundles(), laptop()):
@@ -218,7 +219,7 @@ def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_rec
 
 def test_while_the_configmap_was_not_read_no_record_is_refused_to_go() -> None:
     caches = Caches(Client(NoServer()))
-    admission = Admission(Observer(caches), lambda: NOW)
+    admission = Admission(Observer(caches, providers=PROVIDERS), lambda: NOW)
     objects = [as_object(tree) for tree in (hub(), under_hub("v0.26.0"))]
     for cache in caches.all:
         if cache.source.resource.kind == "Cluster" and cache.source.resource.api_version.startswith("anywhere"):

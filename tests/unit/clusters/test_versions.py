@@ -13,6 +13,7 @@ from espalier.clusters.admission import Admission, validate_release
 from espalier.clusters.observe import Observer
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from tests.unit.clusters import made
@@ -339,7 +340,7 @@ def test_an_edited_release_is_refused_field_by_field() -> None:
 
 
 def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> None:
-    unread = Observer(Caches(Client(NoServer())))
+    unread = Observer(Caches(Client(NoServer())), providers=PROVIDERS)
     request = AdmissionRequest("CREATE", "Cluster", "team-a", "garden", ADMIN, as_object(garden()))
     response = Admission(unread, lambda: NOW).validate(request)
     assert (response.allowed, response.code) == (False, 503)

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.upgrades import NodeUpgrade
-from espalier.api.meta import Tree
+from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus
+from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
-from espalier.upgrades import health, sequence, versions
+from espalier.runtime.outcome import Wait
+from espalier.upgrades import health, node_upgrade, passing, sequence, versions
 from espalier.upgrades.sequence import Member
 from espalier.upgrades.site import MachineView
 from espalier.upgrades.views import Node, Pod
@@ -20,14 +21,14 @@ def machine(name: str, *, going: bool = False) -> MachineView:
     spec = {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": name}}
     tree = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata, "spec": spec}
     found = Object(encode_json(tree))
-    return MachineView(found, found.decode(Machine), None, None)
+    return MachineView(found, found.decode(Machine), None, None, None)
 
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
-    ready = {"type": "Ready", "status": "False", "reason": reason, "message": f"it is {reason}"}
-    tree = {"metadata": {"name": "m"}, "spec": spec, "status": {"completed": completed, "conditions": [ready]}}
-    return msgspec.convert(tree, NodeUpgrade)
+    told = passing.told(Wait(reason, f"it is {reason}"), "", node_upgrade.QUIET)
+    status = NodeUpgradeStatus(told, completed)
+    return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
 
 def member(name: str, reason: str = "", *, done: bool = False, gone: bool = False, expected: bool = False) -> Member:
@@ -51,6 +52,42 @@ def test_a_node_that_only_people_can_help_stops_those_after_it(reason: str) -> N
     members = [member("a", reason), member("b", "UpgradingKubeadm"), member("c")]
     assert names(sequence.next_members(members, 3)) == []
     assert sequence.active(members)[0].name == "a"
+
+
+def renamed(made: NodeUpgrade) -> NodeUpgrade:
+    """As another version told the same."""
+    for condition in made.status.conditions:
+        condition.reason = "OfAnotherVersion"
+    return made
+
+
+@pytest.mark.parametrize(("reason", "following"), [("UpgradingKubeadm", ["c"]), ("UpgradingKubeadmFailed", [])])
+def test_no_reason_is_read_back(reason: str, following: list[str]) -> None:
+    members = [Member("a", machine("a"), None, renamed(upgrade(reason))), member("c")]
+    assert names(sequence.next_members(members, 2)) == following
+    assert members[0].is_under_way is bool(following)
+
+
+def test_nothing_is_begun_beside_a_node_of_which_another_version_told_without_the_condition() -> None:
+    made = upgrade("UpgradingKubeadmFailed")
+    made.status.conditions[:] = [one for one in made.status.conditions if one.type == "Ready"]
+    members = [Member("a", machine("a"), None, made), member("c")]
+    assert names(sequence.next_members(members, 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "progressing", "accepted"),
+    [
+        ("UpgradingKubeadm", "True", "True"),
+        ("NodeNotReady", "Unknown", "True"),
+        ("UpgradingKubeadmFailed", "False", "True"),
+        ("VersionRefused", "False", "False"),
+        ("Paused", "Unknown", "True"),
+    ],
+)
+def test_what_goes_on_by_itself_is_told_by_conditions(reason: str, progressing: str, accepted: str) -> None:
+    found = {one.type: one.status for one in upgrade(reason).status.conditions}
+    assert found == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
 
 
 def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:

@@ -8,6 +8,8 @@ import pytest
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
 from espalier.clusterapi.machine_change import MachineParts, Template
+from espalier.clusters.provider import infrastructures
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.upgrades import classify, expected, images
 
@@ -71,7 +73,7 @@ def test_the_version_its_images_and_the_template_with_the_image_can_be_had_in_pl
     )
     after = parts(clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.8"}}, "dns": {"imageTag": "2"}})
     templates = tuple({"template": {"spec": {"customImage": image}}} for image in ("node:1.35", "node:1.36"))
-    found = classify.verdict(before, after, (templates[0], templates[1]))
+    found = classify.verdict(before, after, infrastructures(PROVIDERS), (templates[0], templates[1]))
     assert found == classify.Verdict(
         ("version", "bootstrap.clusterConfiguration.etcd.local.imageTag", "infrastructure"), ()
     )
@@ -81,7 +83,7 @@ def test_everything_else_is_refused_by_name() -> None:
     before = parts("v1.35.4", "old", files={"a": 1}, clusterConfiguration={"imageRepository": "r"})
     after = parts(files={"a": 2}, clusterConfiguration={"imageRepository": "other"})
     templates = tuple({"template": {"spec": {"extraMounts": mounts}}} for mounts in ([], [{"hostPath": "/x"}]))
-    found = classify.verdict(before, after, (templates[0], templates[1]))
+    found = classify.verdict(before, after, infrastructures(PROVIDERS), (templates[0], templates[1]))
     assert found.refused == (
         "bootstrap.clusterConfiguration.imageRepository",
         "bootstrap.files.a",
@@ -89,7 +91,7 @@ def test_everything_else_is_refused_by_name() -> None:
     )
     assert "bootstrap.files.a" in classify.sentence(found.refused, "Machine m")
     other_kind = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
-    assert "infrastructure.kind" in classify.verdict(parts(), other_kind).refused
+    assert "infrastructure.kind" in classify.verdict(parts(), other_kind, infrastructures(PROVIDERS)).refused
 
 
 def bundles() -> list[Bundles]:

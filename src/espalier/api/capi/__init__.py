@@ -1,6 +1,6 @@
 """Cluster API's kinds (v1beta2), as far as we write or read them. Their CRDs are made only for the laptop world."""
 
-from espalier.api.capi import cluster, docker, kubeadm, machine
+from espalier.api.capi import cluster, kubeadm, machine
 from espalier.api.kinds import KubeObject
 
 KINDS: tuple[type[KubeObject], ...] = (
@@ -12,7 +12,4 @@ KINDS: tuple[type[KubeObject], ...] = (
     kubeadm.KubeadmControlPlane,
     kubeadm.KubeadmConfig,
     kubeadm.KubeadmConfigTemplate,
-    docker.DockerCluster,
-    docker.DockerMachine,
-    docker.DockerMachineTemplate,
 )

@@ -22,6 +22,7 @@ class Helps(Enum):
 
     TIME = "time"
     PERSON = "somebody acts"
+    CHANGE = "something else is asked for"
 
 
 class Reason(NamedTuple):
@@ -35,6 +36,10 @@ class Reason(NamedTuple):
 
 def _person(name: str, meaning: str, *kinds: str) -> Reason:
     return Reason(name, Helps.PERSON, meaning, kinds or (CLUSTER,))
+
+
+def _change(name: str, meaning: str, *kinds: str) -> Reason:
+    return Reason(name, Helps.CHANGE, meaning, kinds)
 
 
 def _time(name: str, meaning: str, *kinds: str) -> Reason:
@@ -149,11 +154,11 @@ REASONS: tuple[Reason, ...] = (
     _person("NodeUpgradeTaken", "a NodeUpgrade of the name is there and somebody else's; remove it", GROUP),
     _person("SpecDataInvalid", "the spec that the upgrade carries can't be read", GROUP),
     _person("VersionDiffers", "the owner asks for another version; machines would be replaced afterwards", GROUP),
-    _person("VersionRefused", "kubeadm does not upgrade from the one version to the other", GROUP, NODE),
-    _person("ExternalEtcd", "control planes with etcd on machines of its own are not upgraded in place", GROUP),
-    _person("RolloutUnderWay", "the group is being rolled out, and that does not go on while it is held", GROUP),
-    _person("Refused", "fields differ that can't be changed in place", GROUP),
-    _person("WouldRoll", "machines would be replaced afterwards, for the fields that the message names", GROUP),
+    _change("VersionRefused", "kubeadm does not upgrade from the one version to the other", GROUP, NODE),
+    _change("ExternalEtcd", "control planes with etcd on machines of its own are not upgraded in place", GROUP),
+    _change("RolloutUnderWay", "the group is being rolled out, and that does not go on while it is held", GROUP),
+    _change("Refused", "fields differ that can't be changed in place", GROUP),
+    _change("WouldRoll", "machines would be replaced afterwards, for the fields that the message names", GROUP),
     _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
     _time("NodesMissing", "as many nodes are missing as may be", GROUP),
@@ -166,7 +171,7 @@ REASONS: tuple[Reason, ...] = (
     _time("NodeUpgradePending", "the NodeUpgrade was not reconciled yet", GROUP, NODE),
     _person("MachineNotFound", "the machine that is named does not exist", NODE),
     _time("MachineDeleted", "the machine is being deleted", NODE),
-    _person("WrongNodeType", "the machine is no member of the control plane, or is one", NODE),
+    _change("WrongNodeType", "the machine is no member of the control plane, or is one", NODE),
     _person("NodeMissing", "the machine has no node, or the node is gone", NODE),
     _time("NodeTaken", "another NodeUpgrade is at work on the node", NODE),
     _time("NodeNotReady", "the node is not ready", NODE),
@@ -192,7 +197,13 @@ BY_NAME = {one.name: one for one in REASONS}
 
 def waiting_for_people(kind: str) -> frozenset[str]:
     """The reasons of a kind that no time heals."""
-    return frozenset(one.name for one in REASONS if one.helps is Helps.PERSON and kind in one.kinds)
+    return frozenset(one.name for one in REASONS if one.helps is not Helps.TIME and kind in one.kinds)
+
+
+def what_helps(reason: str) -> Helps:
+    """What has to happen after this reason; time, where it is none of ours: those of API servers pass."""
+    found = BY_NAME.get(reason)
+    return found.helps if found else Helps.TIME
 
 
 def page() -> str:

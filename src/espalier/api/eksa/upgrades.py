@@ -65,8 +65,18 @@ KUBEADM_PATCHES = f"{GROUP}/kubeadm-patches"
 """On an infrastructure machine, by the provider: the folder on the host with the patches that kubeadm was given there.
 Those of the KubeadmConfig come first."""
 
+CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
+"""On a node that the upgrade cordoned, by the program on it. An operator's own cordon has none, and stays."""
+
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
+
+PROGRESSING = "Progressing"
+"""Condition of all upgrades: `True` while it goes on and when it is done, `False` when it does not until somebody acts,
+`Unknown` while it waits for what is not its own. Controllers decide by this; reasons are for people."""
+
+ACCEPTED = "Accepted"
+"""Condition of all upgrades: `False` when what is asked for can't be made in place."""
 
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000

@@ -8,14 +8,13 @@ takes for granted. Of Secrets nothing but their metadata is kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.docker import DockerCluster, DockerMachine
-from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, SECRET
@@ -28,10 +27,9 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
 from espalier.clusters import generated, git_ops, linked
-from espalier.clusters.design import Provider
-from espalier.clusters.observe import WRITTEN, Observer
+from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet, SeenMachine
-from espalier.clusters.render import PROVIDERS
+from espalier.clusters.provider import Providers, infrastructures
 from espalier.clusters.scope import is_self_managed
 from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
@@ -40,37 +38,38 @@ from espalier.kube.objects import Object
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.transforms import metadata_only
 
-INFRASTRUCTURE_MACHINES: tuple[Resource, ...] = (DockerMachine.resource,)
-"""What machines are to their infrastructure; its metadata say from which template it was made."""
-
 _GIT_OPS = {resource.kind: resource for resource in git_ops.KINDS}
 
-_OF_MACHINES = (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *INFRASTRUCTURE_MACHINES)
 
 _UPGRADES = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
 
-READ: tuple[Resource, ...] = (
-    eksa.Cluster.resource,
-    CONFIG_MAP,
-    *linked.kinds(PROVIDERS),
-    *linked.data_kinds(PROVIDERS),
-    *git_ops.KINDS,
-    EKSARelease.resource,
-    Bundles.resource,
-    DistroRelease.resource,
-    *WRITTEN,
-    *_OF_MACHINES,
-    *_UPGRADES,
-    ExtensionConfig.resource,
-    SECRET,
-)
-"""All kinds of which something is read."""
+
+def kinds(providers: Providers) -> tuple[Resource, ...]:
+    """All kinds of which something is read."""
+    return (
+        eksa.Cluster.resource,
+        CONFIG_MAP,
+        *linked.kinds(providers),
+        *linked.data_kinds(providers),
+        *git_ops.KINDS,
+        EKSARelease.resource,
+        Bundles.resource,
+        DistroRelease.resource,
+        *written(providers),
+        *_of_machines(providers),
+        *_UPGRADES,
+        ExtensionConfig.resource,
+        SECRET,
+    )
+
+
+def _of_machines(providers: Providers) -> tuple[Resource, ...]:
+    """What becomes of machines; metadata of infrastructure machines say from which template they were made."""
+    machines = (one.machine for one in infrastructures(providers).all)
+    return (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *machines)
 
 
 _CAPI_CLUSTER = (capi.Cluster.resource.kind, capi.Cluster.resource.api_version)
-
-_BY_NAME = (capi.Cluster.resource, DockerCluster.resource, KubeadmControlPlane.resource)
-"""Kinds whose objects are a cluster's by their name, also without its label: then they are asked for one by one."""
 
 _MANY = 50
 """Clusters that are asked for by name; of more than these, everything is listed."""
@@ -94,7 +93,7 @@ async def read(
     versions: Collection[str] = (),
     namespace: str | None = None,
     manifests: Iterable[Tree] = (),
-    providers: Mapping[str, Provider] = PROVIDERS,
+    providers: Providers,
     only_judges: bool = False,
 ) -> World:
     """What is there of some clusters, or of all (None) in a namespace, or everywhere.
@@ -111,31 +110,32 @@ async def read(
     notices = list(unnamed)
     progress = () if only_judges else _UPGRADES
     extension_kinds = () if only_judges else (ExtensionConfig.resource,)
-    clusters, releases, distros, links, data, written, machines, upgrades, extension = await asyncio.gather(
+    clusters, releases, distros, links, data, made, machines, upgrades, extension = await asyncio.gather(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
         _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
-        _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in WRITTEN),
-        _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _OF_MACHINES),
+        _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in written(providers)),
+        _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
         _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
-    repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests)
-    known = {(one.kind, one.name) for one in written}
-    others = ((resource, name) for resource in _BY_NAME for name in names[:_MANY] if ours)
+    repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
+    known = {(one.kind, one.name) for one in made}
+    singles = [resource for resource in written(providers) if generated.is_of_cluster(resource)]
+    others = ((resource, name) for resource in singles for name in names[:_MANY] if ours)
     rest = await asyncio.gather(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
     observed = (one for one in machines if _is_observed(one))
     by_name = (one for part in rest for one in part)
-    objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *written, *observed, *by_name]
+    objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *made, *observed, *by_name]
     objects += [*upgrades, *extension]
-    made = {one.name for one in objects if (one.kind, one.head.api_version) == _CAPI_CLUSTER}
-    made |= {one.name for one in clusters if _manages_itself(one)}
-    new = [] if only_judges else [name for name in names if name not in made][:_MANY]
+    there = {one.name for one in objects if (one.kind, one.head.api_version) == _CAPI_CLUSTER}
+    there |= {one.name for one in clusters if _manages_itself(one)}
+    new = [] if only_judges else [name for name in names if name not in there][:_MANY]
     secrets = await _all(
         _granted(_get(client, SECRET, key.namespace, key.name), SECRET, notices)
         for name in new
@@ -171,11 +171,11 @@ async def _management(client: Client) -> tuple[list[Object], list[str]]:
 
 
 async def _git_ops(
-    client: Client, known: Iterable[Object], keys: Collection[Key], manifests: Iterable[Tree]
+    client: Client, known: Iterable[Object], keys: Collection[Key], manifests: Iterable[Tree], providers: Providers
 ) -> tuple[list[Object], list[str]]:
     """The configurations of GitOps that Clusters name, where a manager looks for them."""
     snapshot = Snapshot()
-    observer = Observer(snapshot)
+    observer = Observer(snapshot, providers=providers)
     objects = list(known)
     snapshot.fill(objects)
     asked = [*(one for one in objects if one.key in keys), *(Object(msgspec.json.encode(one)) for one in manifests)]

@@ -20,11 +20,11 @@ def rendered(design: Design) -> Rendered:
 
 def base(design: Design) -> Rendered:
     """What every cluster has, of whatever release."""
-    template = design.provider.machine_template(
+    template = design.provider.render.machine_template(
         design, design.of_control_plane, templates.control_plane_template(design.name)
     )
-    config = design.provider.control_plane_config(design)
-    infrastructure = design.provider.infrastructure_cluster(design)
+    config = design.provider.render.control_plane_config(design)
+    infrastructure = design.provider.render.infrastructure_cluster(design)
     return Rendered(
         infrastructure=infrastructure,
         machine_template=template,
@@ -39,11 +39,11 @@ def base(design: Design) -> Rendered:
 def _group(design: Design, group: WorkerNodeGroupConfiguration) -> RenderedGroup:
     name = group_name(group)
     template = templates.worker_template(design.name, name)
-    machines = design.provider.machine_template(design, design.of_group(group), template)
+    machines = design.provider.render.machine_template(design, design.of_group(group), template)
     return RenderedGroup(
         name=name,
         machine_template=machines,
-        config_template=workers.config_template(design, design.provider.worker_config(design, group), template),
+        config_template=workers.config_template(design, design.provider.render.worker_config(design, group), template),
         deployment=workers.machine_deployment(
             design, group, machines.resource, machine_template_name=template, config_template_name=template
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
@@ -14,9 +14,10 @@ from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
+from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.design import group_name
+from espalier.clusters.provider import Providers
 from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
-from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
@@ -32,11 +33,8 @@ _LABEL_NAME = re.compile(LABEL_NAME)
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
 
-def violations(cluster: eksa.Cluster, datacenters: Collection[str]) -> list[Violation]:
-    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included.
-
-    `datacenters` are the kinds that there are providers for.
-    """
+def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
+    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included."""
     spec = cluster.spec
     return [
         *name_violations(cluster.metadata.name),
@@ -50,7 +48,7 @@ def violations(cluster: eksa.Cluster, datacenters: Collection[str]) -> list[Viol
         *kubelet.violations(spec),
         *api_server.violations(spec),
         *_packages(spec),
-        *unsupported.violations(spec, datacenters),
+        *unsupported.violations(spec, providers),
     ]
 
 

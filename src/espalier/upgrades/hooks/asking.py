@@ -16,12 +16,11 @@ from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import kubeconfig
+from espalier.clusterapi import kubeconfig, kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.remote import RemoteClients
-from espalier.upgrades import versions
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.views import Node
 
@@ -105,7 +104,7 @@ class Questions:
         except ValueError as error:
             raise Unanswerable(f"Secret {key} holds no kubeconfig: {error}") from None
         nodes = [found.decode(Node) for found in (await workload.list(NODE, labels=CONTROL_PLANE)).items]
-        return all(versions.is_older(node.status.node_info.kubelet_version, version) for node in nodes)
+        return all(kubernetes_versions.is_older(node.status.node_info.kubelet_version, version) for node in nodes)
 
     async def _of_cluster(self, resource: Resource, cluster: str) -> list[Object]:
         if not cluster:

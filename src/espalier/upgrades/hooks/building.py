@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
@@ -13,7 +14,14 @@ from espalier.upgrades.observe import Observer
 from espalier.upgrades.writing import Writer
 
 
-def serve(webhooks: Webhooks, observer: Observer, *, client: Client, remotes: RemoteClients) -> None:
+def serve(
+    webhooks: Webhooks,
+    observer: Observer,
+    *,
+    client: Client,
+    remotes: RemoteClients,
+    infrastructures: Infrastructures,
+) -> None:
     """Serve the hooks beside the webhooks.
 
     `client` writes whether or not this replica leads: what a hook writes is the same from each of them, and Cluster API
@@ -22,5 +30,5 @@ def serve(webhooks: Webhooks, observer: Observer, *, client: Client, remotes: Re
     node_upgrades = observer.own[NodeUpgrade.resource]
     questions = Questions(client, remotes)
     updates = Updates(questions, Writer(client, {NodeUpgrade.resource: node_upgrades}), node_upgrades)
-    for path, endpoint in Hooks(questions, updates).endpoints.items():
+    for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
         webhooks.serve(path, endpoint)

@@ -14,6 +14,7 @@ from espalier.api import json_trees
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, refusal
 from espalier.api.meta import Tree
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.runtime.webhooks import BadBody, Endpoint
@@ -36,6 +37,7 @@ class Hooks:
 
     questions: Questions
     updates: Updates
+    infrastructures: Infrastructures
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
@@ -54,7 +56,7 @@ class Hooks:
         owner = await self.questions.control_plane(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
-        judgement = judging.of_machine(asked.current, asked.desired)
+        judgement = judging.of_machine(asked.current, asked.desired, self.infrastructures)
         return await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
 
     async def can_update_set(self, body: bytes) -> bytes:
@@ -64,7 +66,7 @@ class Hooks:
         owner = await self.questions.deployment(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
-        judgement = judging.of_set(asked.current, asked.desired)
+        judgement = judging.of_set(asked.current, asked.desired, self.infrastructures)
         return await self._judged(
             wire.CAN_UPDATE_MACHINE_SET, owner, judgement, f"MachineDeployment {owner.object.key}"
         )

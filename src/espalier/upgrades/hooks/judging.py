@@ -14,6 +14,7 @@ import msgspec
 from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
+from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template
 from espalier.upgrades import classify, versions
 from espalier.upgrades.classify import Verdict
@@ -59,7 +60,7 @@ class _Part(NamedTuple):
     place: tuple[str, ...]
 
 
-def of_machine(current: MachineObjects, desired: MachineObjects) -> Judgement:
+def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures: Infrastructures) -> Judgement:
     """Of one machine of a control plane. Raises `msgspec.ValidationError` when a machine is none."""
     before, after = _spec(current.machine), _spec(desired.machine)
     configs = _spec(current.bootstrap_config), _spec(desired.bootstrap_config)
@@ -69,6 +70,7 @@ def of_machine(current: MachineObjects, desired: MachineObjects) -> Judgement:
     verdict = classify.verdict(
         _machine(before, configs[0], Template(kind, "before")),
         _machine(after, configs[1], Template(kind, "before" if is_same else "after")),
+        infrastructures,
         ({"template": {"spec": infrastructure[0]}}, {"template": {"spec": infrastructure[1]}}),
     )
     parts = (
@@ -76,17 +78,21 @@ def of_machine(current: MachineObjects, desired: MachineObjects) -> Judgement:
         _Part("infrastructureMachine", *infrastructure, ("infrastructure", *_TEMPLATE), ("spec",)),
         _Part("bootstrapConfig", *configs, ("bootstrap",), ("spec",)),
     )
-    return _judge(verdict, kind, parts)
+    return _judge(verdict, infrastructures.of_template(kind), parts)
 
 
-def of_set(current: SetObjects, desired: SetObjects) -> Judgement:
+def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastructures) -> Judgement:
     """Of all machines of a MachineSet. Raises `msgspec.ValidationError` when a MachineSet is none."""
     before, after = (_spec(one.machine_set).get("template") or {} for one in (current, desired))
     configs = _spec(current.bootstrap_config_template), _spec(desired.bootstrap_config_template)
     infrastructure = _spec(current.infrastructure_machine_template), _spec(desired.infrastructure_machine_template)
     kind = (desired.infrastructure_machine_template or {}).get("kind", "")
     verdict = classify.verdict_of_sets(
-        msgspec.convert(before, MachineTemplate), msgspec.convert(after, MachineTemplate), infrastructure, configs
+        msgspec.convert(before, MachineTemplate),
+        msgspec.convert(after, MachineTemplate),
+        infrastructures,
+        infrastructure,
+        configs,
     )
     place = ("spec", *_TEMPLATE)
     parts = (
@@ -100,13 +106,14 @@ def of_set(current: SetObjects, desired: SetObjects) -> Judgement:
         ),
         _Part("bootstrapConfigTemplate", _inner(configs[0]), _inner(configs[1]), ("bootstrap", *_TEMPLATE), place),
     )
-    return _judge(verdict, kind, parts)
+    return _judge(verdict, infrastructures.of_template(kind), parts)
 
 
-def _judge(verdict: Verdict, kind: str, parts: tuple[_Part, ...]) -> Judgement:
+def _judge(verdict: Verdict, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = versions.obstacle(old, new) if old != new else ""
-    accepted = {*verdict.accepted, *(f"infrastructure.{field}" for field in classify.IMAGE_FIELDS.get(kind, ()))}
+    ignored = provider.image_fields | provider.provisioning_fields if provider else ()
+    accepted = {*verdict.accepted, *(f"infrastructure.{field}" for field in ignored)}
     accepted -= {"infrastructure"}  # the template by name; what differs in it is said field by field
     if obstacle:
         accepted -= {"version"}

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from espalier.api import conditions
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
-from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, NodeUpgrade, NodeUpgradeSpec, ObjectReference
+from espalier.api.meta import Condition, ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
-from espalier.runtime import conditions, owners
+from espalier.runtime import owners
 from espalier.runtime.cache import Cache
 from espalier.upgrades import names
 from espalier.upgrades.hooks.asking import Questions, Unanswerable, Wish
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
+from espalier.upgrades.node_steps import KUBELET, POD_CREATED
 from espalier.upgrades.writing import Writer
 
 SOON, LATER = 1, 5
 """Seconds until Cluster API asks again: while an answer is near, and while a step is being done on the node."""
-
-HOPELESS = frozenset({"VersionRefused", "WrongNodeType"})
-"""Reasons of a NodeUpgrade that neither time nor a repair of the node heals: only another wish does."""
-
-NEAR = frozenset({"Reading", "Retrying", "UncordoningNode", "CleaningUp", "NodeOutdated", "NodeNotReady", "Deleting"})
-"""Reasons of a NodeUpgrade that pass soon."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +118,16 @@ def _sent(desired: MachineObjects) -> tuple[str, str | None]:
 def _told(made: NodeUpgrade) -> Progress:
     if made.metadata.deletion_timestamp is not None:
         return Progress(f"waiting for an earlier NodeUpgrade {made.metadata.name} to be gone", SOON)
-    ready = conditions.get(made.status.conditions, names.READY)
+    told = made.status.conditions
+    ready = conditions.get(told, names.READY)
     message = ready.message if ready else "the upgrade of the node is about to begin"
     if made.status.completed:
         return Progress(message)
-    reason = ready.reason if ready else "Reading"
-    return Progress(message, SOON if reason in NEAR else LATER, failed=reason in HOPELESS)
+    # Neither time nor a repair of the node helps where another wish has to come.
+    return Progress(message, SOON if _is_near(told) else LATER, failed=conditions.is_false(told, ACCEPTED))
+
+
+def _is_near(told: Sequence[Condition]) -> bool:
+    """Whether what is done next is done soon: before the pod is there, and once the kubelet is upgraded."""
+    is_new = not told or (conditions.is_true(told, PROGRESSING) and not conditions.is_true(told, POD_CREATED))
+    return is_new or conditions.is_true(told, KUBELET.condition)

@@ -7,11 +7,11 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from espalier.api import eksa
-from espalier.api.manifests import MANIFEST_KINDS
+from espalier.api.manifests import kinds_of
 from espalier.api.meta import Tree
 from espalier.api.structural import object_schema
 from espalier.clusters.preview.asking import LAST_APPLIED, applied
+from espalier.providers.kinds import CATALOG, EKSA_KINDS
 from tests.unit.clusters.seen import applied as stored
 from tests.unit.clusters.seen import as_object, example
 
@@ -86,8 +86,8 @@ def test_equal_content_is_no_new_generation() -> None:
 
 def test_in_the_kinds_of_manifests_lists_are_replaced_and_maps_merged() -> None:
     """Applying is told without their schemas, which take long to make; so none of them may say otherwise."""
-    for kind in eksa.KINDS:
-        if kind.resource.kind in MANIFEST_KINDS:
+    for kind in EKSA_KINDS:
+        if kind.resource.kind in kinds_of(CATALOG):
             spec = json.dumps(object_schema(kind)["properties"]["spec"])
             assert set(re.findall(r'"x-kubernetes-list-type": "(\w+)"', spec)) <= {"atomic"}
             assert "x-kubernetes-map-type" not in spec

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
-from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, FrontEnd, refusal
+from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters import generated, names, release_content
 from espalier.clusters.copies import Copies
@@ -131,7 +131,7 @@ def upgrade_failed() -> Case:
             }
         ],
     }
-    ready = {"type": "Ready", "status": "False", "reason": "OwnerNotPaused", "message": "pause the owner"}
+    said = {"status": "False", "reason": "OwnerNotPaused", "message": "pause the owner"}
     upgrade = {
         "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
         "kind": "ControlPlaneUpgrade",
@@ -142,7 +142,7 @@ def upgrade_failed() -> Case:
             "machinesRequireUpgrade": [{"name": "garden-1"}],
             "controlPlaneSpecData": "e30=",
         },
-        "status": {"conditions": [ready]},
+        "status": {"conditions": [{"type": "Ready", **said}, {"type": PROGRESSING, **said}]},
     }
     return case(None, *found, upgrade)
 

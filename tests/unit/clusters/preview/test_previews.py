@@ -14,6 +14,7 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.preview.machines import Fleet
 from espalier.clusters.preview.previews import Previews
 from espalier.kube.objects import Object, to_bytes
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 from tests.unit.clusters.made import objects
@@ -25,7 +26,7 @@ RELEASES = Releases.load()
 
 def previews(*trees: Tree, now: datetime = NOW) -> Previews:
     snapshot = Snapshot()
-    observer = Observer(snapshot)
+    observer = Observer(snapshot, providers=PROVIDERS)
     releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
     snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
     return Previews(snapshot, observer, {"garden": Fleet()}, now=now)

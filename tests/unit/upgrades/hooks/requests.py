@@ -9,7 +9,6 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from espalier.api.capi.docker import DockerMachineTemplate
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.kinds import KubeObject
@@ -17,6 +16,7 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusters import plan
 from espalier.clusters.scope import Machinery
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from tests.unit.clusters.seen import example, scope
 
 LABELS = {"cluster.x-k8s.io/cluster-name": "garden"}

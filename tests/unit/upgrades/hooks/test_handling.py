@@ -14,32 +14,37 @@ import aiohttp
 import msgspec
 import pytest
 
-from espalier.api import capi, eksa
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NAMESPACE, NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.kinds import KubeObject
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition, Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import install_definitions
 from espalier.clusters import plan
+from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Machinery
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
-from espalier.local.management import install_definitions
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades import node_upgrade, passing
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.asking import Questions
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
+from espalier.upgrades.node_steps import KUBELET, POD_CREATED
 from espalier.upgrades.writing import Writer
 from tests.unit.clusters.seen import example, scope
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
@@ -92,10 +97,18 @@ class World:
         return (await self.client.get(NodeUpgrade.resource, NODE_UPGRADE, SYSTEM_NAMESPACE)).decode(NodeUpgrade)
 
     async def report(self, reason: str, message: str, *, completed: bool = False) -> None:
-        """What the controller of NodeUpgrades would say."""
-        ready = {"type": "Ready", "status": "True" if completed else "False", "reason": reason, "message": message}
-        ready |= {"lastTransitionTime": "2026-01-01T00:00:00Z"}
-        patch = {"status": {"conditions": [ready], "completed": completed}}
+        """What the controller of NodeUpgrades would say, in a version that has other reasons: nobody reads them.
+
+        Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
+        """
+        told = passing.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
+        is_begun, is_late = reason != "Reading", reason == "UncordoningNode"
+        told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
+        told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))
+        for condition in told:
+            condition.reason = "OfAnotherVersion"
+            condition.last_transition_time = "2026-01-01T00:00:00Z"
+        patch = {"status": {"conditions": msgspec.to_builtins(told), "completed": completed}}
         await self.client.patch(
             NodeUpgrade.resource,
             NODE_UPGRADE,
@@ -114,7 +127,7 @@ async def world() -> AsyncIterator[World]:
     for server in servers:
         await server.start()
     client, workload = (Client(InProcessTransport(server)) for server in servers)
-    await install_definitions([*eksa.KINDS, *capi.KINDS], client)
+    await install_definitions([*EKSA_KINDS, *CLUSTER_API_KINDS], client)
     await client.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
     caches = Caches(client, entropy=random.Random(1))
     node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
@@ -122,7 +135,7 @@ async def world() -> AsyncIterator[World]:
     questions = Questions(client, remotes)
     updates = Updates(questions, Writer(client, {NodeUpgrade.resource: node_upgrades}), node_upgrades)
     webhooks = Webhooks(host="127.0.0.1", port=0)
-    for path, endpoint in Hooks(questions, updates).endpoints.items():
+    for path, endpoint in Hooks(questions, updates, infrastructures(PROVIDERS)).endpoints.items():
         webhooks.serve(path, endpoint)
     authority = Authority.create("hooks", now=now)
     webhooks.use(authority.issue_server("hooks", names=["127.0.0.1"], now=now))
@@ -264,7 +277,9 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
         assert [(one.kind, one.name, one.controller) for one in made.metadata.owner_references] == [
             ("Machine", "garden-abcde", True)
         ]
-        for reason, again in (("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert answer["retryAfterSeconds"] == SOON, "nothing was told of it yet"
+        for reason, again in (("Reading", SOON), ("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
             await here.report(reason, f"it is {reason}")
             answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
             assert (answer["message"], answer["retryAfterSeconds"]) == (f"it is {reason}", again)

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
+from espalier.clusters.provider import infrastructures
+from espalier.providers.registry import PROVIDERS
 from espalier.upgrades.hooks import judging, wire
 from espalier.upgrades.hooks.judging import Judgement
 from espalier.upgrades.hooks.wire import MachineObjects, SetObjects
@@ -21,12 +23,14 @@ from tests.unit.upgrades.hooks.requests import compared, machine_objects, patche
 
 def of_machine(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
     """The judgement, and the answer that it makes when the rest is left to Cluster API."""
-    found = judging.of_machine(msgspec.convert(current, MachineObjects), msgspec.convert(desired, MachineObjects))
+    objects = (msgspec.convert(current, MachineObjects), msgspec.convert(desired, MachineObjects))
+    found = judging.of_machine(*objects, infrastructures(PROVIDERS))
     return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE, found.patches))
 
 
 def of_set(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
-    found = judging.of_set(msgspec.convert(current, SetObjects), msgspec.convert(desired, SetObjects))
+    objects = (msgspec.convert(current, SetObjects), msgspec.convert(desired, SetObjects))
+    found = judging.of_set(*objects, infrastructures(PROVIDERS))
     return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE_SET, found.patches))
 
 

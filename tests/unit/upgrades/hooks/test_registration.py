@@ -14,10 +14,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.cli.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.pki import KeyPair
-from espalier.local.management import install_definitions
 from espalier.runtime.certificates import Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from espalier.upgrades.hooks.registration import Extension

@@ -1,0 +1,55 @@
+"""`python3 -m espalier.assets [WHAT...]`: what `make real-assets` runs, before anything is installed.
+
+Exit codes: 0 everything is there, 1 a build failed, 2 this machine lacks something that building needs.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this has not installed anything yet
+    sys.exit(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
+
+import argparse
+import signal
+from collections.abc import Sequence
+
+from espalier.assets.build import Lacking, provide
+from espalier.assets.cache import assets_folder
+from espalier.assets.processes import BuildFailed
+from espalier.assets.recipes import GROUPS, chosen
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build what is asked for and not there yet. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="espalier.assets", description="Build real Kubernetes programs into a cache outside the tree."
+    )
+    parser.add_argument("what", nargs="*", default=["tests"], help=f"{', '.join(GROUPS)}, or a component")
+    try:
+        components = chosen(parser.parse_args(arguments).what)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        provide(components, assets_folder(), say)
+    except BuildFailed as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    except Lacking as lacking:
+        print(lacking, file=sys.stderr)
+        return 2
+    return 0
+
+
+def say(line: str) -> None:
+    """A line for whoever waits."""
+    print(line, flush=True)
+
+
+def stop(signal_number: int, _frame: object) -> None:
+    """End as if interrupted, so that what is half done is cleared away and no compiler runs on."""
+    raise SystemExit(128 + signal_number)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    sys.exit(main(sys.argv[1:]))

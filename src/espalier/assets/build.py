@@ -1,0 +1,150 @@
+"""Building what is asked for and not there yet: said beforehand, one run at a time, resumable, tried, checksummed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from espalier.assets.cache import UNFINISHED, is_finished, is_intact, only_one_builder, seal, size_of
+from espalier.assets.component import MIB, Component, numbers, with_needs
+from espalier.assets.go import GoModule, go_settings
+from espalier.assets.processes import Progress, elapsed
+from espalier.assets.recipes import ENVTEST
+
+Say = Callable[[str], None]
+
+PACKAGES = {"debootstrap": "debootstrap"}
+"""Program -> the Debian package that brings it."""
+
+
+class Lacking(Exception):
+    """This machine lacks what building needs; `missing` names everything at once, each with its remedy."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__("\n  - ".join(["This machine lacks what building needs:", *missing]))
+        self.missing = missing
+
+
+def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Component]:
+    """Make the components and all they need exist below `assets`. Returns those that had to be built.
+
+    Raises `Lacking` before anything is begun, and `BuildFailed`; what was finished until then stays.
+    """
+    asked = with_needs(components)
+    wanted = [component for component in asked if not is_intact(component.home(assets))]
+    if wanted:
+        if missing := lacking(wanted, assets):
+            raise Lacking(missing)
+        announce(wanted, assets, say)
+        with only_one_builder(assets, say):
+            for component in wanted:
+                if not is_intact(component.home(assets)):  # another run may have built it while we waited our turn
+                    _build(component, assets, say)
+    for component in asked:
+        if component not in wanted:
+            say(f"{component.label}: up to date")
+    if all(is_finished(component.home(assets)) for component in ENVTEST):
+        say(f"KUBEBUILDER_ASSETS={shlex.quote(str(_link_envtest(assets)))}")
+    return wanted
+
+
+def announce(components: Sequence[Component], assets: Path, say: Say) -> None:
+    """Say what is about to happen, what it costs, and where it goes."""
+    say(f"Building into {assets} (times are for two cores and cold caches; Go keeps its own caches beside):")
+    for component in components:
+        contents = ", ".join(component.contents)
+        say(f"  {component.label}: {contents}; {component.size // MIB} MiB, about {component.minutes:g} min")
+    size = sum(component.size for component in components) // MIB
+    say(f"  together {size} MiB, about {sum(component.minutes for component in components):g} min")
+
+
+def _build(component: Component, assets: Path, say: Say) -> None:
+    """Build the component in a folder beside its home, which then gets its name."""
+    started = time.monotonic()
+    workshop = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{component.name}-", dir=assets))
+    progress = Progress(component.label)
+    try:
+        component.make(workshop, assets, progress)
+        seal(workshop)
+        workshop.chmod(0o755)
+        home = component.home(assets)
+        if home.exists():  # found damaged: out of the way, with the rest of the remains
+            home.rename(assets / f"{UNFINISHED}damaged-{os.getpid()}-{home.name}")
+        workshop.rename(home)
+    finally:
+        progress.end()
+        shutil.rmtree(workshop, ignore_errors=True)
+    say(f"{component.label}: built, {size_of(home) / MIB:.0f} MiB in {elapsed(started)}")
+
+
+def _link_envtest(assets: Path) -> Path:
+    """The folder with the programs of one control plane, by their usual names: `KUBEBUILDER_ASSETS` may name it."""
+    folder = assets / f"envtest-{ENVTEST[-1].version}"
+    folder.mkdir(exist_ok=True)
+    for component in ENVTEST:
+        for program in component.contents:
+            target = Path("..") / component.home(assets).name / program
+            link = folder / program
+            if not link.is_symlink() or link.readlink() != target:
+                fresh = folder / f".{program}-{os.getpid()}"
+                fresh.symlink_to(target)
+                fresh.replace(link)
+    return folder
+
+
+# --- What a machine must have ------------------------------------------------------------------------------------
+
+
+def lacking(components: Sequence[Component], assets: Path) -> list[str]:
+    """Everything at once that must be had before the components can be built, each with its remedy."""
+    missing = []
+    if any(component.as_root for component in components) and os.geteuid() != 0:
+        names = ", ".join(component.label for component in components if component.as_root)
+        missing.append(f"root, for {names}: run the command as root (sudo -E keeps the cache of the present user)")
+    for tool in sorted({tool for component in components for tool in component.tools}):
+        if shutil.which(tool) is None:
+            missing.append(f"{tool}: no such program on PATH; install it with: apt-get install {PACKAGES[tool]}")
+    go_cache: Path | None = None
+    if modules := [component for component in components if isinstance(component, GoModule)]:
+        go, go_cache = _lacking_go(modules)
+        missing += go
+    return missing + _lacking_space(components, assets, go_cache)
+
+
+def _lacking_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
+    """What is wrong with Go here, if anything, and where it caches."""
+    needed = max(module.go_version for module in modules)
+    go = f"Go {'.'.join(map(str, needed))} or newer"
+    remedy = "install it with your package manager or from go.dev/dl, and put its bin folder on PATH"
+    try:
+        found, cache = go_settings("GOVERSION", "GOCACHE", folder=modules[0].folder)
+    except FileNotFoundError:
+        return [f"{go}: no program 'go' on PATH; {remedy}"], None
+    except subprocess.CalledProcessError as error:
+        return [f"{go}: {(error.stderr or error.stdout).strip()}; {remedy}"], None
+    old = numbers(found) < needed
+    return [f"{go}: 'go' on PATH is {found}; {remedy}"] if old else [], Path(cache)
+
+
+def _lacking_space(components: Sequence[Component], assets: Path, go_cache: Path | None) -> list[str]:
+    """The file systems that are too full for the results, or for what Go keeps while it builds."""
+    needs: dict[int, tuple[Path, int]] = {}
+    demands = [(assets, sum(component.size for component in components))]
+    if go_cache is not None:
+        demands.append((go_cache, max(component.workspace for component in components)))
+    for folder, size in demands:
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        _, before = needs.get(existing.stat().st_dev, (existing, 0))
+        needs[existing.stat().st_dev] = (existing, before + size)
+    return [
+        f"{size // MIB} MiB of free disk space where {folder} lies ({free // MIB} MiB are free); "
+        "free some, or name another place with ESPALIER_CACHE (results) and GOCACHE (Go's own cache)"
+        for folder, size in needs.values()
+        if (free := shutil.disk_usage(folder).free) < size
+    ]

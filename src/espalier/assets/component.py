@@ -1,0 +1,122 @@
+"""What all components have: a name, a version, a price, a recipe whose hash is part of the folder's name."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from espalier.assets.processes import Progress
+
+HERE = Path(__file__).resolve().parent
+PACKAGE, FORMER_PACKAGE = b"espalier.assets", b"espalier.local.assets"
+"""Some recipes hash modules of this package: under its former name, so that what was built then is still used."""
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Component(abc.ABC):
+    """Something that is built into a folder of its own."""
+
+    name: str
+    size: int
+    """Bytes of the result, about."""
+    workspace: int
+    """Bytes that caches of the building programs grow by, about, when they hold nothing of it yet."""
+    minutes: float
+    """With cold caches, on two cores, about."""
+
+    @property
+    @abc.abstractmethod
+    def version(self) -> str:
+        """The version of what is built, without a leading v."""
+
+    @property
+    @abc.abstractmethod
+    def contents(self) -> Sequence[str]:
+        """What people find in the folder: programs, or other names."""
+
+    @property
+    @abc.abstractmethod
+    def ingredients(self) -> Iterable[bytes]:
+        """Everything that decides what is built, needs left out."""
+
+    @property
+    def needs(self) -> Sequence[Component]:
+        """What must be there before it can be built."""
+        return ()
+
+    @property
+    def go_version(self) -> tuple[int, ...]:
+        """The oldest Go that can build it; empty when it needs none."""
+        return ()
+
+    @property
+    def tools(self) -> Sequence[str]:
+        """Programs that must be on PATH."""
+        return ()
+
+    @property
+    def as_root(self) -> bool:
+        """Whether only root can build it."""
+        return False
+
+    @abc.abstractmethod
+    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+        """Build and try it in an empty folder; what it needs lies below `assets`. Raises `BuildFailed`."""
+
+    @cached_property
+    def recipe(self) -> str:
+        """A hash of everything that decides what is built."""
+        digest = hashlib.sha256()
+        for ingredient in self.ingredients:
+            digest.update(ingredient.replace(PACKAGE, FORMER_PACKAGE))
+        for need in self.needs:
+            digest.update(need.home(Path()).name.encode())
+        return digest.hexdigest()[:12]
+
+    @property
+    def label(self) -> str:
+        """Name and version, for people."""
+        return f"{self.name} {self.version}"
+
+    @property
+    def key(self) -> str:
+        """The name by which one version of it can be asked for."""
+        return f"{self.name}-{self.version}"
+
+    def home(self, assets: Path) -> Path:
+        """The folder of the finished build."""
+        return assets / f"{self.key}-{self.recipe}"
+
+
+def with_needs(components: Iterable[Component]) -> list[Component]:
+    """The components and all they need, each once, what is needed first."""
+    ordered: dict[str, Component] = {}
+
+    def visit(component: Component) -> None:
+        if component.key not in ordered:
+            for need in component.needs:
+                visit(need)
+            ordered.setdefault(component.key, component)
+
+    for component in components:
+        visit(component)
+    return list(ordered.values())
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """`go1.26.3` or `1.26.3` as numbers; what follows them (`rc1`, `-custom`) does not count."""
+    found = re.match(r"(?:go|v)?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, found[1].split("."))) if found else ()
+
+
+def platform() -> str:
+    """The machine that is built for."""
+    machine = os.uname()
+    return f"{machine.sysname}/{machine.machine}"

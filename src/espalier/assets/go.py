@@ -1,0 +1,147 @@
+"""Programs from a Go module whose go.mod pins everything: one binary with several names, or a binary for each."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from espalier.assets.component import Component, numbers, platform
+from espalier.assets.processes import BuildFailed, Progress, follow
+
+BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+"""What makes a build the same everywhere. Where modules come from is left to the machine's own Go settings."""
+BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
+
+
+@dataclass(frozen=True)
+class GoModule(Component):
+    """A folder with go.mod and go.sum, and a main.go unless `packages` names programs of the required modules."""
+
+    folder: Path
+    module: str
+    """The required module whose version is the component's version; empty for a program of our own."""
+    programs: Mapping[str, tuple[str, ...]]
+    """Program -> arguments that make it print its version (none: it has no such thing)."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Program -> Go package; without, all programs are one binary of the folder's own main.go."""
+    modfile: str = "go.mod"
+    """Another one than go.mod, for another version of the same program; its sums lie beside it."""
+    folders: tuple[str, ...] = ()
+    """What else is taken out of `module`: folders that are copied beside the programs, by the same path."""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    """Variables to be set by the linker; `{version}`, `{major}` and `{minor}` are filled in."""
+
+    @cached_property
+    def version(self) -> str:
+        """The version that go.mod pins, without the leading v; of our own programs, the Go version they are for."""
+        if not self.module:
+            return ".".join(map(str, self.go_version[:2]))
+        return self._pinned(rf"^(?:require)?\s*{re.escape(self.module)} v(\S+)")
+
+    @cached_property
+    def go_version(self) -> tuple[int, ...]:
+        """The oldest Go that go.mod admits."""
+        return numbers(self._pinned(r"^go (\S+)"))
+
+    @property
+    def contents(self) -> Sequence[str]:
+        """The programs."""
+        return tuple(self.programs)
+
+    @property
+    def ingredients(self) -> Iterable[bytes]:
+        """Settings, flags, the machine and the sources."""
+        of_others = (sorted(self.packages.items()), self.folders) if self.packages else ()
+        yield repr((sorted(BUILD_ENVIRONMENT.items()), self.flags, platform(), *of_others)).encode()
+        for name in ("main.go", self.modfile, f"{self.modfile.removesuffix('.mod')}.sum"):
+            if (self.folder / name).exists():
+                yield (self.folder / name).read_bytes()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What `go build` is told: without symbol tables, which only a debugger reads."""
+        linker = ["-s", "-w"]
+        if self.stamps:
+            major, minor, _ = self.version.split(".", 2)
+            filled = {"version": self.version, "major": major, "minor": minor}
+            linker += [f"-X {name}={value.format(**filled)}" for name, value in self.stamps.items()]
+        return (*BUILD_FLAGS, f"-ldflags={' '.join(linker)}")
+
+    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+        """Compile, link by name, and hear from each program the version that it was built as."""
+        if self.packages:
+            for program, package in self.packages.items():
+                self._compile(package, workshop / program, progress)
+        else:
+            binary = f"{self.name}.bin"  # named apart, as a program may be called as the component
+            self._compile(".", workshop / binary, progress)
+            for program in self.programs:
+                (workshop / program).symlink_to(binary)
+        self._copy_folders(workshop)
+        self._try(workshop)
+
+    def _compile(self, package: str, target: Path, progress: Progress) -> None:
+        command = ["go", "build", "-v", *self.flags]
+        if self.modfile != "go.mod":
+            command.append(f"-modfile={self.modfile}")
+        compiled = 0
+        downloading = False
+
+        def tell(line: str | None) -> bool:
+            nonlocal compiled, downloading
+            names_package = line is not None and re.fullmatch(r"[\w.~/-]+", line) is not None
+            compiled += names_package  # -v names each package when it begins to compile it
+            if line:
+                downloading = line.startswith("go: downloading ")
+            progress.show("fetching modules" if downloading and not compiled else f"{compiled} packages compiled")
+            return not names_package
+
+        command += ["-o", str(target), package]
+        follow(command, self.folder, environment=go_environment(), label=self.label, tell=tell)
+
+    def _copy_folders(self, target: Path) -> None:
+        """Take what is wanted besides programs out of Go's module cache."""
+        if not self.folders:
+            return
+        command = ["go", "list", "-m", "-f", "{{.Dir}}", self.module]
+        listed = subprocess.run(
+            command, cwd=self.folder, env=go_environment(), check=True, capture_output=True, text=True
+        )
+        module = Path(listed.stdout.strip())
+        for source in (path for name in self.folders for path in (module / name).rglob("*") if path.is_file()):
+            copy = target / source.relative_to(module)  # contents only: the module cache is read-only, also its folders
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(source.read_bytes())
+
+    def _try(self, folder: Path) -> None:
+        for program, arguments in self.programs.items():
+            if not arguments:
+                continue
+            command = [str(folder / program), *arguments]
+            said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+            if said.returncode != 0 or self.version not in said.stdout:
+                words = (said.stderr or said.stdout).strip()[-2000:]
+                raise BuildFailed(f"{self.label}: {program} does not say that it is {self.version}:\n  {words}")
+
+    def _pinned(self, pattern: str) -> str:
+        found = re.search(pattern, (self.folder / self.modfile).read_text(), re.MULTILINE)
+        if found is None:
+            raise ValueError(f"{self.folder / self.modfile} does not say {pattern!r}")
+        return found[1]
+
+
+def go_environment() -> dict[str, str]:
+    """The surroundings of every Go command."""
+    return {**os.environ, **BUILD_ENVIRONMENT}
+
+
+def go_settings(*names: str, folder: Path) -> list[str]:
+    """What Go says of itself when it works in `folder`."""
+    command = ["go", "env", *names]
+    result = subprocess.run(command, cwd=folder, env=go_environment(), check=True, capture_output=True, text=True)
+    return result.stdout.splitlines()

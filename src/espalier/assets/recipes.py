@@ -1,0 +1,211 @@
+"""What can be built, and how. Data; a new version of a program is a change of a go.mod (then `go mod tidy`).
+
+A further Kubernetes version for nodes is a `.mod` file in `kubernetes-node/` and a line in `NODES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.assets.base import DEFAULT_REPOSITORY, NAME
+from espalier.assets.component import HERE, MIB, Component, with_needs
+from espalier.assets.go import GoModule
+from espalier.assets.node_base import NodeBase
+from espalier.assets.node_root import NodeRoot
+
+VERSION = {"gitVersion": "v{version}", "gitMajor": "{major}", "gitMinor": "{minor}", "gitTreeState": "clean"}
+"""kubeadm and Cluster API refuse an API server that does not know its version."""
+KUBERNETES_STAMPS = {
+    f"{package}.{name}": value
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    for name, value in VERSION.items()
+}
+CLUSTER_API_MODULE = "sigs.k8s.io/cluster-api"
+
+
+def _etcd(modfile: str = "go.mod") -> GoModule:
+    return GoModule(
+        "etcd",
+        folder=HERE / "etcd",
+        modfile=modfile,
+        module="go.etcd.io/etcd/server/v3",
+        programs={"etcd": ("--version",), "etcdctl": ("version",)},
+        size=28 * MIB,
+        workspace=600 * MIB,
+        minutes=1,
+    )
+
+
+def _coredns(modfile: str) -> GoModule:
+    return GoModule(
+        "coredns",
+        folder=HERE / "coredns",
+        modfile=modfile,
+        module="github.com/coredns/coredns",
+        programs={"coredns": ("-version",)},
+        size=52 * MIB,
+        workspace=1000 * MIB,
+        minutes=1.5,
+    )
+
+
+def _kubernetes_node(modfile: str) -> GoModule:
+    servers = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
+    return GoModule(
+        "kubernetes-node",
+        folder=HERE / "kubernetes-node",
+        modfile=modfile,
+        module="k8s.io/kubernetes",
+        programs={
+            **dict.fromkeys(servers, ("--version",)),
+            "kubeadm": ("version", "--output=short"),
+            "kubectl": ("version", "--client"),
+        },
+        size=155 * MIB,
+        workspace=4500 * MIB,
+        minutes=7,
+        stamps=KUBERNETES_STAMPS,
+    )
+
+
+def _own(name: str, size: int) -> GoModule:
+    return GoModule(
+        name, folder=HERE / name, module="", programs={name: ()}, size=size, workspace=100 * MIB, minutes=0.5
+    )
+
+
+ETCD = _etcd()
+KUBERNETES = GoModule(
+    "kubernetes",
+    folder=HERE / "kubernetes" / "v1.36",
+    module="k8s.io/kubernetes",
+    programs={
+        "kube-apiserver": ("--version",),
+        "kube-controller-manager": ("--version",),
+        "kubectl": ("version", "--client"),
+    },
+    size=125 * MIB,
+    workspace=4000 * MIB,
+    minutes=5,
+    stamps=KUBERNETES_STAMPS,
+)
+CLUSTER_API = GoModule(
+    "cluster-api",
+    folder=HERE / "cluster-api",
+    module=CLUSTER_API_MODULE,
+    # Their only way to tell the version is to start and log it.
+    programs=dict.fromkeys(
+        ("cluster-api-core", "cluster-api-kubeadm-bootstrap", "cluster-api-kubeadm-control-plane"), ()
+    ),
+    packages={
+        "cluster-api-core": CLUSTER_API_MODULE,
+        "cluster-api-kubeadm-bootstrap": f"{CLUSTER_API_MODULE}/bootstrap/kubeadm",
+        "cluster-api-kubeadm-control-plane": f"{CLUSTER_API_MODULE}/controlplane/kubeadm",
+    },
+    folders=tuple(
+        f"{config}/{part}"
+        for config in ("config", "bootstrap/kubeadm/config", "controlplane/kubeadm/config")
+        for part in ("crd/bases", "rbac", "webhook")
+    ),
+    size=190 * MIB,
+    workspace=2500 * MIB,
+    minutes=4,
+    stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
+)
+CONTAINERD = GoModule(
+    "containerd",
+    folder=HERE / "containerd",
+    module="github.com/containerd/containerd/v2",
+    programs={"containerd": ("--version",), "containerd-shim-runc-v2": (), "ctr": ("--version",)},
+    packages={
+        name: f"github.com/containerd/containerd/v2/cmd/{name}"
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    },
+    size=90 * MIB,
+    workspace=1500 * MIB,
+    minutes=3,
+)
+CNI_PLUGINS = GoModule(
+    "cni-plugins",
+    folder=HERE / "cni-plugins",
+    module="github.com/containernetworking/plugins",
+    programs=dict.fromkeys(("bridge", "host-local", "loopback", "portmap", "ptp"), ()),
+    packages={
+        path.rpartition("/")[2]: f"github.com/containernetworking/plugins/plugins/{path}"
+        for path in ("main/bridge", "ipam/host-local", "main/loopback", "meta/portmap", "main/ptp")
+    },
+    stamps={"github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion": "v{version}"},
+    size=20 * MIB,
+    workspace=400 * MIB,
+    minutes=1,
+)
+PAUSE = _own("pause", 2 * MIB)
+PROBE = _own("probe", 7 * MIB)
+NODE_ROOT = NodeRoot(
+    "node-root",
+    size=300 * MIB,
+    workspace=0,
+    minutes=3,
+)
+
+ENVTEST = (ETCD, KUBERNETES)
+"""What a control plane for tests is made of."""
+TESTED = (*ENVTEST, CLUSTER_API)
+"""What tests run against when it is there, and what a management cluster of real nodes runs."""
+
+NODES = (
+    # sources of Kubernetes, of etcd and CoreDNS, tags of etcd and pause: as kubeadm of that version asks for
+    ("v1.34.mod", "v3.6.5.mod", "v1.12.mod", "3.6.5-0", "3.10.1"),
+    ("v1.35.mod", "v3.6.6.mod", "v1.13.mod", "3.6.6-0", "3.10.1"),
+    ("go.mod", "v3.6.8.mod", "go.mod", "3.6.8-0", "3.10.2"),
+)
+
+
+def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
+    """A base for nodes of each Kubernetes version, whose images have names below `repository`."""
+    return [
+        NodeBase(
+            NAME,
+            root=NODE_ROOT,
+            kubernetes=_kubernetes_node(kubernetes),
+            etcd=_etcd(etcd),
+            coredns=_coredns(coredns),
+            pause=PAUSE,
+            probe=PROBE,
+            containerd=CONTAINERD,
+            cni_plugins=CNI_PLUGINS,
+            etcd_tag=etcd_tag,
+            pause_tag=pause_tag,
+            repository=repository,
+            size=300 * MIB,
+            workspace=0,
+            minutes=0.5,
+        )
+        for kubernetes, etcd, coredns, etcd_tag, pause_tag in NODES
+    ]
+
+
+GROUPS = ("tests", "nodes")
+"""What people ask for: the management cluster that tests run against, and all that a world of real nodes needs."""
+
+
+def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[Component]:
+    """The components of these names: of a group, of a component, or of one version of it (`node-base-1.35.4`).
+
+    Raises `ValueError` for a name that none has, saying which there are.
+    """
+    nodes = node_bases(repository)
+    groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
+    everything = with_needs(groups["nodes"])
+    found: list[Component] = []
+    unknown = []
+    for name in names:
+        matching = groups.get(name) or [one for one in everything if name in (one.name, one.key)]
+        found += matching
+        if not matching:
+            unknown.append(name)
+    if unknown:
+        known = ", ".join([*GROUPS, *dict.fromkeys(one.name for one in everything)])
+        versions = ", ".join(one.key for one in nodes)
+        raise ValueError(f"no component is called {', '.join(unknown)}; there are {known}; of one version {versions}")
+    return with_needs(found)

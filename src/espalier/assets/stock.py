@@ -1,0 +1,109 @@
+"""What lies in the cache: which components are built, and which folders no present recipe names."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.assets.base import DEFAULT_REPOSITORY, FACTS
+from espalier.assets.build import Say
+from espalier.assets.cache import UNFINISHED, is_finished, only_one_builder, size_of
+from espalier.assets.component import Component
+from espalier.assets.recipes import ENVTEST, chosen
+
+
+class State(enum.StrEnum):
+    """What a row of the stock is."""
+
+    BUILT = "built"
+    MISSING = "missing"
+    """A present recipe names it, nobody built it yet."""
+    OUTDATED = "outdated"
+    """It was built by a recipe that is no more; `prune` removes it."""
+    IN_USE = "outdated, in use"
+    """As above, but something is mounted from it."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One component, built or not, or one folder that no recipe names."""
+
+    name: str
+    version: str
+    state: State
+    folder: Path
+    size: int
+    """Bytes on disk, for what is missing about."""
+    minutes: float | None = None
+    """What building it costs, about; None for what can't be built any more."""
+
+
+def stock(assets: Path) -> list[Item]:
+    """All components of present recipes, then all folders that are outdated."""
+    current = _current(assets)
+    items = []
+    for component in current:
+        home = component.home(assets)
+        built = is_finished(home)
+        size = size_of(home) if built else component.size
+        state = State.BUILT if built else State.MISSING
+        items.append(Item(component.name, component.version, state, home, size, component.minutes))
+    return items + outdated(assets)
+
+
+def outdated(assets: Path) -> list[Item]:
+    """Folders that some recipe made which is no more, and links to them. Nothing that we did not make is among them."""
+    current = {component.home(assets) for component in _current(assets)}
+    current.add(assets / f"envtest-{ENVTEST[-1].version}")
+    mounted = _mounted()
+    items = []
+    for folder in sorted(assets.iterdir() if assets.is_dir() else ()):
+        if folder not in current and (found := re.fullmatch(r"(.+?)-(\d[\w.]*|[a-z]+)-[0-9a-f]{12}", folder.name)):
+            in_use = any(f"{folder}/" in line for line in mounted)
+            state = State.IN_USE if in_use else State.OUTDATED
+            items.append(Item(found[1], found[2], state, folder, size_of(folder)))
+        elif folder not in current and (found := re.fullmatch(r"(envtest)-([\d.]+)", folder.name)):
+            items.append(Item(found[1], found[2], State.OUTDATED, folder, size_of(folder)))
+    return items
+
+
+def prune(assets: Path, say: Say, *, dry_run: bool) -> Sequence[Item]:
+    """Remove what is outdated and not in use, after saying what, and what killed builds left. Returns what was said."""
+    items = outdated(assets)
+    for item in items:
+        fate = "is in use and stays" if item.state is State.IN_USE else "would be removed" if dry_run else "is removed"
+        say(f"{item.folder}: {fate}")
+    if not dry_run and assets.is_dir():
+        with only_one_builder(assets, say):
+            for item in items:
+                if item.state is State.OUTDATED:
+                    aside = assets / f"{UNFINISHED}{item.folder.name}"  # what is half removed looks built to nobody
+                    item.folder.rename(aside)
+                    shutil.rmtree(aside)
+    return items
+
+
+def _current(assets: Path) -> list[Component]:
+    """The components of present recipes, with the bases of every image repository that somebody built one for."""
+    repositories = {DEFAULT_REPOSITORY: None}
+    for facts in sorted(assets.glob(f"*/{FACTS}")):
+        repositories[json.loads(facts.read_text())["repository"]] = None
+    default, *others = [chosen(["nodes"], repository) for repository in repositories]
+    known = {component.home(assets) for component in default}
+    extra = [
+        one for every in others for one in every if one.home(assets) not in known and is_finished(one.home(assets))
+    ]
+    return [*default, *extra]
+
+
+def _mounted() -> list[str]:
+    """The mounts of this machine that name folders in their options, one a line."""
+    try:
+        return Path("/proc/self/mountinfo").read_text().splitlines()
+    except FileNotFoundError:  # not Linux: there are no nodes either
+        return []

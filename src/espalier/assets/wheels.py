@@ -1,0 +1,81 @@
+"""Python libraries for an image: wheels of locked requirements, chosen by the Python that will load them, unpacked."""
+
+from __future__ import annotations
+
+import email
+import hashlib
+import importlib.util
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+
+from espalier.assets.processes import BuildFailed
+from espalier.assets.runtime import Debian
+from espalier.runtime import confined
+
+LEFT_OUT = (".pyi", ".pyx", ".pxd", ".c", ".h", ".js", "/RECORD", "/INSTALLER", "/REQUESTED", "/direct_url.json")
+"""What no program reads."""
+FOLDED = ("purelib", "platlib")
+"""Folders of a wheel's `.data` whose content belongs beside its packages."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """One library that an image holds."""
+
+    name: str
+    version: str
+    license: str
+    sha256: str
+    """Of the wheel, as the requirements lock it."""
+
+
+def download(debian: Debian, requirements: Path, folder: Path) -> Sequence[Path]:
+    """Have pip bring the wheels of locked requirements, whose hashes it checks; by name. Raises `BuildFailed`."""
+    pip = importlib.util.find_spec("pip")
+    if pip is None or pip.origin is None:
+        raise BuildFailed("pip, which brings the libraries, is not installed beside Espalier: install it there")
+    # By Debian's Python: pip chooses wheels for, and reads conditions of requirements as, the Python that runs it.
+    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes")
+    debian.run_module(
+        "pip", ["download", *options, "-r", str(requirements), "-d", str(folder)], Path(pip.origin).parents[1]
+    )
+    return sorted(folder.glob("*.whl"))
+
+
+def unpack(wheel: Path, target: Path) -> Library:
+    """Unpack a wheel for import into a folder. Raises `BuildFailed` for one that is none."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for entry in archive.infolist():
+                place = _place(entry.filename)
+                if place is not None:
+                    file = target / place
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(archive.read(entry))
+                    file.chmod(0o644)
+            described = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+            facts = email.message_from_bytes(archive.read(described))
+    except (zipfile.BadZipFile, ValueError, StopIteration) as error:
+        raise BuildFailed(f"{wheel.name} is no wheel that can be unpacked ({error})") from error
+    with wheel.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    return Library(facts["Name"], facts["Version"], _license(facts), digest)
+
+
+def _place(name: str) -> Path | None:
+    """Where a file of a wheel lies below the folder; None for one that is left out. Raises `ValueError`."""
+    parts = confined.relative(name)
+    if name.startswith("/") or name.endswith("/") or name.endswith(LEFT_OUT):
+        return None
+    if parts[0].endswith(".data"):
+        return Path(*parts[2:]) if parts[1] in FOLDED else None
+    return Path(*parts)
+
+
+def _license(facts: Message) -> str:
+    """As SPDX names it, or as its author does in few words; empty when nothing is said."""
+    said = facts.get("License-Expression") or facts.get("License") or ""
+    return said if len(said) <= 80 and "\n" not in said else ""

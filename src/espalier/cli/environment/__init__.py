@@ -1,0 +1,1 @@
+"""The local environment: its processes, assembled from the components."""

@@ -1,0 +1,133 @@
+"""The management side of the laptop: what must be there before the first manifest is applied.
+
+Objects only, written through a client by server-side apply, so that it may run at every start and on any API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import semver
+import structlog
+
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ConfigMap, Namespace
+from espalier.api.crd import crd_of
+from espalier.api.eksa import network
+from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
+from espalier.api.eksa.control_plane import ControlPlaneConfiguration
+from espalier.api.eksa.fields import Ref
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import ObjectMeta
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import ApiError, Invalid, NotFound
+from espalier.providers.kinds import LOCAL_DATACENTER
+from espalier.releases import Releases, install
+from espalier.runtime.definitions import until_established
+
+FIELD_MANAGER = "espalier-laptop"
+
+_log = structlog.get_logger("espalier.laptop")
+
+LAPTOP = "laptop"
+"""Name of the management Cluster, in the namespace `default`."""
+
+
+async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
+    """Namespace, CRDs of the `kinds`, releases, and the management Cluster.
+
+    Returns once all of it is served. Releases and management Cluster that are there stay as they are.
+    """
+    await prepare_kinds(client, releases, kinds)
+    await make_record(client, releases)
+
+
+async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
+    """All but the record of the management cluster, and what says which Cluster that is."""
+    await _namespace(client)
+    await install_definitions(kinds, client)
+    await install(client, releases.objects())
+    named = ConfigMap(
+        metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
+        data={"namespace": "default", "name": LAPTOP},
+    )
+    await client.apply(CONFIG_MAP, named, field_manager=FIELD_MANAGER)
+
+
+async def make_record(client: Client, releases: Releases) -> None:
+    """The record of the management cluster and its datacenter, where they are not there: at first, or again.
+
+    Admission may have to answer. It gets the newest release in which it leaves none of its clusters behind.
+    """
+    versions = sorted(releases.versions, key=lambda version: semver.Version.parse(version.removeprefix("v")))
+    while versions:
+        try:
+            for object_ in management_cluster(releases, versions.pop()):
+                await _unless_there(client, object_)
+        except Invalid:
+            if not versions:
+                raise
+        else:
+            return
+
+
+async def _unless_there(client: Client, object_: KubeObject) -> None:
+    try:
+        await client.get(object_.resource, object_.metadata.name, object_.metadata.namespace)
+    except NotFound:
+        await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
+
+
+async def follow_newest(client: Client, releases: Releases) -> None:
+    """Move the management Cluster to the newest release, as an upgrade of it that admission judges.
+
+    A refusal is logged and leaves it where it is: workload clusters that are too far behind are upgraded first, and
+    the next start tries again.
+    """
+    newest = releases.newest()
+    found = (await client.get(Cluster.resource, LAPTOP, "default")).decode(Cluster)
+    wanted = {"eksaVersion": newest.version, "kubernetesVersion": newest.kubernetes_versions[-1]}
+    if (found.spec.eksa_version, found.spec.kubernetes_version) == tuple(wanted.values()):
+        return
+    try:
+        await client.patch(Cluster.resource, LAPTOP, "default", patch={"spec": wanted}, type=PatchType.MERGE)
+    except ApiError as error:
+        _log.warning("the management cluster stays at its release", release=found.spec.eksa_version, reason=str(error))
+
+
+async def _namespace(client: Client) -> None:
+    try:
+        await client.get(NAMESPACE, SYSTEM_NAMESPACE)
+    except NotFound:
+        await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
+
+
+def management_cluster(releases: Releases, version: str = "") -> list[KubeObject]:
+    """The Cluster that workload clusters name as their manager: self-managed, and paused because nothing is to be done.
+
+    It and its datacenter describe the laptop as well as the kind can: there are no machines behind it. Its release is
+    the newest one, unless another is given.
+    """
+    release = releases.release(version) if version else releases.newest()
+    metadata = ObjectMeta(name=LAPTOP, namespace="default")
+    spec = ClusterSpec(
+        kubernetes_version=release.kubernetes_versions[-1],
+        control_plane_configuration=ControlPlaneConfiguration(count=1),
+        datacenter_ref=Ref(kind=LOCAL_DATACENTER.resource.kind, name=LAPTOP),
+        cluster_network=network.ClusterNetwork(
+            pods=network.Ranges(cidr_blocks=["192.168.0.0/16"]),
+            services=network.Ranges(cidr_blocks=["10.96.0.0/12"]),
+            cni_config=network.CNIConfig(kindnetd=network.KindnetdConfig()),
+        ),
+        management_cluster=ManagementCluster(name=LAPTOP),
+        eksa_version=release.version,
+    )
+    paused = ObjectMeta(name=LAPTOP, namespace="default", annotations={PAUSED_ANNOTATION: "true"})
+    return [LOCAL_DATACENTER(metadata=metadata), Cluster(metadata=paused, spec=spec)]
+
+
+async def install_definitions(kinds: Sequence[type[KubeObject]], client: Client) -> None:
+    """Apply CRDs and wait until the server serves them all."""
+    for kind in kinds:
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), field_manager=FIELD_MANAGER)
+    await until_established(client, {kind.resource.group_resource for kind in kinds})

@@ -1,0 +1,227 @@
+"""The world of real nodes: a real management cluster, Cluster API's managers, and our controllers in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
+from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
+from espalier.cli import manifests
+from espalier.cli.environment import programs
+from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
+from espalier.cli.failures import Failure
+from espalier.cli.home import Home
+from espalier.cli.managing import Managing
+from espalier.cli.upgrader_archives import makings
+from espalier.clusters import building as clusters
+from espalier.clusters import rights
+from espalier.clusters.provider import infrastructures
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
+from espalier.providers.registry import LOCAL, PROVIDERS
+from espalier.realnodes.management.cluster_api import run_cluster_api
+from espalier.realnodes.management.control_plane import HOST, control_plane
+from espalier.realnodes.management.processes import ProgramFailed, supervised
+from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.build import build as build_nodes
+from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
+from espalier.realnodes.nspawn.state import State
+from espalier.releases import Releases
+from espalier.runtime.certificates import Registration, ServingCertificate
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades.building import Hooks
+from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.hooks.registration import Extension
+
+TOOLS = {
+    "systemd-nspawn": "systemd-container",
+    "ip": "iproute2",
+    "mount": "mount",
+    "umount": "mount",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+}
+"""Programs that nodes need on this machine, and the Debian packages that they are in."""
+
+
+@dataclass(frozen=True)
+class RealSettings:
+    """What a user may choose about real nodes."""
+
+    addresses: str
+    bridge: str = DEFAULT_BRIDGE
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS
+
+
+class BuiltBases:
+    """What `espalier assets build` made."""
+
+    def find(self, version: str) -> Base:
+        """The base of a Kubernetes version. Raises `MissingAssets`."""
+        return find_base(version)
+
+    def all(self) -> list[Base]:
+        """Every base whose images have the names that kubeadm knows."""
+        return [base for base in find_bases() if base.repository == DEFAULT_REPOSITORY]
+
+
+@dataclass
+class RealWorld:
+    """A running world of real nodes."""
+
+    url: str
+    managing: Managing
+
+    @classmethod
+    @asynccontextmanager
+    async def run(
+        cls, home: Home, settings: RealSettings, *, port: int, releases: Releases, bases: NodeBases
+    ) -> AsyncIterator[RealWorld]:
+        """Start everything; ready when the block is entered. When it is left all of it stops, except for the nodes.
+
+        Raises `Failure` when this machine can't carry it, with all reasons.
+        """
+        home.create()
+        state = State(home.nodes)
+        addresses = await check(settings, state)
+        control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
+        if control_plane_at is None or cluster_api_at is None:
+            raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
+        clock, entropy = SystemClock(), random.SystemRandom()
+        folder = home.management
+        async with AsyncExitStack() as stack:
+            supervisor = await stack.enter_async_context(supervised(folder, clock))
+            try:
+                running = await stack.enter_async_context(
+                    control_plane(supervisor, control_plane_at, folder, clock, port=port or home.port_before())
+                )
+                client = _client(running.kubeconfig.read_bytes())
+                stack.push_async_callback(client.close)
+                await run_cluster_api(supervisor, cluster_api_at, folder / "cluster-api", running, client, clock)
+            except ProgramFailed as error:
+                raise Failure(str(error)) from error
+            except OSError as error:
+                raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
+            by_hooks = settings.in_place is FrontEnd.HOOKS
+            await _remove_webhooks(client)
+            await prepare_kinds(client, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS))
+            manager = Manager(client, clock=clock, entropy=entropy)
+            webhook_port = _free_port()
+            url = f"https://{HOST}:{webhook_port}"
+            own = manager.replica_client
+            webhooks = _webhooks(own, clock, webhook_port, [Extension(own, {"url": url})] if by_hooks else [])
+            remotes = RemoteClients(_client, on_braked=manager.metrics.on_braked)
+            stack.push_async_callback(remotes.close)
+            clusters.build(
+                manager, providers=PROVIDERS, remotes=remotes, webhooks=webhooks, front_end=settings.in_place
+            )
+            build_upgrades(
+                manager,
+                infrastructures=infrastructures(PROVIDERS),
+                remotes=remotes,
+                hooks=Hooks(webhooks, own) if by_hooks else None,
+            )
+            manager.add(webhooks)
+            for controller in build_nodes(
+                client,
+                manager.caches,
+                clock=clock,
+                state=state,
+                addresses=addresses,
+                bridge=settings.bridge,
+                bases=bases,
+                releases=releases,
+                infrastructure=LOCAL.infrastructure,
+                makings=makings(releases, home.images),
+            ):
+                manager.add(controller)
+            managing = Managing.begin(manager)
+            stack.push_async_callback(managing.stop)
+            await managing.leading()
+            for resource, tree in manifests.webhook_configurations(url):
+                await client.apply(resource, tree)
+            await make_record(client, releases)
+            await follow_newest(client, releases)
+            home.kubeconfig.unlink(missing_ok=True)
+            Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig)
+            yield cls(running.url, managing)
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Returns when `stop` is set; raises what ended the manager, if that comes first."""
+        await self.managing.until_failed_or(stop)
+
+
+async def check(settings: RealSettings, state: State) -> AddressRange:
+    """The range for nodes. Raises `Failure` with every reason why this machine can't carry real nodes."""
+    reasons = []
+    if sys.platform != "linux":
+        raise Failure("real nodes are Linux containers: this machine runs no Linux; leave `--nodes real` away")
+    if os.geteuid() != 0:
+        reasons.append("root is needed to make containers: run it as root")
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        reasons.append(f"programs are missing: apt-get install {' '.join(sorted(missing))}")
+    try:
+        addresses = AddressRange.parse(settings.addresses)
+    except BadRange as error:
+        raise Failure("; ".join([*reasons, str(error)])) from error
+    if shutil.which("ip") is not None:
+        try:
+            await Bridge(state, addresses, settings.bridge).check()
+        except RangeInUse as error:
+            reasons.append(str(error))
+    if reasons:
+        raise Failure("no real nodes here: " + "; ".join(reasons))
+    return addresses
+
+
+async def _remove_webhooks(client: Client) -> None:
+    """They fail closed, as do runtime hooks, and those of a former run point to where nobody answers."""
+    found = [(resource, tree["metadata"]["name"]) for resource, tree in manifests.webhook_configurations()]
+    for resource, name in [*found, (ExtensionConfig.resource, RUNTIME_EXTENSION)]:
+        with suppress(NotFound):
+            await client.delete(resource, name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _webhooks(client: Client, clock: SystemClock, port: int, registrations: Sequence[Registration]) -> Webhooks:
+    webhooks = Webhooks(host=HOST, port=port)
+    webhooks.certificate = ServingCertificate(
+        client,
+        namespace=SYSTEM_NAMESPACE,
+        names=[HOST],
+        validating=[rights.VALIDATING_WEBHOOKS],
+        mutating=[rights.MUTATING_WEBHOOKS],
+        registrations=registrations,
+        serve=webhooks.use,
+        clock=clock,
+    )
+    return webhooks
+
+
+def _client(kubeconfig: bytes) -> Client:
+    access = Kubeconfig.parse(kubeconfig).context()
+    return Client(HttpTransport(access), field_manager="espalier", user_agent="espalier")

@@ -1,0 +1,167 @@
+"""The laptop world: API server, controllers and simulated machines, wired together in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from espalier.apiserver.http import AddressTaken, HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.webhook_calls import HttpWebhooks
+from espalier.apiserver.webhooks import WebhookCall
+from espalier.cli import manifests
+from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
+from espalier.cli.failures import Failure
+from espalier.cli.home import Home
+from espalier.cli.managing import Managing
+from espalier.cli.upgrader_images import UpgraderImages
+from espalier.clusters import building as clusters
+from espalier.clusters.provider import infrastructures
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.providers.kinds import KINDS
+from espalier.providers.registry import PROVIDERS
+from espalier.releases import Releases
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.manager import Manager
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.build import Timing, build
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.stores import FolderStores
+from espalier.simulator.workloads import Workloads
+from espalier.upgrades.building import build as build_upgrades
+
+HOST = "127.0.0.1"
+NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+
+
+@dataclass
+class World:
+    """A running laptop world."""
+
+    url: str
+    kubernetes_versions: tuple[str, ...]
+    managing: Managing
+
+    @classmethod
+    @asynccontextmanager
+    async def run(cls, home: Home, *, port: int, boot_seconds: float, releases: Releases) -> AsyncIterator[World]:
+        """Start everything; ready when the block is entered, stopped in order when it is left.
+
+        `port` 0 keeps the one the world had before, or takes a free one. Raises `Failure` when it is taken.
+        """
+        home.create()
+        clock, entropy = SystemClock(), random.SystemRandom()
+        async with AsyncExitStack() as stack:
+            webhooks = Webhooks(port=None)
+            outside = HttpWebhooks()
+            stack.push_async_callback(outside.close)
+            caller = InProcessWebhooks(webhooks, outside)
+            server = Server(SqliteStore(home.database), now=clock.now, random=entropy, call_webhook=caller)
+            await server.start()
+            stack.push_async_callback(server.close)
+            client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
+            stack.push_async_callback(client.close)
+            workloads = Workloads(clock=clock, entropy=entropy, stores=FolderStores(home.root))
+            stack.push_async_callback(workloads.close)
+            manager = Manager(client, clock=clock, entropy=entropy)
+            remotes = RemoteClients(workloads.connect, on_braked=manager.metrics.on_braked)
+            stack.push_async_callback(remotes.close)
+            manager.add(webhooks)
+            clusters.build(manager, providers=PROVIDERS, remotes=remotes, webhooks=webhooks)
+            build_upgrades(manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes)
+            timing = Timing(boot=boot_seconds)
+            pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
+            stack.push_async_callback(pods.close)
+            for controller in build(
+                client,
+                manager.caches,
+                workloads,
+                clock=clock,
+                entropy=entropy,
+                kinds=infrastructures(PROVIDERS).all,
+                timing=timing,
+                pods=pods,
+            ):
+                manager.add(controller)
+            await prepare_kinds(client, releases, KINDS)
+            for resource, tree in manifests.webhook_configurations(IN_PROCESS):
+                await client.apply(resource, tree)
+            managing = Managing.begin(manager)
+            stack.push_async_callback(managing.stop)
+            await managing.leading()
+            await make_record(client, releases)  # by admission, also when an earlier one was lost
+            await follow_newest(client, releases)
+            # Last: whoever gets an answer finds everything there.
+            url = await _serve(stack, server, home, clock, port)
+            yield cls(url, releases.newest().kubernetes_versions, managing)
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Returns when `stop` is set; raises what ended the manager, if that comes first."""
+        await self.managing.until_failed_or(stop)
+
+
+IN_PROCESS = "https://espalier.internal"
+"""Where webhook configurations of the laptop point: answered in this process, never sent."""
+
+
+@dataclass(frozen=True)
+class InProcessWebhooks:
+    """Answers calls of our own webhooks without a socket; others go over the network."""
+
+    webhooks: Webhooks
+    outside: HttpWebhooks
+
+    async def __call__(self, call: WebhookCall) -> bytes:
+        """Make a call. Raises `CallFailed`."""
+        if call.url.startswith(IN_PROCESS):
+            return self.webhooks.review(urlsplit(call.url).path, call.body)
+        return await self.outside(call)
+
+
+async def _serve(stack: AsyncExitStack, server: Server, home: Home, clock: SystemClock, port: int) -> str:
+    """Open the door of the API server, and write the administrator's kubeconfig."""
+    authority = _authority(home, clock)
+    shell = HttpShell(
+        server,
+        host=HOST,
+        port=port or home.port_before(),
+        serving=authority.issue_server("kube-apiserver", names=NAMES, now=clock.now()),
+        client_ca=authority.certificate,
+    )
+    try:
+        await shell.start()
+    except AddressTaken as error:
+        raise Failure(f"{error}; another program has the port: choose one with --port, or stop that program") from error
+    stack.push_async_callback(shell.stop)
+    kubeconfig = Kubeconfig.of_cluster(
+        "espalier",
+        server=shell.url,
+        certificate_authority=authority.certificate,
+        user="admin",
+        credentials=authority.issue_client("admin", groups=["system:masters"], now=clock.now()),
+    )
+    home.kubeconfig.unlink(missing_ok=True)
+    kubeconfig.merge_into(home.kubeconfig)
+    return shell.url
+
+
+def _authority(home: Home, clock: SystemClock) -> Authority:
+    """The world's certificate authority, made at its first start. What it issues is made anew at every start."""
+    certificate, key = home.authority / "ca.crt", home.authority / "ca.key"
+    if key.exists() and certificate.exists():
+        return Authority.load(certificate.read_bytes(), key.read_bytes())
+    authority = Authority.create("espalier", now=clock.now())
+    home.authority.mkdir(mode=0o700, exist_ok=True)
+    certificate.write_bytes(authority.certificate)
+    key.touch(mode=0o600)
+    key.write_bytes(authority.key)
+    return authority

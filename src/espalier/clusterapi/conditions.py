@@ -1,0 +1,45 @@
+"""Conditions of Cluster API objects: stating them, and what a set of machines says as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from espalier.api.meta import Condition
+
+
+def condition(type_: str, holds: bool | None, reason: str, message: str = "") -> Condition:
+    """One statement; `holds` None is Unknown."""
+    return Condition(
+        type=type_, status="Unknown" if holds is None else "True" if holds else "False", reason=reason, message=message
+    )
+
+
+def stated(
+    current: Sequence[Condition], wanted: Iterable[Condition], *, now: datetime, generation: int
+) -> list[Condition]:
+    """`current` with the wanted conditions in it: dated when their status changed, other types left as they are."""
+    before = {observed.type: observed for observed in current}
+    timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    result = dict(before)
+    for statement in wanted:
+        previous = before.get(statement.type)
+        unchanged = previous is not None and previous.status == statement.status
+        result[statement.type] = replace(
+            statement,
+            last_transition_time=previous.last_transition_time if previous and unchanged else timestamp,
+            observed_generation=generation,
+        )
+    return [result[type_] for type_ in sorted(result)]
+
+
+def summary(type_: str, parts: Sequence[Condition], *, reason: str, otherwise: str) -> Condition:
+    """True with `reason` when all parts are, else the worst of them with the messages of all that are not True."""
+    failing = [part for part in parts if part.status != "True"]
+    if not failing:
+        return condition(type_, True, reason)
+    message = "\n".join(f"* {part.type}: {part.message or part.reason}" for part in failing)
+    known = any(part.status == "False" for part in failing)
+    return condition(type_, False if known else None, otherwise, message)

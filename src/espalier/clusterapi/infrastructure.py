@@ -1,0 +1,120 @@
+"""What is particular about the infrastructure providers of Cluster API, as values; all else is the same for all."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api.capi.cluster import Endpoint, FailureDomain
+from espalier.api.capi.machine import MachineAddress
+from espalier.api.meta import Condition, ObjectMeta, Observed
+from espalier.api.resource import Resource
+
+GROUP = "infrastructure.cluster.x-k8s.io"
+
+
+@dataclass(frozen=True)
+class Infrastructure:
+    """The kinds of one infrastructure provider."""
+
+    cluster: Resource
+    machine: Resource
+    machine_template: Resource
+    provider_id: str
+    """Format of `spec.providerID`, with `cluster` and `name`."""
+    contract: str = "v1beta2"
+    """Version of Cluster API's contract that its objects follow."""
+    image_fields: frozenset[str] = frozenset()
+    """Fields of a machine template that say which image a machine starts from: it has a Kubernetes version in it."""
+    provisioning_fields: frozenset[str] = frozenset()
+    """Fields of a machine template that only matter while a machine is made: they do not differ for one that runs."""
+
+
+class Infrastructures:
+    """Those that a process works with, by the kinds of their objects."""
+
+    def __init__(self, all_: Iterable[Infrastructure]) -> None:
+        self.all = tuple(dict.fromkeys(all_))
+        self._of_machine: Mapping[str, Infrastructure] = {one.machine.kind: one for one in self.all}
+        self._of_template: Mapping[str, Infrastructure] = {one.machine_template.kind: one for one in self.all}
+
+    def of_machine(self, kind: str) -> Infrastructure | None:
+        """The provider of a kind of machines."""
+        return self._of_machine.get(kind)
+
+    def of_template(self, kind: str) -> Infrastructure | None:
+        """The provider of a kind of machine templates."""
+        return self._of_template.get(kind)
+
+
+def is_cluster(resource: Resource) -> bool:
+    """Whether a kind is an infrastructure provider's for what all machines of a cluster share.
+
+    Among the kinds that are written for clusters: by Cluster API's contract, those of templates end with `Template`.
+    """
+    return resource.group == GROUP and not resource.kind.endswith("Template")
+
+
+def is_machine_template(resource: Resource) -> bool:
+    """Whether a kind is an infrastructure provider's for templates of machines."""
+    return resource.group == GROUP and resource.kind.endswith("Template")
+
+
+# What Cluster API reads of infrastructure objects, whatever their kind (its contract, v1beta2).
+
+
+class Initialization(Observed, frozen=True):
+    """Steps that happen once in the life of infrastructure."""
+
+    provisioned: bool = False
+
+
+class InfrastructureClusterSpec(Observed, frozen=True):
+    """Of the spec of a cluster's infrastructure."""
+
+    control_plane_endpoint: Endpoint | None = None
+    failure_domains: list[FailureDomain] = []
+
+
+class InfrastructureClusterStatus(Observed, frozen=True):
+    """Of the status of a cluster's infrastructure."""
+
+    initialization: Initialization = Initialization()
+    failure_domains: list[FailureDomain] = []
+    conditions: list[Condition] = []
+
+
+class InfrastructureCluster(Observed, frozen=True):
+    """A cluster's infrastructure."""
+
+    metadata: ObjectMeta
+    spec: InfrastructureClusterSpec = InfrastructureClusterSpec()
+    status: InfrastructureClusterStatus = InfrastructureClusterStatus()
+
+
+class InfrastructureMachineSpec(Observed, frozen=True):
+    """Of the spec of a machine's infrastructure."""
+
+    provider_id: str = msgspec.field(name="providerID", default="")
+    failure_domain: str = ""
+
+
+class InfrastructureMachineStatus(Observed, frozen=True):
+    """Of the status of a machine's infrastructure."""
+
+    initialization: Initialization = Initialization()
+    addresses: list[MachineAddress] = []
+    failure_domain: str = ""
+    conditions: list[Condition] = []
+
+
+class InfrastructureMachine(Observed, frozen=True):
+    """A machine's infrastructure."""
+
+    metadata: ObjectMeta
+    spec: InfrastructureMachineSpec = InfrastructureMachineSpec()
+    status: InfrastructureMachineStatus = InfrastructureMachineStatus()

@@ -1,0 +1,100 @@
+"""What this component must be told about an infrastructure provider; all else is the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
+from espalier.api.resource import Resource
+from espalier.api.violations import Violation
+from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
+from espalier.kube.objects import Object
+
+if TYPE_CHECKING:
+    from espalier.clusters.design import Components, Design
+
+
+class Dependency(NamedTuple):
+    """A Secret or ConfigMap of the system's namespace that a linked object names."""
+
+    resource: Resource
+    name: str
+    field: str
+    """Where it is named, for people: `Kind name: spec.field`."""
+
+
+class Links(msgspec.Struct, frozen=True):
+    """What clusters of a provider link. What rendered objects are made of is content for the gate."""
+
+    datacenter: Resource
+    """The kind that `spec.datacenterRef` names."""
+    machine_configs: tuple[Resource, ...] = ()
+    """Kinds that a `machineGroupRef` may name. Other references are not looked at."""
+    data: tuple[Resource, ...] = ()
+    """Of Secret and ConfigMap, those that are read because a linked object names one. What a ConfigMap holds is content
+    like a spec; what a Secret holds are credentials."""
+    depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
+    """Which Secrets and ConfigMaps a Cluster depends on, by itself and its children. Pure."""
+    carriers: tuple[Resource, ...] = ()
+    """Kinds of rendered objects that carry credentials. Machines are made of none of them: they are all that is written
+    when nothing but credentials changed."""
+
+    needed: bool = True
+    """Whether anything is rendered from them, so that nothing can be while one is missing."""
+
+    @property
+    def kinds(self) -> tuple[Resource, ...]:
+        """Kinds of the linked objects."""
+        return (self.datacenter, *self.machine_configs)
+
+
+class Renderer(Protocol):
+    """Renders what differs by provider. Pure; a module will do."""
+
+    def infrastructure_cluster(self, design: Design) -> KubeObject:
+        """What the machines of a cluster share; it has the cluster's name."""
+
+    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
+        """How a machine of the control plane becomes a node."""
+
+    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+        """How a worker becomes a node."""
+
+    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
+        """What the machines of the control plane or of a group are made of."""
+
+
+class Rules(Protocol):
+    """The provider's own rules about the spec of a Cluster. Pure; a module will do."""
+
+    def violations(self, spec: eksa.ClusterSpec) -> Iterator[Violation]:
+        """What is refused."""
+
+    def warnings(self, spec: eksa.ClusterSpec) -> Iterator[str]:
+        """What is accepted and not acted on."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One infrastructure provider. `docs/providers.md` says how to write one."""
+
+    links: Links
+    infrastructure: Infrastructure
+    render: Renderer
+    rules: Rules
+
+
+Providers: TypeAlias = Mapping[str, Provider]
+"""By the kind of `spec.datacenterRef`."""
+
+
+def infrastructures(providers: Providers) -> Infrastructures:
+    """The infrastructure of all providers."""
+    return Infrastructures(one.infrastructure for one in providers.values())

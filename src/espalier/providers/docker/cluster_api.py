@@ -1,0 +1,156 @@
+"""`infrastructure.cluster.x-k8s.io/v1beta2`: the Docker infrastructure kinds of Cluster API (CAPD)."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.cluster import CONTRACT, Endpoint, FailureDomain
+from espalier.api.capi.machine import MachineAddress, TemplateMeta
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+from espalier.clusterapi.infrastructure import GROUP, Infrastructure
+
+VERSION = "v1beta2"
+
+CLUSTER_COLUMN = Column(
+    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
+)
+
+
+class LoadBalancer(Part):
+    """The load balancer in front of the control plane."""
+
+    image_repository: str = ""
+    image_tag: str = ""
+    disable: bool | None = None
+
+
+class DockerClusterSpec(Part):
+    """Infrastructure that a cluster's machines share."""
+
+    control_plane_endpoint: Endpoint | None = None
+    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
+    load_balancer: LoadBalancer | None = None
+
+
+class Provisioned(Observed, frozen=True):
+    """Steps that happen once in the life of infrastructure."""
+
+    provisioned: bool = False
+
+
+class DockerClusterStatus(Observed, frozen=True):
+    """What is known of a cluster's infrastructure."""
+
+    initialization: Provisioned = Provisioned()
+    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "dockerclusters", "DockerCluster"),
+    categories=("cluster-api",),
+    columns=(CLUSTER_COLUMN, AGE),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class DockerCluster(KubeObject, kw_only=True):
+    """Infrastructure of a cluster on Docker."""
+
+    spec: DockerClusterSpec = msgspec.field(default_factory=DockerClusterSpec)
+    status: DockerClusterStatus = DockerClusterStatus()
+
+
+class Mount(Part):
+    """A folder of the host inside the machine."""
+
+    host_path: str = ""
+    container_path: str = ""
+    read_only: bool | None = msgspec.field(default=None, name="readOnly")
+
+
+class DockerMachineSpec(Part):
+    """One container that is a machine."""
+
+    provider_id: str = msgspec.field(default="", name="providerID")
+    custom_image: str = ""
+    pre_load_images: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    extra_mounts: Annotated[list[Mount], Meta(extra_json_schema=ATOMIC)] = []
+    bootstrapped: bool | None = None
+
+
+class DockerMachineStatus(Observed, frozen=True):
+    """What is known of a container that is a machine."""
+
+    initialization: Provisioned = Provisioned()
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+    failure_domain: str = ""
+    load_balancer_configured: bool | None = None
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "dockermachines", "DockerMachine"),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column(
+            "Machine",
+            '.metadata.ownerReferences[?(@.kind=="Machine")].name',
+            "string",
+            "Machine that this is the infrastructure of",
+        ),
+        Column("ProviderID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "Whether the container runs"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class DockerMachine(KubeObject):
+    """Infrastructure of a machine on Docker."""
+
+    spec: DockerMachineSpec = msgspec.field(default_factory=DockerMachineSpec)
+    status: DockerMachineStatus = DockerMachineStatus()
+
+
+class DockerMachineTemplateResource(Part):
+    """What new DockerMachines are made of."""
+
+    spec: DockerMachineSpec
+    metadata: TemplateMeta | None = None
+
+
+class DockerMachineTemplateSpec(Part):
+    """Holds the template."""
+
+    template: DockerMachineTemplateResource
+
+
+@kind(
+    Resource(GROUP, VERSION, "dockermachinetemplates", "DockerMachineTemplate"),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    labels=CONTRACT,
+    partly=True,
+)
+class DockerMachineTemplate(KubeObject, kw_only=True):
+    """What DockerMachines are made of; its content never changes, another name is another content."""
+
+    spec: DockerMachineTemplateSpec
+
+
+KINDS: tuple[type[KubeObject], ...] = (DockerCluster, DockerMachine, DockerMachineTemplate)
+
+INFRASTRUCTURE = Infrastructure(
+    DockerCluster.resource,
+    DockerMachine.resource,
+    DockerMachineTemplate.resource,
+    provider_id="docker:////{name}",
+    image_fields=frozenset({"template.spec.customImage"}),
+)

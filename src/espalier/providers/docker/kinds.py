@@ -1,0 +1,32 @@
+"""DockerDatacenterConfig: clusters whose machines are containers."""
+
+import msgspec
+
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.kinds import AGE, KubeObject, kind
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+
+
+class DockerDatacenterConfigSpec(Part):
+    """Docker needs no settings."""
+
+
+class DockerDatacenterConfigStatus(Observed, frozen=True):
+    """Nothing is known of a Docker datacenter beside that it is there."""
+
+
+@kind(
+    Resource(GROUP, VERSION, "dockerdatacenterconfigs", "DockerDatacenterConfig"),
+    categories=("eks-anywhere",),
+    columns=(AGE,),
+    status=True,
+)
+class DockerDatacenterConfig(KubeObject):
+    """Where the machines of a Docker cluster run."""
+
+    spec: DockerDatacenterConfigSpec = msgspec.field(default_factory=DockerDatacenterConfigSpec)
+    status: DockerDatacenterConfigStatus = DockerDatacenterConfigStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (DockerDatacenterConfig,)

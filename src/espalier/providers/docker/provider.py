@@ -1,0 +1,13 @@
+"""What the other components are told about Docker."""
+
+from espalier.clusters.provider import Links, Provider
+from espalier.providers.docker import render, rules
+from espalier.providers.docker.cluster_api import INFRASTRUCTURE
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+
+DOCKER = Provider(
+    links=Links(DockerDatacenterConfig.resource, needed=False),
+    infrastructure=INFRASTRUCTURE,
+    render=render,
+    rules=rules,
+)

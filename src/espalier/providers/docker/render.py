@@ -1,0 +1,67 @@
+"""From a design to the objects of Docker's infrastructure provider."""
+
+from __future__ import annotations
+
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.design import Components, Design
+from espalier.clusters.render import kubeadm
+from espalier.clusters.render.cluster import meta
+from espalier.providers.docker.cluster_api import (
+    DockerCluster,
+    DockerClusterSpec,
+    DockerMachineSpec,
+    DockerMachineTemplate,
+    DockerMachineTemplateResource,
+    DockerMachineTemplateSpec,
+    LoadBalancer,
+    Mount,
+)
+from espalier.releases import Image
+
+CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
+
+CERT_SANS = ("localhost", "127.0.0.1")
+"""The load balancer's port is published on the host's loopback address."""
+
+KUBELET_ARGS = {
+    # A container sees the host's disk, whose fill is no reason to evict pods.
+    "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
+    "tls-cipher-suites": kubeadm.CIPHER_SUITES,
+}
+
+_DOCKER_SOCKET = "/var/run/docker.sock"
+
+
+def infrastructure_cluster(design: Design) -> DockerCluster:
+    """What the machines share: the load balancer."""
+    haproxy = design.of_control_plane.bundle.haproxy
+    image = Image.parse(haproxy.image.uri) if haproxy and haproxy.image else None
+    load_balancer = LoadBalancer(image_repository=image.repository, image_tag=image.tag) if image else None
+    return DockerCluster(metadata=meta(design, design.name), spec=DockerClusterSpec(load_balancer=load_balancer))
+
+
+def control_plane_config(design: Design) -> KubeadmConfigSpec:
+    """How a machine of the control plane becomes a node."""
+    return kubeadm.control_plane_config(design, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET, cert_sans=CERT_SANS)
+
+
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    """How a worker becomes a node."""
+    return kubeadm.worker_config(design, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
+
+
+def machine_template(design: Design, components: Components, name: str) -> DockerMachineTemplate:
+    """What the machines of the control plane or of a group are made of."""
+    node = components.bundle.eks_d.kind_node
+    return DockerMachineTemplate(
+        metadata=meta(design, name),
+        spec=DockerMachineTemplateSpec(
+            template=DockerMachineTemplateResource(
+                spec=DockerMachineSpec(
+                    custom_image=node.uri if node else "",
+                    extra_mounts=[Mount(host_path=_DOCKER_SOCKET, container_path=_DOCKER_SOCKET)],
+                )
+            )
+        ),
+    )

@@ -1,0 +1,39 @@
+"""What a Cluster on Docker may not ask for, and what has no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.violations import Violation
+
+_MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference is not used"
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Fields that are refused."""
+    control_plane = spec.control_plane_configuration
+    if control_plane is not None and control_plane.endpoint is not None and control_plane.endpoint.host:
+        message = "the address of a Docker cluster is that of its load balancer; remove the field"
+        host = control_plane.endpoint.host
+        yield Violation("spec.controlPlaneConfiguration.endpoint.host", host, "nothing", message)
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.failure_domains:
+            field = f"spec.workerNodeGroupConfigurations[{index}].failureDomains"
+            message = "Docker has no failure domains; remove the field"
+            yield Violation(field, ", ".join(group.failure_domains), "nothing", message)
+
+
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Fields that are accepted and have no effect."""
+    control_plane = spec.control_plane_configuration
+    if control_plane is not None and control_plane.machine_group_ref is not None:
+        yield f"spec.controlPlaneConfiguration.{_MACHINE_GROUP}"
+    if control_plane is not None and control_plane.skip_load_balancer_deployment:
+        yield (
+            "spec.controlPlaneConfiguration.skipLoadBalancerDeployment: "
+            "Docker's load balancer is part of the infrastructure and is there in any case"
+        )
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.machine_group_ref is not None:
+            yield f"spec.workerNodeGroupConfigurations[{index}].{_MACHINE_GROUP}"

@@ -1,0 +1,25 @@
+"""The typed kinds of this build, those of its providers included, for whoever renders nothing."""
+
+from __future__ import annotations
+
+from espalier.api import capi, core, eksa
+from espalier.api.catalog import Catalog
+from espalier.api.kinds import KubeObject
+from espalier.providers.docker import cluster_api as docker_cluster_api
+from espalier.providers.docker import kinds as docker
+
+EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *docker.KINDS)
+"""Those whose CRDs `espalier manifests` ships."""
+
+LOCAL_DATACENTER = docker.DockerDatacenterConfig
+"""What the management cluster of a local environment says that it runs on."""
+
+INFRASTRUCTURE_KINDS: tuple[type[KubeObject], ...] = docker_cluster_api.KINDS
+"""Those of Cluster API's infrastructure providers, as far as we write or read them."""
+
+CLUSTER_API_KINDS: tuple[type[KubeObject], ...] = (*capi.KINDS, *INFRASTRUCTURE_KINDS)
+"""Those of Cluster API, the same."""
+
+KINDS: tuple[type[KubeObject], ...] = (*EKSA_KINDS, *CLUSTER_API_KINDS)
+
+CATALOG = Catalog((*KINDS, core.Namespace, core.Secret, core.ConfigMap))

@@ -1,0 +1,12 @@
+"""The providers of this build, handed in where a process is assembled."""
+
+from __future__ import annotations
+
+from espalier.clusters.provider import Providers
+from espalier.providers.docker.provider import DOCKER
+
+PROVIDERS: Providers = {one.links.datacenter.kind: one for one in (DOCKER,)}
+"""By the kind of `spec.datacenterRef`."""
+
+LOCAL = DOCKER
+"""The provider whose machines the local environment stands in for, simulated or as real nodes."""

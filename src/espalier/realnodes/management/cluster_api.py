@@ -1,0 +1,269 @@
+"""Cluster API's own managers on a management cluster: definitions, rights, webhooks, and the programs themselves.
+
+Definitions and rights are those that belong to the programs (`make real-assets` puts them beside). The API server
+calls webhooks and conversions by URL, over TLS, trusting an authority that is used for nothing else. Each manager has
+a client certificate of its own and the ClusterRole that its provider asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+
+from espalier.api.core import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CUSTOM_RESOURCE_DEFINITION,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.api.yaml_trees import trees
+from espalier.kube.client import Client
+from espalier.kube.pki import Authority
+from espalier.realnodes.management.control_plane import HOST, ControlPlane, kept_authority, write_private
+from espalier.realnodes.management.processes import Program, ProgramFailed, Supervisor
+from espalier.runtime.clock import Clock
+from espalier.runtime.definitions import until_established
+
+FIELD_MANAGER = "espalier-cluster-api"
+CONTRACTS = {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
+"""Labels of every definition: which of its versions serves which contract of Cluster API."""
+
+GATES: Mapping[str, bool] = {"ClusterTopology": True, "RuntimeSDK": True, "InPlaceUpdates": True, "MachinePool": False}
+
+_ATTEMPTS = 3
+"""Ports are chosen before their program has them; another program may be faster."""
+
+
+@dataclass(frozen=True)
+class Manager:
+    """One of Cluster API's managers: its program, and where its definitions lie beside it."""
+
+    name: str
+    config: str
+    gates: frozenset[str]
+    """The feature gates that it knows and cares for."""
+
+    @property
+    def user(self) -> str:
+        """Its name in the management cluster."""
+        return f"espalier:{self.name}"
+
+
+MANAGERS = (
+    Manager("cluster-api-core", "config", frozenset(GATES)),
+    Manager("cluster-api-kubeadm-bootstrap", "bootstrap/kubeadm/config", frozenset({"MachinePool"})),
+    Manager(
+        "cluster-api-kubeadm-control-plane",
+        "controlplane/kubeadm/config",
+        frozenset({"ClusterTopology", "InPlaceUpdates"}),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where one manager listens."""
+
+    webhooks: int
+    health: int
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Ports that nobody has just now."""
+        with contextlib.ExitStack() as stack:
+            probes = [stack.enter_context(socket.socket()) for _ in range(2)]
+            for probe in probes:
+                probe.bind((HOST, 0))
+            return cls(*(probe.getsockname()[1] for probe in probes))
+
+
+async def run_cluster_api(
+    supervisor: Supervisor,
+    assets: Path,
+    folder: Path,
+    control_plane: ControlPlane,
+    client: Client,
+    clock: Clock,
+    *,
+    gates: Mapping[str, bool] = GATES,
+) -> None:
+    """Install Cluster API and start its managers from the folder `assets`; returns when they and their webhooks serve.
+
+    `client` is an administrator's; `folder` keeps keys and logs. May be called again on a management cluster that has
+    it all: what is there is brought up to date. The supervisor stops the managers. Raises `ProgramFailed`.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = kept_authority(folder / "webhooks", "espalier-cluster-api", clock)
+    installer = _Installer(assets, folder, control_plane, client, clock, authority, gates)
+    documents = await asyncio.to_thread(lambda: [list(documents_of(assets, manager)) for manager in MANAGERS])
+    arrangements = [Arrangement(*pair, Ports.free()) for pair in zip(MANAGERS, documents, strict=True)]
+    # Each manager needs the definitions of all.
+    await asyncio.gather(*(installer.install(arrangement) for arrangement in arrangements))
+    await asyncio.gather(*(installer.start(arrangement, supervisor) for arrangement in arrangements))
+
+
+class Arrangement(NamedTuple):
+    """A manager, what belongs to it, and where it listens."""
+
+    manager: Manager
+    documents: list[Tree]
+    ports: Ports
+
+
+@dataclass(frozen=True)
+class _Installer:
+    """Brings one manager after the other to one management cluster."""
+
+    assets: Path
+    folder: Path
+    control_plane: ControlPlane
+    client: Client
+    clock: Clock
+    authority: Authority
+    gates: Mapping[str, bool]
+
+    async def install(self, arrangement: Arrangement) -> None:
+        """Apply everything that belongs to a manager. Returns when its definitions are served."""
+        manager, documents, ports = arrangement
+        url = f"https://{HOST}:{ports.webhooks}"
+        trees = [installable(tree, manager, url, self.authority.certificate) for tree in documents]
+        trees.append(_binding(manager))
+        await asyncio.gather(*(self._apply(tree) for tree in trees))
+        definitions = {_name(tree) for tree in trees if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind}
+        await until_established(self.client, definitions)
+
+    async def start(self, arrangement: Arrangement, supervisor: Supervisor) -> None:
+        """Start a manager that is installed, with other ports when somebody took them. Returns when it serves."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await supervisor.start(self._program(arrangement.manager, arrangement.ports))
+            except ProgramFailed as failure:
+                if "address already in use" not in str(failure) or attempt == _ATTEMPTS:
+                    raise
+                arrangement = arrangement._replace(ports=Ports.free())
+                await self.install(arrangement)
+            else:
+                break
+
+    async def _apply(self, tree: Tree) -> None:
+        await self.client.apply(_RESOURCES[tree["kind"]], tree, field_manager=FIELD_MANAGER)
+
+    def _program(self, manager: Manager, ports: Ports) -> Program:
+        folder = self.folder / manager.name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        serving = self.authority.issue_server(manager.name, names=[HOST, "localhost"], now=self.clock.now())
+        (folder / "tls.crt").write_bytes(serving.certificate)
+        write_private(folder / "tls.key", serving.key)
+        kubeconfig = self.control_plane.kubeconfig_of(manager.user, self.clock)
+        write_private(folder / "kubeconfig", kubeconfig.to_bytes())
+        gates = {gate: value for gate, value in self.gates.items() if gate in manager.gates}
+        options = {
+            "kubeconfig": folder / "kubeconfig",
+            "webhook-port": ports.webhooks,
+            "webhook-cert-dir": folder,
+            "health-addr": f"{HOST}:{ports.health}",
+            "diagnostics-address": "0",
+            # The definitions are of the same version as the programs: nothing is stored in an older form.
+            "skip-crd-migration-phases": "StorageVersionMigration,CleanupManagedFields",
+            "feature-gates": ",".join(f"{gate}={str(value).lower()}" for gate, value in gates.items()),
+        }
+        arguments: list[str | Path] = [self.assets / manager.name]
+        arguments += [f"--{option}={value}" for option, value in options.items()]
+        return Program(manager.name, arguments, folder, _serves(f"http://{HOST}:{ports.health}/readyz"))
+
+
+_RESOURCES: Mapping[str, Resource] = {
+    resource.kind: resource
+    for resource in (
+        CUSTOM_RESOURCE_DEFINITION,
+        CLUSTER_ROLE,
+        CLUSTER_ROLE_BINDING,
+        MUTATING_WEBHOOK_CONFIGURATION,
+        VALIDATING_WEBHOOK_CONFIGURATION,
+    )
+}
+
+
+def documents_of(assets: Path, manager: Manager) -> Iterator[Tree]:
+    """What belongs to a manager: definitions, its ClusterRole, its webhook configurations, as its provider made them.
+
+    The other objects in these folders belong to an installation by kustomize, and are left out by kind.
+    """
+    folder = assets / manager.config
+    files = [*sorted((folder / "crd" / "bases").glob("*.yaml")), folder / "rbac" / "role.yaml"]
+    for file in [*files, folder / "webhook" / "manifests.yaml"]:
+        for tree in trees(file.read_bytes(), str(file)):
+            if tree and tree["kind"] in _RESOURCES:
+                yield tree
+
+
+def installable(document: Tree, manager: Manager, url: str, authority: bytes) -> Tree:
+    """A document as it is applied when its manager's webhooks are served at `url`, by a server that `authority` signed.
+
+    The document itself is left as it is.
+    """
+    bundle = base64.b64encode(authority).decode()
+    kind, metadata = document["kind"], document["metadata"]
+    if kind == CUSTOM_RESOURCE_DEFINITION.kind:
+        conversion = {
+            "strategy": "Webhook",
+            "webhook": {
+                "conversionReviewVersions": ["v1"],
+                "clientConfig": {"url": f"{url}/convert", "caBundle": bundle},
+            },
+        }
+        labels = {**metadata.get("labels", {}), **CONTRACTS}
+        return {
+            **document,
+            "metadata": {**metadata, "labels": labels},
+            "spec": {**document["spec"], "conversion": conversion},
+        }
+    if kind == CLUSTER_ROLE.kind:
+        return {**document, "metadata": {"name": manager.user}}
+    webhooks = [
+        {
+            **webhook,
+            "clientConfig": {"url": url + webhook["clientConfig"]["service"]["path"], "caBundle": bundle},
+        }
+        for webhook in document["webhooks"]
+    ]
+    return {**document, "metadata": {"name": f"{manager.name}-{metadata['name']}"}, "webhooks": webhooks}
+
+
+def _binding(manager: Manager) -> Tree:
+    group = CLUSTER_ROLE.group
+    return {
+        "apiVersion": CLUSTER_ROLE_BINDING.api_version,
+        "kind": CLUSTER_ROLE_BINDING.kind,
+        "metadata": {"name": manager.user},
+        "roleRef": {"apiGroup": group, "kind": CLUSTER_ROLE.kind, "name": manager.user},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": manager.user}],
+    }
+
+
+def _name(tree: Tree) -> str:
+    return str(tree["metadata"]["name"])
+
+
+def _serves(url: str) -> Callable[[], Awaitable[bool]]:
+    async def ask() -> bool:
+        limit = aiohttp.ClientTimeout(total=5)
+        try:
+            async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as response:
+                return response.status == HTTPStatus.OK
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    return ask

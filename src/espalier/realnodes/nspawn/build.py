@@ -1,0 +1,130 @@
+"""The wiring of this component: which controllers a manager runs for real nodes, and how a world ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from espalier.api.resource import Key
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.objects import cluster_key
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.realnodes.nspawn import container, images
+from espalier.realnodes.nspawn.addresses import AddressRange
+from espalier.realnodes.nspawn.balancing import Balancing
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.clusters import InfrastructureClusters
+from espalier.realnodes.nspawn.machines import InfrastructureMachines
+from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
+from espalier.realnodes.nspawn.offering import Offering
+from espalier.realnodes.nspawn.registry import Making
+from espalier.realnodes.nspawn.site import BY_CLUSTER, BY_OWNER, Site
+from espalier.realnodes.nspawn.state import State
+from espalier.releases import Releases
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.manager import Runnable
+from espalier.runtime.writer import replanned
+
+WORKERS = 8
+"""Nodes that are worked on at a time; booting more at once makes none of them faster."""
+
+
+def build(
+    client: Client,
+    caches: Caches,
+    *,
+    clock: Clock,
+    state: State,
+    addresses: AddressRange,
+    bases: NodeBases,
+    releases: Releases,
+    infrastructure: Infrastructure,
+    bridge: str = DEFAULT_BRIDGE,
+    makings: Mapping[str, Making] | None = None,
+) -> list[Controller | Runnable]:
+    """The controllers of real nodes, for a manager to run. What a former run left is taken over.
+
+    `infrastructure` has the kinds whose machines they are;
+    `makings` are images that are offered to nodes beside those of the bases, and made when one asks.
+    """
+    site = Site.of(
+        client,
+        caches,
+        clock=clock,
+        state=state,
+        bridge=Bridge(state, addresses, bridge),
+        bases=bases,
+        asked_images=images.asked_for(releases),
+        makings=makings or {},
+        kinds=infrastructure,
+    )
+    cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
+    machines = InfrastructureMachines(site)
+    clusters = InfrastructureClusters(site, Balancing(state), Offering(state))
+    of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
+    of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
+    machines.enqueue = of_machines.enqueue
+
+    def machines_of_machine(machine: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_machines.by_index(BY_OWNER, machine.metadata.uid)]
+
+    def machines_in(object_: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_machines.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+
+    def clusters_in(object_: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_clusters.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+
+    def clusters_of_cluster(cluster: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_clusters.by_index(BY_OWNER, cluster.metadata.uid)]
+
+    def machines_of_cluster(cluster: Object) -> Iterable[Key]:
+        return [found.key for found in site.infrastructure_machines.by_index(BY_CLUSTER, str(cluster.key))]
+
+    of_machines.watch(site.infrastructure_machines)
+    of_machines.watch(site.machines, machines_of_machine)
+    of_machines.watch(site.secrets, machines_in, predicate=_is_new)
+    of_machines.watch(site.clusters, machines_of_cluster)
+    of_clusters.watch(site.infrastructure_clusters)
+    of_clusters.watch(site.infrastructure_machines, clusters_in)
+    of_clusters.watch(site.machines, clusters_in)
+    of_clusters.watch(site.clusters, clusters_of_cluster)
+    return [of_machines, of_clusters, _Inheritance(state, machines)]
+
+
+class _Inheritance:
+    """Looks, when the controllers begin, at all that a former run wrote down: also at nodes whose objects are gone.
+
+    Ends, with the controllers, what they began in this process.
+    """
+
+    def __init__(self, state: State, machines: InfrastructureMachines) -> None:
+        self._state = state
+        self._machines = machines
+
+    async def run(self) -> None:
+        for record in self._state.nodes():
+            self._machines.enqueue(record.key)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._machines.close()
+
+
+async def remove_everything(state: State) -> None:
+    """Have no node, process, mount, interface or file of a world. No controllers of it may run."""
+    for record in state.nodes():
+        await container.take_away(state.folder(record.id))
+        state.forget_node(record.id)
+    await Balancing(state).end()
+    await Offering(state).end()
+    network = state.network()
+    if network is not None:
+        await remove_link(network.bridge)
+    state.forget_network()
+
+
+def _is_new(old: Object | None, new: Object | None) -> bool:
+    return old is None

@@ -1,0 +1,164 @@
+"""What the machines of a cluster share: an address for the control plane, and routes between the pods of nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster, Endpoint
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import InfrastructureCluster, InfrastructureClusterStatus, Initialization
+from espalier.clusterapi.objects import is_paused
+from espalier.kube.objects import Object
+from espalier.realnodes.nspawn import container, inside, network
+from espalier.realnodes.nspawn.addresses import RangeFull
+from espalier.realnodes.nspawn.balancing import Balancing, Front
+from espalier.realnodes.nspawn.commands import CommandFailed
+from espalier.realnodes.nspawn.network import RangeInUse
+from espalier.realnodes.nspawn.offering import Offering
+from espalier.realnodes.nspawn.site import Site
+from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+
+PORT = 6443
+CARRIED = "PodNetworkCarried"
+"""Condition: who carries the packets of pods."""
+
+CARRIED_HERE = (
+    "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; "
+    "the image of kindnetd stands for a program that only waits"
+)
+CILIUM_MISSING = (
+    "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
+    "policies are not enforced, while plugins ptp and host-local and routes between nodes carry the pods' packets; "
+    "ask for kindnetd in spec.clusterNetwork.cniConfig instead"
+)
+
+
+class InfrastructureClusters:
+    """Reconciles the cluster kind."""
+
+    def __init__(self, site: Site, balancing: Balancing, offering: Offering) -> None:
+        self._site = site
+        self._balancing = balancing
+        self._offering = offering
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Give one cluster its address, keep it served, and keep its pods connected."""
+        site = self._site
+        found = site.infrastructure_clusters.get(key)
+        resource = site.kinds.cluster
+        if found is None or is_paused(found):
+            return Done()
+        if found.metadata.deletion_timestamp is not None:
+            nodes = [record.name for record in self._nodes(found)]
+            if nodes:
+                return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone")
+            await self._release(found)
+            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
+            return Done()
+        owner = site.owner_of(found, Cluster.resource.kind, site.clusters)
+        if owner is None:
+            return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
+        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
+        try:
+            endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
+            await site.bridge.ensure()
+            await self._offering.offer(await asyncio.to_thread(site.shelf), str(site.bridge.range.bridge))
+            await self._balance()
+            await self._connect(found)
+        except (RangeFull, RangeInUse) as error:
+            await self._report(found, "AddressesMissing", str(error))
+            return Wait("AddressesMissing", str(error), after=30.0)
+        except (CommandFailed, OSError) as error:
+            await self._report(found, "NetworkFailed", str(error))
+            return Fault("NetworkFailed", str(error))
+        address = {"controlPlaneEndpoint": msgspec.to_builtins(Endpoint(endpoint.address, endpoint.port))}
+        found = await site.writer.change(resource, found, {"spec": address})
+        await self._report(found, "", "")
+        return Done()
+
+    def _nodes(self, found: Object) -> list[NodeRecord]:
+        cluster = Key(found.namespace, found.metadata.labels.get(names.CLUSTER, found.name))
+        return [record for record in self._site.state.nodes() if record.cluster_key == cluster]
+
+    def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
+        """The address of the control plane: written down at the first pass, or as the spec has it already."""
+        state, bridge = self._site.state, self._site.bridge
+        uid = found.metadata.uid
+        for endpoint in recorded.endpoints:
+            if endpoint.uid == uid:
+                return endpoint
+        address = bridge.range.free(state.taken())
+        endpoint = EndpointRecord(f"{found.namespace}/{cluster.metadata.name}", uid, str(address), PORT)
+        state.write_network(msgspec.structs.replace(recorded, endpoints=(*recorded.endpoints, endpoint)))
+        return endpoint
+
+    async def _release(self, found: Object) -> None:
+        state = self._site.state
+        recorded = state.network()
+        if recorded is None:
+            return
+        left = tuple(endpoint for endpoint in recorded.endpoints if endpoint.uid != found.metadata.uid)
+        state.write_network(msgspec.structs.replace(recorded, endpoints=left))
+        await self._balance()
+        if left:
+            await self._site.bridge.ensure()
+        elif not state.nodes():
+            await self._offering.end()
+            await self._site.bridge.remove()
+            state.forget_network()
+
+    async def _balance(self) -> None:
+        recorded = self._site.state.network()
+        fronts: list[Front] = []
+        for endpoint in recorded.endpoints if recorded else ():
+            behind = [
+                record.address
+                for record in self._site.state.nodes()
+                if record.control_plane and str(record.cluster_key) == endpoint.cluster
+            ]
+            fronts.append({"address": endpoint.address, "port": endpoint.port, "backends": behind})
+        await self._balancing.front(fronts)
+
+    async def _connect(self, found: Object) -> None:
+        """Have every node know the way to the pods of all others."""
+        folders = {record: self._site.state.folder(record.id) for record in self._nodes(found)}
+        ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
+        for record, ways in ways_between(ranges).items():
+            running = container.find(folders[record])
+            if running is not None:
+                await network.set_routes(running.init.pid, ways)
+
+    async def _report(self, found: Object, reason: str, problem: str) -> None:
+        typed = found.decode(InfrastructureCluster)
+        ready = condition("Ready", not problem, reason or "Ready", problem)
+        carried = condition(CARRIED, True, "CarriedByProvider", CARRIED_HERE)
+        if self._site.asks_for_cilium(found):
+            carried = condition(CARRIED, False, "CiliumMissing", CILIUM_MISSING)
+        conditions = stated(
+            typed.status.conditions,
+            [ready, carried],
+            now=self._site.clock.now(),
+            generation=typed.metadata.generation,
+        )
+        status = InfrastructureClusterStatus(
+            initialization=Initialization(provisioned=typed.status.initialization.provisioned or not problem),
+            failure_domains=typed.spec.failure_domains,
+            conditions=conditions,
+        )
+        await self._site.writer.status(self._site.kinds.cluster, found, status)
+
+
+def ways_between(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:
+    """For each node with pods of its own the ways to those of others, as range and gateway.
+
+    A node that has no range yet has no network either, while it boots: no way could be told to it.
+    """
+    return {
+        record: [(range_, other.address) for other, range_ in ranges.items() if other != record] for record in ranges
+    }

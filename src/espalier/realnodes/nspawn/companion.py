@@ -1,0 +1,77 @@
+"""Programs of ours that go on while the world's process is away: started once, taken over when they run already."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn.commands import start_apart
+from espalier.realnodes.nspawn.processes import Process
+from espalier.realnodes.nspawn.state import State
+
+
+class Companion:
+    """One such program, which a file tells what to do. `program` is its source, of the standard library alone."""
+
+    def __init__(self, state: State, name: str, program: str) -> None:
+        self._name = name
+        self._program = program
+        self._settings = state.root / f"{name}.conf"
+        self._log = state.root / f"{name}.log"
+        self._pid = state.root / f"{name}.pid"
+
+    @property
+    def process(self) -> Process | None:
+        """The process, if it runs. A reused number would belong to a process with other arguments."""
+        try:
+            pid = int(self._pid.read_text())
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            return None
+        return processes.identify(pid) if str(self._settings).encode() in arguments else None
+
+    def told(self) -> object:
+        """What it was told last, None before."""
+        try:
+            return json.loads(self._settings.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def tell(self, wanted: object) -> bool:
+        """Write down what it shall do; returns whether that is something else than before."""
+        content = json.dumps(wanted, indent=1).encode()
+        if self._settings.exists() and self._settings.read_bytes() == content:
+            return False
+        fresh = self._settings.with_suffix(".new")
+        fresh.write_bytes(content)
+        fresh.replace(self._settings)
+        return True
+
+    async def start(self) -> None:
+        """Start it; it was told what to do. Raises `OSError` when it ends at once."""
+        # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
+        command = (sys.executable, "-I", "-S", self._program, str(self._settings))
+        await start_apart(command, pid=self._pid, log=self._log)
+        if self.process is None:
+            raise OSError(f"the {self._name} ended at once: see {self._log}")
+
+    async def end(self) -> None:
+        """Have it not run."""
+        running = self.process
+        if running is not None:
+            processes.stop(running)
+            await processes.ended(running)
+
+
+def check_free(address: str, port: int, what: str) -> None:
+    """Raise `OSError` when somebody listens there already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            message = f"another program listens at {address}:{port}, where {what} should: stop it"
+            raise OSError(error.errno, message) from error

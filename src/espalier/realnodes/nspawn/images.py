@@ -1,0 +1,69 @@
+"""Which names the images of a base have in clusters. Pure.
+
+A base has images under the names that kubeadm knows. A cluster asks for those of its distribution: the same programs,
+of the same versions, by other names. The work of some is done here: their names mean a program that only waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from espalier.realnodes.nspawn.bases import plain_version
+from espalier.releases import Releases
+
+PAUSE = "pause"
+KINDNETD = "kindnetd"
+
+
+class Asked(NamedTuple):
+    """An image that some cluster may ask for; without a version it is the same in all."""
+
+    name: str
+    program: str
+    version: str = ""
+    """Of Kubernetes, without a leading v."""
+
+
+def asked_for(releases: Releases) -> list[Asked]:
+    """Every image of every release that a node runs."""
+    found: dict[Asked, None] = {}
+    for eksa_version in releases.versions:
+        for bundle in releases.release(eksa_version).bundles.spec.versions_bundles:
+            distro = releases.distro(bundle)
+            for image in distro.images:
+                found[Asked(str(image), image.name, plain_version(distro.version))] = None
+            if bundle.kindnetd is not None and bundle.kindnetd.image is not None:
+                found[Asked(bundle.kindnetd.image.uri, KINDNETD)] = None
+    return list(found)
+
+
+def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]) -> dict[str, list[str]]:
+    """By image of a base of this version: the further names that it has in clusters."""
+    by_program = {program_of(image): image for image in sorted(available)}
+    by_program |= {KINDNETD: by_program[PAUSE]} if PAUSE in by_program else {}
+    found: dict[str, list[str]] = {}
+    for name, program, of_version in asked:
+        source = by_program.get(program)
+        if source is not None and of_version in (version, "") and name != source:
+            found.setdefault(source, []).append(name)
+    return found
+
+
+def lacking(version: str, available: Iterable[str], asked: Iterable[Asked]) -> list[str]:
+    """Programs that clusters of this version ask for and that no image of its base is."""
+    there = set(map(program_of, available))
+    return sorted({one.program for one in asked if one.version == version} - there)
+
+
+def by_name(version: str, available: Mapping[str, str], asked: Iterable[Asked]) -> dict[str, str]:
+    """Digests of a base's images by each name that they have anywhere."""
+    found = dict(available)
+    for source, names in further_names(version, available, asked).items():
+        found |= dict.fromkeys(names, available[source])
+    return found
+
+
+def program_of(image: str) -> str:
+    """The last part of an image's name: coredns of registry.k8s.io/coredns/coredns:v1.13.1."""
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]

@@ -1,0 +1,298 @@
+"""Machines of a provider whose machines are systemd-nspawn containers: observe, plan, act, report."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import structlog
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.machine import Machine, MachineAddress
+from espalier.api.core import Secret
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES
+from espalier.api.meta import Condition
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import InfrastructureMachine, InfrastructureMachineStatus, Initialization
+from espalier.clusterapi.network import machine_addresses, network_of
+from espalier.clusterapi.objects import is_paused
+from espalier.kube.objects import Object
+from espalier.realnodes.nspawn import cgroups, container, images, inside, limits, processes
+from espalier.realnodes.nspawn.addresses import RangeFull
+from espalier.realnodes.nspawn.bases import NodeBase, plain_version
+from espalier.realnodes.nspawn.commands import CommandFailed, run
+from espalier.realnodes.nspawn.container import Running
+from espalier.realnodes.nspawn.network import RangeInUse
+from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT, Identity, NodeFile, node_files
+from espalier.realnodes.nspawn.plan import Bootstrap, Situation, Step, next_step
+from espalier.realnodes.nspawn.site import Site
+from espalier.realnodes.nspawn.state import NodeRecord, node_id
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+
+START_PAUSE = 0.1
+"""Seconds until a process is looked for again that is about to come."""
+
+FREE_BYTES = 2 * 1024**3
+"""A node is not begun with less room on the disk."""
+
+Enqueue = Callable[[Key], None]
+
+_log = structlog.get_logger("espalier.nodes")
+
+
+class InfrastructureMachines:
+    """Reconciles the machine kind. `enqueue` brings a key back when something happened on the machine."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.enqueue: Enqueue = lambda _key: None
+        self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one machine a step further."""
+        site = self._site
+        found = site.infrastructure_machines.get(key)
+        for other in site.state.nodes():
+            if other.key == key and (found is None or other.uid != found.metadata.uid):
+                await self._take_away(other)
+        if found is None or self._is_paused(found):
+            return Done()
+        resource = site.kinds.machine
+        if found.metadata.deletion_timestamp is not None:
+            record = site.state.node(node_id(found.metadata.uid))
+            if record is not None:
+                await self._take_away(record)
+            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
+            return Done()
+        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
+        outcome = await self._advance(found)
+        if isinstance(outcome, Wait | Fault):
+            await self._report(found, condition("Ready", False, outcome.reason, outcome.message))
+        return outcome
+
+    async def close(self) -> None:
+        """Stop watching nodes; they go on."""
+        tasks = list(self._watches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_paused(self, found: Object) -> bool:
+        cluster = self._site.clusters.get(Key(found.namespace, found.metadata.labels.get(names.CLUSTER, "")))
+        return is_paused(found) or (cluster is not None and bool(cluster.tree["spec"].get("paused")))
+
+    async def _advance(self, found: Object) -> Outcome:
+        """Steps, until one has to wait for something."""
+        site = self._site
+        id_ = node_id(found.metadata.uid)
+        folder = site.state.folder(id_)
+        while True:
+            record = site.state.node(id_)
+            running = container.find(folder)
+            step = next_step(self._situation(found, record, running))
+            try:
+                outcome = await self._act(step, found, record, running)
+            except (CommandFailed, OSError) as error:
+                return Fault("NodeFailed", f"{step}: {error}")
+            if not isinstance(outcome, Continue):
+                return outcome
+
+    def _situation(self, found: Object, record: NodeRecord | None, running: Running | None) -> Situation:
+        if record is None:
+            return Situation()
+        folder = self._site.state.folder(record.id)
+        return Situation(
+            is_written_down=True,
+            is_prepared=container.is_prepared(folder),
+            is_supervised=container.supervisor_of(folder) is not None,
+            has_processes=container.is_on(folder),
+            has_started=running is not None,
+            is_crashed=record.crashed,
+            is_provisioned=found.decode(InfrastructureMachine).status.initialization.provisioned,
+            bootstrap=inside.bootstrap(running) if running else Bootstrap.RUNNING,
+        )
+
+    async def _act(self, step: Step, found: Object, record: NodeRecord | None, running: Running | None) -> Outcome:
+        site = self._site
+        folder = site.state.folder(node_id(found.metadata.uid))
+        match step, record, running:
+            case Step.WRITE_DOWN, _, _:
+                return self._write_down(found)
+            case Step.PREPARE, NodeRecord() as node, _:
+                return await self._prepare(found, node)
+            case Step.SWITCH_ON, NodeRecord() as node, _:
+                await site.bridge.ensure()
+                await container.switch_on(folder, hostname=node.name, uid=node.uid, bridge=site.bridge.name)
+                return Continue()
+            case Step.CLEAR, _, _:
+                await cgroups.end_all(folder.id)
+                return Continue()
+            case Step.STAY_OFF, _, _:
+                return Wait("NodeStopped", "the node was stopped as a machine that breaks, and stays off")
+            case Step.AWAIT_START, _, _:
+                return Wait("Booting", "the node boots", after=START_PAUSE)
+            case Step.AWAIT_BOOTSTRAP, _, Running() as on:
+                self._watch(found.key, folder.id, "boot", _booted(on))
+                self._watch(found.key, folder.id, "life", processes.ended(on.supervisor))
+                return Wait("Bootstrapping", "the node runs its bootstrap data")
+            case Step.SAY_FAILED, _, _:
+                said = inside.last_lines(folder)
+                message = "the bootstrap data failed" + (f"; their last lines:\n{said}" if said else "")
+                return Fault("BootstrapFailed", message, terminal=True)
+            case Step.PROVISION, NodeRecord() as node, Running() as on:
+                self._watch(found.key, folder.id, "life", processes.ended(on.supervisor))
+                return await self._provision(found, node)
+        raise AssertionError(f"step {step} is planned only for a node that is there")
+
+    def _write_down(self, found: Object) -> Outcome:
+        """Give the node its name on the machine and its address, once there are its bootstrap data."""
+        site = self._site
+        owner = site.owner_of(found, Machine.resource.kind, site.machines)
+        if owner is None:
+            return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
+        machine = owner.decode(Machine)
+        if self._bootstrap_data(found.namespace, machine) is None:
+            return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
+        metadata = found.metadata
+        try:
+            version = plain_version(machine.spec.version or "")
+            base = site.bases.find(version)
+            address = site.bridge.range.free(site.state.taken())
+        except RangeFull as error:
+            return Wait("NoAddress", str(error), after=30.0)
+        except Exception as error:  # what finds bases has an exception of its own
+            return Wait("BaseMissing", str(error), after=30.0)
+        if missing := images.lacking(version, base.images, site.asked_images):
+            message = f"the base for nodes of Kubernetes {version} lacks images of {', '.join(missing)}"
+            return Wait("ImageMissing", f"{message}: run espalier assets build node-base-{version}", after=30.0)
+        free = shutil.disk_usage(site.state.root.parent).free
+        if free < FREE_BYTES:
+            message = f"{site.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
+            return Wait("DiskFull", message, after=30.0)
+        record = NodeRecord(
+            id=node_id(metadata.uid),
+            name=found.name,
+            namespace=found.namespace,
+            uid=metadata.uid,
+            cluster=machine.spec.cluster_name,
+            address=str(address),
+            version=version,
+            control_plane=names.CONTROL_PLANE in metadata.labels,
+        )
+        if problem := limits.shortage([*site.state.nodes(), record], limits.allowed_watchers()):
+            return Wait("HostLimit", problem, after=30.0)
+        site.state.write_node(record)
+        return Continue()
+
+    async def _prepare(self, found: Object, record: NodeRecord) -> Outcome:
+        site = self._site
+        owner = site.owner_of(found, Machine.resource.kind, site.machines)
+        cluster = site.clusters.get(record.cluster_key)
+        if owner is None or cluster is None:
+            return Wait("WaitingForOwner", "waiting for the Machine and its Cluster")
+        machine = owner.decode(Machine)
+        data = self._bootstrap_data(found.namespace, machine)
+        if data is None:
+            return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
+        base = site.bases.find(record.version)
+        try:
+            await site.bridge.ensure()
+        except RangeInUse as error:
+            return Wait("AddressesInUse", str(error), after=30.0)
+        folder = site.state.folder(record.id)
+        await container.prepare(folder, base, self._files(record, cluster, base, data))
+        return Continue()
+
+    def _files(self, record: NodeRecord, cluster: Object, base: NodeBase, bootstrap: bytes) -> dict[str, NodeFile]:
+        site = self._site
+        further = images.further_names(base.version, base.images, site.asked_images)
+        identity = Identity(
+            name=record.name,
+            address=record.address,
+            prefix_length=site.bridge.range.network.prefixlen,
+            gateway=str(site.bridge.range.bridge),
+            provider_id=self._provider_id(record),
+            instance_id=record.uid,
+        )
+        pods = network_of(cluster.decode(Cluster)).pods
+        return node_files(identity, bootstrap=bootstrap, pods=pods, image_names=further)
+
+    async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
+        provider_id = self._provider_id(record)
+        told = {IGNORED_CHECKS: ",".join(PREFLIGHT)}
+        if (self._site.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
+            told[KUBEADM_PATCHES] = PATCHES
+        wanted = {"metadata": {"annotations": told}, "spec": {"providerID": provider_id}}
+        found = await self._site.writer.change(self._site.kinds.machine, found, wanted)
+        pods = inside.pod_range(self._site.state.folder(record.id))
+        message = f"its pods have addresses of {pods}" if pods else ""
+        await self._report(found, condition("Ready", True, "Ready", message), record)
+        return Done()
+
+    def _provider_id(self, record: NodeRecord) -> str:
+        return self._site.kinds.provider_id.format(cluster=record.cluster, name=record.name)
+
+    def _bootstrap_data(self, namespace: str, machine: Machine) -> bytes | None:
+        name = machine.spec.bootstrap.data_secret_name
+        secret = self._site.secrets.get(Key(namespace, name)) if name else None
+        return secret.decode(Secret).data.get("value") if secret else None
+
+    async def _take_away(self, record: NodeRecord) -> None:
+        for (id_, _), task in list(self._watches.items()):
+            if id_ == record.id:
+                task.cancel()
+        await container.take_away(self._site.state.folder(record.id))
+        await asyncio.to_thread(self._site.state.forget_node, record.id)
+
+    async def _report(self, found: Object, ready: Condition, record: NodeRecord | None = None) -> None:
+        """`record` for a node that is there; what it was once provisioned as stays."""
+        typed = found.decode(InfrastructureMachine)
+        before = typed.status
+        conditions = stated(
+            before.conditions, [ready], now=self._site.clock.now(), generation=typed.metadata.generation
+        )
+        addresses = before.addresses
+        if record is not None:
+            addresses = msgspec.convert(machine_addresses(record.name, record.address), list[MachineAddress])
+        owner = self._site.owner_of(found, Machine.resource.kind, self._site.machines)
+        status = InfrastructureMachineStatus(
+            initialization=Initialization(provisioned=before.initialization.provisioned or record is not None),
+            addresses=addresses,
+            failure_domain=owner.decode(Machine).spec.failure_domain if owner else before.failure_domain,
+            conditions=conditions,
+        )
+        await self._site.writer.status(self._site.kinds.machine, found, status)
+
+    def _watch(self, key: Key, id_: str, what: str, waiting: Coroutine[Any, Any, None]) -> None:
+        """Look at the machine again once `waiting` has returned; one watch of a kind for each node."""
+        if (id_, what) in self._watches:
+            waiting.close()
+            return
+
+        def over(task: asyncio.Task[None]) -> None:
+            del self._watches[id_, what]
+            if not task.cancelled():
+                if error := task.exception():
+                    _log.warning("a node could not be watched", node=key.name, error=str(error))
+                self.enqueue(key)
+
+        task = asyncio.get_running_loop().create_task(waiting, name=f"{what} of {key}")
+        self._watches[id_, what] = task
+        task.add_done_callback(over)
+
+
+async def _booted(running: Running) -> None:
+    """Return when the node has booted, which includes its bootstrap data, or has ended."""
+    while running.init.alive:
+        try:
+            await run(*container.inside(running, "systemctl", "is-system-running", "--wait"), seconds=3600)
+            return
+        except CommandFailed as error:
+            if error.said.strip() in ("degraded", "maintenance", "stopping"):
+                return
+        await asyncio.sleep(START_PAUSE)  # its service manager does not answer yet

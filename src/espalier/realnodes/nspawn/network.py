@@ -1,0 +1,138 @@
+"""The bridge of a world: made when its first cluster needs it, gone with the world.
+
+Nodes reach each other and the host over it, and nothing else: no packet filter and no forwarding of the host is
+touched, so pods have no way to other networks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import msgspec
+
+from espalier.realnodes.nspawn.addresses import AddressRange, Occupied, clash
+from espalier.realnodes.nspawn.commands import CommandFailed, run
+from espalier.realnodes.nspawn.state import NetworkRecord, State
+
+DEFAULT_BRIDGE = "esp0"
+
+
+class RangeInUse(Exception):
+    """Somebody else has addresses of the range, or an interface of the bridge's name."""
+
+
+async def occupied() -> list[Occupied]:
+    """Networks that this machine has addresses in or routes to."""
+    found = []
+    for link in msgspec.json.decode(await run("ip", "-json", "-4", "address", "show")):
+        for address in link.get("addr_info", []):
+            network = IPv4Network((address["local"], address["prefixlen"]), strict=False)
+            found.append(Occupied(network, link.get("ifname", "")))
+    for route in msgspec.json.decode(await run("ip", "-json", "-4", "route", "show", "table", "main")):
+        if route["dst"] != "default":
+            found.append(Occupied(IPv4Network(route["dst"], strict=False), route.get("dev", "")))
+    return found
+
+
+class Bridge:
+    """The bridge, and the addresses of the host on it."""
+
+    def __init__(self, state: State, range_: AddressRange, name: str = DEFAULT_BRIDGE) -> None:
+        self._state = state
+        self._alone = asyncio.Lock()
+        self.range = range_
+        self.name = name
+
+    async def check(self) -> None:
+        """Raise `RangeInUse` when the range or the name is somebody else's. Makes nothing."""
+        recorded = self._state.network()
+        if recorded is not None and recorded.range != str(self.range.network):
+            raise RangeInUse(
+                f"this world's nodes have addresses of {recorded.range}, not of {self.range.network}: "
+                "leave --node-addresses away, or delete the world first (`espalier down --delete-data`)"
+            )
+        ours = recorded.bridge if recorded else ""
+        if not ours and await _link(self.name) is not None:
+            raise RangeInUse(
+                f"there is an interface {self.name} already: another world runs real nodes here; only one can, so "
+                "end that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
+            )
+        other = clash(self.range, await occupied(), own_bridge=ours)
+        if other is not None:
+            raise RangeInUse(
+                f"addresses {self.range.network} for nodes: {other.device or 'a route'} has {other.network} already; "
+                "choose another range with --node-addresses"
+            )
+
+    async def claim(self) -> NetworkRecord:
+        """Write the network down as this world's, if it isn't. Raises `RangeInUse`."""
+        record = self._state.network()
+        if record is None:
+            await self.check()
+            record = NetworkRecord(self.name, str(self.range.network))
+            self._state.write_network(record)
+        return record
+
+    async def ensure(self) -> None:
+        """Have the bridge and every address of a control plane on it. Raises `RangeInUse`."""
+        async with self._alone:
+            await self._ensure()
+
+    async def _ensure(self) -> None:
+        record = await self.claim()
+        if await _link(record.bridge) is None:
+            await run("ip", "link", "add", record.bridge, "type", "bridge")
+        link = await _link(record.bridge) or {}
+        have = {found["local"] for found in link.get("addr_info", [])}
+        wanted = {str(self.range.bridge), *(endpoint.address for endpoint in record.endpoints)}
+        for address in sorted(wanted - have):
+            with_length = self.range.with_length(IPv4Address(address))
+            await run("ip", "address", "add", with_length, "dev", record.bridge)
+        for address in sorted(have - wanted):
+            await run("ip", "address", "del", self.range.with_length(IPv4Address(address)), "dev", record.bridge)
+        if "UP" not in link.get("flags", []):
+            await run("ip", "link", "set", record.bridge, "up")
+
+    async def remove(self) -> None:
+        """Have no bridge. Nodes must be gone."""
+        record = self._state.network()
+        if record is not None and await _link(record.bridge) is not None:
+            await run("ip", "link", "del", record.bridge)
+
+
+async def remove_link(name: str) -> None:
+    """Have no interface of this name."""
+    if await _link(name) is not None:
+        try:
+            await run("ip", "link", "del", name)
+        except CommandFailed:
+            if await _link(name) is not None:
+                raise
+
+
+async def set_routes(pid: int, wanted: Iterable[tuple[str, str]]) -> None:
+    """Have exactly these routes (network, gateway) to pods of other nodes in the network of a process."""
+    inside = ("nsenter", "--target", str(pid), "--net", "ip")
+    shown = await run(*inside, "-json", "-4", "route", "show", "proto", ROUTE_PROTOCOL)
+    routes = msgspec.json.decode(shown or "[]")
+    have = {(route["dst"], route["gateway"]) for route in routes if "gateway" in route}
+    goal = set(wanted)
+    for network, gateway in sorted(have - goal):
+        await run(*inside, "route", "del", network, "via", gateway, "proto", ROUTE_PROTOCOL)
+    for network, gateway in sorted(goal - have):
+        await run(*inside, "route", "replace", network, "via", gateway, "proto", ROUTE_PROTOCOL)
+
+
+ROUTE_PROTOCOL = "77"
+"""Marks the routes that are ours in a node's table (any number that no routing daemon has)."""
+
+
+async def _link(name: str) -> dict[str, Any] | None:
+    links = msgspec.json.decode(await run("ip", "-json", "address", "show"))
+    found: dict[str, Any] | None = next((link for link in links if link.get("ifname") == name), None)
+    if found is not None:
+        found["addr_info"] = [info for info in found.get("addr_info", []) if info.get("family") == "inet"]
+    return found

@@ -1,0 +1,174 @@
+"""A registry on the bridge, for the images that a node's own base lacks: those of other Kubernetes versions.
+
+    python -m espalier.realnodes.nspawn.registry SETTINGS
+
+While a cluster is upgraded, nodes of both versions run pods of either. It offers what the stores of all bases hold, by
+the names that clusters use, and nothing else; reading only (OCI distribution, pull). It is a process of its own,
+standard library only: a node that starts while the world's process is away would else fail for want of an image.
+SETTINGS is a JSON file, read anew for each request: `{"host": ..., "port": ..., "names": {...}, "stores": [...],
+"makings": {name: {"folder": ..., "command": [...]}}}`. A command makes an image that is in no base, when a node asks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+PORT = 5000
+BLOBS = "io.containerd.content.v1.content/blobs/sha256"
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_ASKED = re.compile(r"/v2/(?P<path>.+)/(?P<what>manifests|blobs)/(?P<reference>[^/]+)")
+DIGEST = "digest"
+"""The file that says the digest of an image that was made; it is written last."""
+_ONE_AT_A_TIME = threading.Lock()
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+class CanNotMake(Exception):
+    """An image can't be made; the message says why, and what helps."""
+
+
+class Making(NamedTuple):
+    """An image that is in no base. `command` puts its contents into `folder`, and at last its digest into `digest`."""
+
+    folder: Path
+    command: Sequence[str]
+
+    def digest(self) -> str:
+        """The digest, once the image is there. Raises `CanNotMake`."""
+        note = self.folder / DIGEST
+        with _ONE_AT_A_TIME:
+            if not note.is_file():
+                done = subprocess.run(self.command, capture_output=True, text=True, check=False)
+                if done.returncode != 0:
+                    raise CanNotMake(done.stderr.strip() or f"{self.command[0]} ended with {done.returncode}")
+        return note.read_text()
+
+
+class Shelf:
+    """Images of some stores, and those that are made: which digest each name has, and where the contents lie."""
+
+    def __init__(
+        self, names: Mapping[str, str], stores: Sequence[Path], makings: Mapping[str, Making] | None = None
+    ) -> None:
+        self._names = names
+        self._stores = stores
+        self._makings = makings or {}
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> Shelf:
+        """As it was written down."""
+        makings = {name: Making(Path(one["folder"]), one["command"]) for name, one in settings["makings"].items()}
+        return cls(settings["names"], [Path(store) for store in settings["stores"]], makings)
+
+    def to_settings(self) -> dict[str, Any]:
+        """To be written down."""
+        makings = {
+            name: {"folder": str(one.folder), "command": list(one.command)}
+            for name, one in sorted(self._makings.items())
+        }
+        stores = sorted(map(str, self._stores))
+        return {"names": dict(sorted(self._names.items())), "stores": stores, "makings": makings}
+
+    def digest(self, name: str) -> str | None:
+        """What a full name, `host/path:tag`, stands for; the image is made if need be. Raises `CanNotMake`."""
+        if name in self._names or name not in self._makings:
+            return self._names.get(name)
+        return self._makings[name].digest()
+
+    def blob(self, digest: str) -> Path | None:
+        """The file of a digest, None when no store has it, or it is none."""
+        hexadecimal = _DIGEST.fullmatch(digest)
+        if hexadecimal is None:
+            return None
+        stores = [*self._stores, *(one.folder for one in self._makings.values())]
+        candidates = (store / BLOBS / hexadecimal[1] for store in stores)
+        return next((path for path in candidates if path.is_file()), None)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """One connection of a node."""
+
+    protocol_version = "HTTP/1.1"
+    settings: Path
+
+    def do_GET(self) -> None:
+        """An image's manifest, or one of its parts."""
+        self._answer(with_content=True)
+
+    def do_HEAD(self) -> None:
+        """Whether it is there."""
+        self._answer(with_content=False)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """What is answered well is not worth a line."""
+
+    def _answer(self, *, with_content: bool) -> None:
+        url = urlsplit(self.path)
+        asked = _ASKED.fullmatch(url.path)
+        if asked is None:
+            greeted = url.path == "/v2/"
+            self._say(HTTPStatus.OK if greeted else HTTPStatus.NOT_FOUND, {}, with_content=with_content)
+            return
+        shelf = Shelf.of_settings(json.loads(self.settings.read_bytes()))
+        reference, kind = unquote(asked["reference"]), "application/octet-stream"
+        if asked["what"] == "blobs":
+            digest, missing = reference, ("BLOB_UNKNOWN", reference)
+        else:
+            # A mirror is told by `ns` whose images are asked for (containerd's hosts.md).
+            name = f"{parse_qs(url.query).get('ns', [''])[0]}/{asked['path']}:{reference}"
+            missing = ("MANIFEST_UNKNOWN", f"an image {name}")
+            try:
+                digest = reference if ":" in reference else shelf.digest(name) or ""
+            except CanNotMake as problem:
+                error = {"code": "MANIFEST_UNKNOWN", "message": f"{missing[1]} can't be made: {problem}"}
+                self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)
+                return
+        path = shelf.blob(digest)
+        if path is None:
+            error = {"code": missing[0], "message": f"no base of this machine has {missing[1]}"}
+            self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)
+            return
+        if asked["what"] == "manifests":
+            kind = json.loads(path.read_bytes()).get("mediaType", _MANIFEST)
+        self._begin(HTTPStatus.OK, kind, path.stat().st_size, digest)
+        if with_content:
+            with path.open("rb") as content:
+                shutil.copyfileobj(content, self.wfile)
+
+    def _say(self, status: HTTPStatus, tree: object, *, with_content: bool) -> None:
+        content = json.dumps(tree).encode()
+        self._begin(status, "application/json", len(content))
+        if with_content:
+            self.wfile.write(content)
+
+    def _begin(self, status: HTTPStatus, kind: str, size: int, digest: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(size))
+        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+        if digest:
+            self.send_header("Docker-Content-Digest", digest)
+        self.end_headers()
+
+
+def main(settings: Path) -> None:
+    """Serve until killed."""
+    Answering.settings = settings
+    place = json.loads(settings.read_bytes())
+    with ThreadingHTTPServer((place["host"], place["port"]), Answering) as server:
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,121 @@
+"""What the controllers here are built from: the observed world, the way to write, and what lies on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.machine import Machine
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.objects import cluster_key
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.realnodes.nspawn import images
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.images import Asked
+from espalier.realnodes.nspawn.network import Bridge
+from espalier.realnodes.nspawn.registry import Making, Shelf
+from espalier.realnodes.nspawn.state import State
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.mapping import by_owner
+from espalier.runtime.writer import Writer
+
+BY_CLUSTER = "nspawn/cluster"
+BY_OWNER = "nspawn/owner"
+
+
+@dataclass(frozen=True)
+class Site:
+    """One world's real nodes."""
+
+    clusters: Cache
+    machines: Cache
+    secrets: Cache
+    manifests: Cache
+    """The Clusters of users, which say what pod network they ask for."""
+    infrastructure_clusters: Cache
+    infrastructure_machines: Cache
+    kinds: Infrastructure
+    writer: Writer
+    clock: Clock
+    state: State
+    bridge: Bridge
+    bases: NodeBases
+    asked_images: Sequence[Asked]
+    makings: Mapping[str, Making]
+
+    @classmethod
+    def of(
+        cls,
+        client: Client,
+        caches: Caches,
+        *,
+        clock: Clock,
+        state: State,
+        bridge: Bridge,
+        bases: NodeBases,
+        asked_images: Sequence[Asked],
+        makings: Mapping[str, Making],
+        kinds: Infrastructure,
+    ) -> Site:
+        """With the caches of one management cluster."""
+        indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
+        infrastructure_clusters = caches.of(kinds.cluster, indexes=indexes)
+        infrastructure_machines = caches.of(kinds.machine, indexes=indexes)
+        written = {kinds.cluster: infrastructure_clusters, kinds.machine: infrastructure_machines}
+        return cls(
+            clusters=caches.of(Cluster.resource),
+            machines=caches.of(Machine.resource),
+            secrets=caches.of(SECRET, labels=names.CLUSTER),
+            manifests=caches.of(eksa.Cluster.resource),
+            infrastructure_clusters=infrastructure_clusters,
+            infrastructure_machines=infrastructure_machines,
+            kinds=kinds,
+            writer=Writer(client, written),
+            clock=clock,
+            state=state,
+            bridge=bridge,
+            bases=bases,
+            asked_images=asked_images,
+            makings=makings,
+        )
+
+    def owner_of(self, found: Object, kind: str, cache: Cache) -> Object | None:
+        """The object of `kind` that owns an infrastructure object; a Cluster does so without being its controller."""
+        owner = next((owner for owner in found.metadata.owner_references if owner.kind == kind), None)
+        return cache.get(Key(found.namespace, owner.name)) if owner else None
+
+    @staticmethod
+    def finalizer(resource: Resource) -> str:
+        """What holds an infrastructure object until its node, or its address, is gone."""
+        return f"{resource.group}/espalier-{resource.kind.lower()}"
+
+    def asks_for_cilium(self, found: Object) -> bool:
+        """Whether the manifest that an infrastructure object was made for names Cilium as the pod network."""
+        labels = found.metadata.labels
+        key = Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_NAME_LABEL, ""))
+        manifest = self.manifests.get(key)
+        network = manifest.decode(eksa.Cluster).spec.cluster_network if manifest else None
+        if network is None:
+            return False
+        return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
+
+    def shelf(self) -> Shelf:
+        """The images of all bases, and those that are made."""
+        names: dict[str, str] = {}
+        bases = self.bases.all()
+        for base in bases:
+            names |= images.by_name(base.version, base.images, self.asked_images)
+        return Shelf(names, [base.store for base in bases], self.makings)
+
+
+def _by_cluster(object_: Object) -> list[str]:
+    key = cluster_key(object_)
+    return [str(key)] if key.name else []

@@ -1,0 +1,46 @@
+"""CustomResourceDefinitions: when an API server serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from contextlib import aclosing
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.meta import Observed
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+
+
+class _Condition(Observed, frozen=True):
+    type: str
+    status: str
+
+
+class _ServedStatus(Observed, frozen=True):
+    conditions: list[_Condition] | None = None  # a CRD that was just made says null
+
+
+class _Served(Observed, frozen=True):
+    """Of a CustomResourceDefinition."""
+
+    status: _ServedStatus = _ServedStatus()
+
+
+async def until_established(client: Client, definitions: Set[str]) -> None:
+    """Returns when the server serves all CustomResourceDefinitions of these names."""
+    missing = set(definitions)
+    listed = await client.list(CUSTOM_RESOURCE_DEFINITION)
+    missing -= {found.name for found in listed.items if _is_established(found)}
+    while missing:
+        events = client.watch(CUSTOM_RESOURCE_DEFINITION, resource_version=listed.resource_version)
+        async with aclosing(events):
+            async for event in events:
+                if event.type != "BOOKMARK" and _is_established(event.object):
+                    missing.discard(event.object.name)
+                if not missing:
+                    return
+
+
+def _is_established(crd: Object) -> bool:
+    observed = crd.decode(_Served).status.conditions or []
+    return any(condition.type == "Established" and condition.status == "True" for condition in observed)

@@ -1,0 +1,106 @@
+"""The Secrets that a control plane needs before its first machine: authorities, service account key, kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+import msgspec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from espalier.api.core import SECRET, Secret
+from espalier.api.meta import OwnerReference, Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.objects import new_object
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.kubeconfig_entries import KubeconfigError
+from espalier.kube.pki import Authority, KeyPair
+
+AUTHORITIES = {"ca": "kubernetes", "etcd": "etcd-ca", "proxy": "front-proxy-ca"}
+"""Common names of the authorities, by the suffix of their Secret."""
+
+RENEW_BEFORE = timedelta(days=180)
+"""The kubeconfig's client certificate (of a year) is made anew when it is valid for less than this."""
+
+
+def secret_name(cluster: str, purpose: str) -> str:
+    """Name of a Secret of a cluster: `ca`, `etcd`, `proxy`, `sa` or `kubeconfig`."""
+    return f"{cluster}-{purpose}"
+
+
+def authority_of(secret: Secret, keys: random.Random | None = None) -> Authority:
+    """The authority kept in a Secret; it issues with `keys`. Raises `ValueError` when the Secret holds none."""
+    try:
+        return Authority.load(secret.data["tls.crt"], secret.data["tls.key"], keys)
+    except KeyError as missing:
+        raise ValueError(f"Secret {secret.metadata.name} has no {missing}") from None
+
+
+def certificate_secrets(
+    cluster: Key, owner: OwnerReference, *, now: datetime, keys: random.Random | None, existing: set[str]
+) -> Iterator[Tree]:
+    """The Secrets with certificates and keys that are not there yet."""
+    for purpose, common_name in AUTHORITIES.items():
+        if secret_name(cluster.name, purpose) not in existing:
+            pair: KeyPair = Authority.create(common_name, now=now, entropy=keys)
+            yield _secret(cluster, purpose, owner, {"tls.crt": pair.certificate, "tls.key": pair.key})
+    if secret_name(cluster.name, "sa") not in existing:
+        pair = Authority.create("service-accounts", now=now, entropy=keys)
+        public = pair.x509.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        yield _secret(cluster, "sa", owner, {"tls.crt": public, "tls.key": pair.key})
+
+
+def kubeconfig_secret(
+    cluster: Key, endpoint: str, authority: Authority, owner: OwnerReference, *, now: datetime
+) -> Tree:
+    """The Secret with an administrator's kubeconfig for the cluster."""
+    client = authority.issue_client("kubernetes-admin", groups=("system:masters",), now=now)
+    kubeconfig = Kubeconfig.of_cluster(
+        cluster.name,
+        server=endpoint,
+        certificate_authority=authority.certificate,
+        user=f"{cluster.name}-admin",
+        credentials=client,
+    )
+    return _secret(cluster, "kubeconfig", owner, {"value": kubeconfig.to_bytes()})
+
+
+def needs_renewal(kubeconfig: bytes, endpoint: str, now: datetime) -> bool:
+    """Whether a kubeconfig made by `kubeconfig_secret` ends soon, or leads elsewhere."""
+    found = _facts(kubeconfig)
+    return found is not None and (found[0] != endpoint or found[1] - now < RENEW_BEFORE)
+
+
+@lru_cache(maxsize=4096)
+def _facts(kubeconfig: bytes) -> tuple[str, datetime] | None:
+    """Where a kubeconfig leads, and when its certificate ends; None when it was brought by the user: his to mend.
+
+    Asked at every pass over a control plane, and YAML and certificates are slow to read.
+    """
+    try:
+        access = Kubeconfig.parse(kubeconfig).context()
+    except KubeconfigError:
+        return None
+    if access.client_certificate is None:
+        return None
+    return access.server, KeyPair(access.client_certificate, b"").not_after
+
+
+def _secret(cluster: Key, purpose: str, owner: OwnerReference, data: dict[str, bytes]) -> Tree:
+    metadata = {
+        "name": secret_name(cluster.name, purpose),
+        "namespace": cluster.namespace,
+        "labels": {names.CLUSTER: cluster.name},
+        "ownerReferences": [msgspec.to_builtins(owner)],
+    }
+    return new_object(
+        SECRET, metadata, type=names.CLUSTER_SECRET, data={name: _encoded(value) for name, value in data.items()}
+    )
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()

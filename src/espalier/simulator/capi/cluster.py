@@ -1,0 +1,117 @@
+"""The Cluster controller: ties infrastructure, control plane and workers together, and takes them apart in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.clusterapi.objects import is_paused, owner_reference
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator.capi.cluster_status import Observed, status, taken_over
+from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.scheme import Scheme
+
+RESOURCE = Cluster.resource
+
+
+class Held(NamedTuple):
+    """An object of the cluster that keeps it from going."""
+
+    resource: Resource
+    object: Object
+
+
+def stages(observed: Observed) -> Iterator[tuple[str, list[Held]]]:
+    """What goes before what: workers, then the control plane, then the infrastructure."""
+    workers = [Held(MachineDeployment.resource, found) for found in observed.deployments]
+    workers += [Held(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references]
+    workers += [
+        Held(Machine.resource, found) for found in observed.machine_objects if not found.metadata.owner_references
+    ]
+    yield "worker objects", workers
+    control_plane = observed.control_plane_object
+    yield "control plane", [Held(KubeadmControlPlane.resource, control_plane)] if control_plane else []
+
+
+class Clusters:
+    """Reconciles Clusters."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.clusters.get(key)
+        if found is None or is_paused(found):
+            return None
+        cluster = found.decode(Cluster)
+        infrastructure = control_plane = None
+        if reference := cluster.spec.infrastructure_ref:
+            infrastructure = inventory.infrastructure_object(reference.kind, Key(key.namespace, reference.name))
+        if (reference := cluster.spec.control_plane_ref) and reference.kind == KubeadmControlPlane.resource.kind:
+            control_plane = inventory.control_planes.get(Key(key.namespace, reference.name))
+        machines = in_cluster(inventory.machines, key)
+        return Observed(
+            object=found,
+            cluster=cluster,
+            infrastructure_object=infrastructure,
+            infrastructure=infrastructure.decode(InfrastructureCluster) if infrastructure else None,
+            control_plane_object=control_plane,
+            control_plane=control_plane.decode(KubeadmControlPlane) if control_plane else None,
+            deployments=tuple(in_cluster(inventory.deployments, key)),
+            sets=tuple(in_cluster(inventory.sets, key)),
+            machines=tuple(machine.decode(Machine) for machine in machines),
+            machine_objects=tuple(machines),
+            answers=self._scheme.workload_clusters.reach(key) is not None,
+        )
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one cluster a step further."""
+        observed = self._observe(key)
+        if observed is None or observed.cluster.spec.paused:
+            return Done()
+        if observed.going:
+            return await self._delete(observed)
+        writer = self._scheme.writer
+        current = await writer.finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER, present=True)
+        await self._adopt(observed)
+        if spec := taken_over(observed):
+            await writer.change(RESOURCE, current, {"spec": spec})
+            return Wait("SpecChanged", "waiting to see the changed cluster")
+        await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
+        return Done()
+
+    async def _adopt(self, observed: Observed) -> None:
+        """Infrastructure and control plane belong to the cluster."""
+        owner = owner_reference(RESOURCE, observed.object, controller=False)
+        labels = {names.CLUSTER: observed.object.name}
+        infrastructure = observed.infrastructure_object
+        if infrastructure is not None and (resource := self._scheme.inventory.resource(infrastructure.kind)):
+            await self._scheme.writer.owner(resource, infrastructure, owner, labels)
+        if observed.control_plane_object is not None:
+            await self._scheme.writer.owner(KubeadmControlPlane.resource, observed.control_plane_object, owner, labels)
+
+    async def _delete(self, observed: Observed) -> Outcome:
+        for what, held in stages(observed):
+            if held:
+                for each in held:
+                    await self._scheme.writer.delete(each.resource, each.object)
+                return await self._still_deleting(observed, f"waiting for {len(held)} {what} to be gone")
+        infrastructure = observed.infrastructure_object
+        resource = self._scheme.inventory.resource(infrastructure.kind) if infrastructure is not None else None
+        if infrastructure is not None and resource is not None:
+            await self._scheme.writer.delete(resource, infrastructure)
+            return await self._still_deleting(observed, f"waiting for {resource.kind} {infrastructure.name} to be gone")
+        await self._scheme.writer.finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER, present=False)
+        return Done()
+
+    async def _still_deleting(self, observed: Observed, waiting: str) -> Outcome:
+        await self._scheme.writer.status(RESOURCE, observed.object, status(observed, self._scheme.clock.now(), waiting))
+        return Wait("Deleting", waiting)

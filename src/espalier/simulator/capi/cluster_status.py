@@ -1,0 +1,235 @@
+"""A cluster as it was observed, and what is to be said of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import Cluster, ClusterInitialization, ClusterStatus, MachineCounts
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.meta import Condition, Tree
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.kube.objects import Object
+from espalier.simulator.capi.rollup import Rollup, deleting
+
+_PROBE = "RemoteConnectionProbe"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A cluster and everything that belongs to it."""
+
+    object: Object
+    cluster: Cluster
+    infrastructure_object: Object | None
+    infrastructure: InfrastructureCluster | None
+    control_plane_object: Object | None
+    control_plane: KubeadmControlPlane | None
+    deployments: tuple[Object, ...]
+    sets: tuple[Object, ...]
+    machines: tuple[Machine, ...]
+    machine_objects: tuple[Object, ...]
+    answers: bool
+    """Whether its API server can be reached now."""
+
+    @cached_property
+    def typed_deployments(self) -> list[MachineDeployment]:
+        """The groups of workers."""
+        return [found.decode(MachineDeployment) for found in self.deployments]
+
+    @cached_property
+    def all_of_it(self) -> Rollup:
+        """All machines together."""
+        return _rollup(self.machines)
+
+    @cached_property
+    def workers(self) -> Rollup:
+        """The machines that aren't of the control plane."""
+        return _rollup(machine for machine in self.machines if names.CONTROL_PLANE not in machine.metadata.labels)
+
+    @property
+    def reached(self) -> bool:
+        """Whether its API server can be reached. A short absence does not count: Cluster API probes patiently."""
+        return self.answers or condition_list.is_true(self.cluster.status.conditions, _PROBE)
+
+    @property
+    def provisioned(self) -> bool:
+        """Whether the infrastructure is there: once said, it stays said."""
+        return self.cluster.status.initialization.infrastructure_provisioned or bool(
+            self.infrastructure and self.infrastructure.status.initialization.provisioned
+        )
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the control plane has answered: once said, it stays said."""
+        return self.cluster.status.initialization.control_plane_initialized or bool(
+            self.control_plane and self.control_plane.status.initialization.control_plane_initialized
+        )
+
+    @property
+    def going(self) -> bool:
+        """Whether somebody asked for the cluster's deletion."""
+        return self.cluster.metadata.deletion_timestamp is not None
+
+
+def status(observed: Observed, now: datetime, waiting: str | None = None) -> ClusterStatus:
+    """The status of a cluster; `waiting` says what its deletion waits for."""
+    generation = observed.cluster.metadata.generation
+    infrastructure = observed.infrastructure
+    return ClusterStatus(
+        conditions=stated(
+            observed.cluster.status.conditions,
+            _conditions(observed, waiting),
+            now=now,
+            generation=generation,
+        ),
+        initialization=ClusterInitialization(
+            infrastructure_provisioned=observed.provisioned, control_plane_initialized=observed.initialized
+        ),
+        control_plane=_control_plane_counts(observed),
+        workers=_worker_counts(observed),
+        failure_domains=infrastructure.status.failure_domains if infrastructure else [],
+        phase=_phase(observed),
+        observed_generation=generation,
+    )
+
+
+def taken_over(observed: Observed) -> Tree:
+    """What the cluster's spec takes over from its infrastructure: the address of the control plane."""
+    present = observed.cluster.spec.control_plane_endpoint
+    found = observed.infrastructure.spec.control_plane_endpoint if observed.infrastructure else None
+    if present is not None and present.host:
+        return {}
+    return {"controlPlaneEndpoint": msgspec.to_builtins(found)} if found is not None and found.host else {}
+
+
+def _phase(observed: Observed) -> str:
+    if observed.going:
+        return "Deleting"
+    endpoint = observed.cluster.spec.control_plane_endpoint
+    if observed.provisioned and endpoint is not None and endpoint.host:
+        return "Provisioned"
+    return "Provisioning" if observed.infrastructure_object is not None else "Pending"
+
+
+def _control_plane_counts(observed: Observed) -> MachineCounts | None:
+    if observed.control_plane is None:
+        return None
+    status = observed.control_plane.status
+    return MachineCounts(
+        desired_replicas=observed.control_plane.spec.replicas,
+        replicas=status.replicas,
+        up_to_date_replicas=status.up_to_date_replicas,
+        ready_replicas=status.ready_replicas,
+        available_replicas=status.available_replicas,
+        versions=status.versions,
+    )
+
+
+def _worker_counts(observed: Observed) -> MachineCounts:
+    rollup = observed.workers
+    return MachineCounts(
+        desired_replicas=sum(1 if d.spec.replicas is None else d.spec.replicas for d in observed.typed_deployments),
+        replicas=rollup.replicas,
+        up_to_date_replicas=rollup.up_to_date,
+        ready_replicas=rollup.ready,
+        available_replicas=rollup.available,
+        versions=list(rollup.versions),
+    )
+
+
+def _rollup(machines: Iterable[Machine]) -> Rollup:
+    listed = list(machines)
+    return Rollup.of(
+        listed, (m.metadata.name for m in listed if not condition_list.is_true(m.status.conditions, "UpToDate"))
+    )
+
+
+def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
+    infrastructure = condition(
+        "InfrastructureReady",
+        observed.provisioned,
+        "Ready" if observed.provisioned else "NotReady",
+        "" if observed.provisioned else _infrastructure_message(observed),
+    )
+    initialized = condition(
+        "ControlPlaneInitialized",
+        observed.initialized,
+        "Initialized" if observed.initialized else "NotInitialized",
+        "" if observed.initialized else "the control plane has not answered yet",
+    )
+    control_plane = _control_plane_condition(observed)
+    workers = _workers_condition(observed)
+    probe = condition(
+        _PROBE,
+        observed.reached,
+        "ProbeSucceeded" if observed.reached else "ProbeFailed",
+        "" if observed.reached else "Remote connection not established yet",
+    )
+    yield from (infrastructure, initialized, control_plane, workers, probe)
+    yield from _machine_conditions(observed)
+    yield deleting(waiting)
+    yield condition("Paused", False, "NotPaused")
+    failing = [part for part in (infrastructure, control_plane, workers) if part.status != "True"]
+    if waiting is not None:
+        yield condition("Available", False, "NotAvailable", f"* Deleting: {waiting}")
+    elif failing:
+        message = "\n".join(f"* {part.type}: {part.message}" for part in failing)
+        yield condition("Available", False, "NotAvailable", message)
+    else:
+        yield condition("Available", True, "Available")
+
+
+def _infrastructure_message(observed: Observed) -> str:
+    reference = observed.cluster.spec.infrastructure_ref
+    if reference is None:
+        return "the cluster names no infrastructure"
+    if observed.infrastructure is None:
+        return f"{reference.kind} {reference.name} does not exist"
+    ready = condition_list.get(observed.infrastructure.status.conditions, "Ready")
+    return (ready and ready.message) or f"{reference.kind} {reference.name} is not provisioned yet"
+
+
+def _control_plane_condition(observed: Observed) -> Condition:
+    if observed.control_plane is None:
+        return condition("ControlPlaneAvailable", False, "NotAvailable", "the control plane does not exist")
+    available = condition_list.get(observed.control_plane.status.conditions, "Available")
+    if available is not None and available.status == "True":
+        return condition("ControlPlaneAvailable", True, "Available")
+    message = available.message if available else "the control plane has not reported yet"
+    return condition("ControlPlaneAvailable", False, "NotAvailable", message)
+
+
+def _workers_condition(observed: Observed) -> Condition:
+    if not observed.deployments:
+        return condition("WorkersAvailable", True, "NoWorkers")
+    messages = []
+    for found in observed.typed_deployments:
+        available = condition_list.get(found.status.conditions, "Available")
+        if available is None or available.status != "True":
+            said = available.message if available else "not reported yet"
+            messages.append(f"* MachineDeployment {found.metadata.name}: {said}")
+    return condition("WorkersAvailable", not messages, "NotAvailable" if messages else "Available", "\n".join(messages))
+
+
+def _machine_conditions(observed: Observed) -> Iterator[Condition]:
+    control_plane = _rollup(machine for machine in observed.machines if names.CONTROL_PLANE in machine.metadata.labels)
+    for prefix, rollup in (("ControlPlane", control_plane), ("Worker", observed.workers)):
+        shared = {statement.type: statement for statement in rollup.conditions(rollup.replicas)}
+        for type_ in ("MachinesReady", "MachinesUpToDate"):
+            yield msgspec.structs.replace(shared[type_], type=f"{prefix}{type_}")
+    counts = [_control_plane_counts(observed), _worker_counts(observed)]
+    desired = 0 if observed.going else sum((count.desired_replicas or 0) for count in counts if count)
+    yield from (
+        s
+        for s in observed.all_of_it.conditions(desired)
+        if s.type in {"RollingOut", "ScalingUp", "ScalingDown", "Remediating"}
+    )

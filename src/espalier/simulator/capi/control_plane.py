@@ -1,0 +1,193 @@
+"""A control plane and its machines as they were observed, and the one change that is due (Cluster API's rules)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import (
+    ControlPlaneRemediation,
+    KubeadmConfig,
+    KubeadmControlPlane,
+)
+from espalier.api.capi.machine import Machine
+from espalier.api.resource import Key
+from espalier.clusterapi import machine_change, removal
+from espalier.clusterapi.machine_change import MachineParts
+from espalier.clusterapi.remediation import FOR, Remediation, last, noted
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
+from espalier.simulator.capi.machine_health_check import awaits_remediation
+
+
+@dataclass(frozen=True)
+class OwnedMachine:
+    """A control plane machine and the objects it was made of."""
+
+    object: Object
+    machine: Machine
+    config: Object | None
+    infrastructure: Object | None
+
+    @property
+    def going(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return self.machine.metadata.deletion_timestamp is not None
+
+    @property
+    def parts(self) -> MachineParts:
+        """What it was made of."""
+        return machine_change.of_control_plane_machine(
+            self.machine,
+            self.config.decode(KubeadmConfig) if self.config else None,
+            self.infrastructure.metadata if self.infrastructure else None,
+        )
+
+    @property
+    def healthy(self) -> bool:
+        """Whether its part of the control plane runs. As for Cluster API, that does not need a pod network."""
+        return self.machine.status.node_ref is not None and not self.going
+
+    @property
+    def ready(self) -> bool:
+        """Whether its node is ready as well."""
+        return self.healthy and condition_list.is_true(self.machine.status.conditions, "Ready")
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A control plane, its cluster and its machines, oldest first."""
+
+    object: Object
+    control_plane: KubeadmControlPlane
+    cluster_object: Object
+    cluster: Cluster
+    machines: tuple[OwnedMachine, ...]
+    secrets: dict[str, Object]
+    infrastructure_template: Object | None
+    other_machines: int
+
+    @property
+    def key(self) -> Key:
+        """Key of the cluster."""
+        return self.cluster_object.key
+
+    @property
+    def replicas(self) -> int:
+        """How many machines are wanted."""
+        return 1 if self.control_plane.spec.replicas is None else self.control_plane.spec.replicas
+
+    @property
+    def max_surge(self) -> int:
+        """How many machines may be too many during a rollout: 1, or 0."""
+        rollout = self.control_plane.spec.rollout
+        rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
+        value = rolling.max_surge if rolling else None
+        return 1 if value is None else int(value)
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the API server, empty while the infrastructure has not said it."""
+        endpoint = self.cluster.spec.control_plane_endpoint
+        return f"https://{endpoint.host}:{endpoint.port}" if endpoint and endpoint.host else ""
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the API server has answered, ever: some machine became a node."""
+        return self.control_plane.status.initialization.control_plane_initialized or any(
+            owned.machine.status.node_ref is not None for owned in self.machines
+        )
+
+    @cached_property
+    def outdated(self) -> dict[str, tuple[str, ...]]:
+        """Names of machines that must be replaced, with the fields that differ."""
+        desired = machine_change.of_control_plane(self.control_plane)
+        fields = {owned.object.name: machine_change.reasons_to_replace(owned.parts, desired) for owned in self.machines}
+        return {name: reasons for name, reasons in fields.items() if reasons}
+
+
+@dataclass(frozen=True)
+class Move:
+    """The one change that is due: a machine more (None), or this machine less."""
+
+    remove: OwnedMachine | None
+    remediates: Remediation | None = None
+    """What is remembered of it, when the machine goes because it is unhealthy."""
+
+
+def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
+    """What the number and the age of the machines ask for; one change at a time, on a healthy control plane only."""
+    machines = observed.machines
+    staying = [owned for owned in machines if not owned.going]
+    outdated = [owned for owned in staying if owned.object.name in observed.outdated]
+    sick = [owned for owned in staying if awaits_remediation(owned.machine)]
+    if sick and len(staying) > 1:
+        # The only machine of a control plane is never replaced: nobody would be left to join to.
+        doomed = _chosen(sick)
+        remembered = _remediation(observed, doomed, now)
+        if isinstance(remembered, Wait):
+            return remembered
+        move = Move(doomed, remembered)
+    elif outdated:
+        grow = len(machines) < observed.replicas + observed.max_surge
+        move = Move(None) if grow else Move(_chosen(outdated))
+    elif len(staying) < observed.replicas:
+        move = Move(None)
+    elif len(staying) > observed.replicas:
+        move = Move(_chosen(staying))
+    else:
+        return None
+    if not machines:
+        return move
+    if going := [owned.object.name for owned in machines if owned.going]:
+        return Wait("MachineDeleting", f"waiting for the deletion of machine {going[0]}")
+    # A machine may join before there is a pod network; none that is ready is taken away before the others are.
+    others = [owned for owned in machines if owned is not move.remove]
+    needs_ready = move.remove is not None and move.remove.ready
+    waiting = [owned.object.name for owned in others if not (owned.ready if needs_ready else owned.healthy)]
+    if waiting:
+        return Wait("MachineNotReady", f"waiting for machine {waiting[0]} to become ready")
+    return move
+
+
+def unclaimed(observed: Observed) -> Remediation | None:
+    """The replacement of an unhealthy machine of which the next new machine is the second half."""
+    known = last(observed.control_plane.status.last_remediation)
+    if known is None or any(owned.object.name == known.machine for owned in observed.machines):
+        return None
+    claimed = [noted(owned.machine.metadata.annotations.get(FOR)) for owned in observed.machines]
+    return None if any(one is not None and one.machine == known.machine for one in claimed) else known
+
+
+def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Remediation | Wait:
+    """What to remember of a machine that is replaced; or why it is not: too many before it failed as well."""
+    limits = observed.control_plane.spec.remediation or ControlPlaneRemediation()
+    known = last(observed.control_plane.status.last_remediation)
+    if known is not None and known.machine == doomed.object.name:
+        return known  # its deletion is under way
+    found = Remediation(machine=doomed.object.name, time=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    before = noted(doomed.machine.metadata.annotations.get(FOR))
+    if before is None or not before.at:
+        return found
+    passed = (now - datetime.fromisoformat(before.at)).total_seconds()
+    if passed > (_HEALTHY_FOR if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds):
+        return found
+    if passed < (left := limits.retry_period_seconds or 0):
+        return Wait("RemediationDeferred", f"machine {doomed.object.name} is replaced later", after=left - passed)
+    if limits.max_retry is not None and before.retry_count >= limits.max_retry:
+        return Wait("RemediationFailed", f"machine {doomed.object.name} is not replaced: {limits.max_retry} failed")
+    return msgspec.structs.replace(found, retry_count=before.retry_count + 1)
+
+
+_HEALTHY_FOR = 3600
+"""Seconds for which the machine in place of another must have been healthy not to count as failed with it."""
+
+
+def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
+    """Whom to remove: marked ones first, then unhealthy ones, then the oldest."""
+    return min(machines, key=lambda owned: removal.of_control_plane(owned.machine))

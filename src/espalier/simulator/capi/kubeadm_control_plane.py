@@ -1,0 +1,291 @@
+"""The control plane controller: certificates, kubeconfig, and control plane machines, one change at a time."""
+
+from __future__ import annotations
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import (
+    KubeadmConfig,
+    KubeadmControlPlane,
+)
+from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
+from espalier.api.core import SECRET, Secret
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.contract import reference
+from espalier.clusterapi.machine_change import control_plane_bootstrap
+from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference, owning_cluster
+from espalier.clusterapi.remediation import FOR
+from espalier.kube.objects import Object
+from espalier.runtime import steps
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.simulator import addons
+from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.capi.certificates import (
+    authority_of,
+    certificate_secrets,
+    kubeconfig_secret,
+    needs_renewal,
+    secret_name,
+)
+from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_move, unclaimed
+from espalier.simulator.capi.control_plane_status import component_conditions, status
+from espalier.simulator.capi.inventory import in_cluster, owned_by
+from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.concurrency import together
+
+RESOURCE = KubeadmControlPlane.resource
+
+
+class KubeadmControlPlanes:
+    """Reconciles KubeadmControlPlanes."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.control_planes.get(key)
+        if found is None or is_paused(found):
+            return None
+        owner = owning_cluster(found.metadata)
+        cluster = (
+            inventory.clusters.get(Key(key.namespace, owner.name))
+            if owner
+            else inventory.clusters.get(cluster_key(found))
+        )
+        if cluster is None or is_paused(cluster):
+            return None
+        typed_cluster = cluster.decode(Cluster)
+        if typed_cluster.spec.paused:
+            return None
+        typed = found.decode(KubeadmControlPlane)
+        template = typed.spec.machine_template.spec.infrastructure_ref
+        machines = owned_by(inventory.machines, found.metadata.uid)
+        machines.sort(key=lambda machine: machine.metadata.creation_timestamp or "")
+        return Observed(
+            object=found,
+            control_plane=typed,
+            cluster_object=cluster,
+            cluster=typed_cluster,
+            machines=tuple(self._owned(machine) for machine in machines),
+            secrets={secret.name: secret for secret in in_cluster(inventory.secrets, cluster.key)},
+            infrastructure_template=inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
+            other_machines=len(in_cluster(inventory.machines, cluster.key)) - len(machines),
+        )
+
+    def _owned(self, found: Object) -> OwnedMachine:
+        inventory = self._scheme.inventory
+        machine = found.decode(Machine)
+        config = machine.spec.bootstrap.config_ref
+        infrastructure = machine.spec.infrastructure_ref
+        return OwnedMachine(
+            found,
+            machine,
+            inventory.configs.get(Key(found.namespace, config.name)) if config else None,
+            inventory.infrastructure_object(infrastructure.kind, Key(found.namespace, infrastructure.name)),
+        )
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one control plane a step further."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        if observed.control_plane.metadata.deletion_timestamp is not None:
+            return await self._delete(observed)
+        if owning_cluster(observed.object.metadata) is None:
+            return Wait("WaitingForOwner", "waiting for the Cluster to own this control plane")
+        writer = self._scheme.writer
+        current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)
+        outcome = await self._advance(observed)
+        await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
+        return outcome if isinstance(outcome, Wait) else Done()
+
+    async def _advance(self, observed: Observed) -> Outcome:
+        return await steps.run(
+            (
+                self._adopt_template,
+                self._certificates,
+                self._kubeconfig,
+                self._update_in_place,
+                self._move,
+                self._addons,
+            ),
+            observed,
+        )
+
+    async def _adopt_template(self, observed: Observed) -> Outcome:
+        """The template goes with its cluster."""
+        template = observed.infrastructure_template
+        if template is not None and (resource := self._scheme.inventory.resource(template.kind)) is not None:
+            owner = owner_reference(Cluster.resource, observed.cluster_object, controller=False)
+            await self._scheme.writer.owner(resource, template, owner, {})
+        return Continue()
+
+    async def _certificates(self, observed: Observed) -> Outcome:
+        secrets = certificate_secrets(
+            observed.key,
+            owner_reference(RESOURCE, observed.object),
+            now=self._scheme.clock.now(),
+            keys=self._scheme.keys,
+            existing=set(observed.secrets),
+        )
+        await together(self._scheme.writer.create(SECRET, secret) for secret in secrets)
+        if not observed.cluster.status.initialization.infrastructure_provisioned:
+            return Wait("WaitingForClusterInfrastructureReady", "waiting for the cluster's infrastructure")
+        return Continue()
+
+    async def _kubeconfig(self, observed: Observed) -> Outcome:
+        if not observed.endpoint:
+            return Wait("WaitingForControlPlaneEndpoint", "waiting for the address of the control plane")
+        authority = observed.secrets.get(secret_name(observed.key.name, "ca"))
+        if authority is None:
+            return Wait("WaitingForCertificates", "waiting to see the certificate authority")
+        present = observed.secrets.get(secret_name(observed.key.name, "kubeconfig"))
+        now = self._scheme.clock.now()
+        if present is not None:
+            value = present.decode(Secret).data.get("value", b"")
+            if not needs_renewal(value, observed.endpoint, now):
+                return Continue()
+        try:
+            secret = kubeconfig_secret(
+                observed.key,
+                observed.endpoint,
+                authority_of(authority.decode(Secret), self._scheme.keys),
+                owner_reference(RESOURCE, observed.object),
+                now=now,
+            )
+        except ValueError as error:
+            return Wait("CertificatesUnusable", str(error))
+        if present is None:
+            await self._scheme.writer.create(SECRET, secret)
+        else:
+            await self._scheme.writer.change(SECRET, present, {"data": secret["data"]})
+        return Continue()
+
+    async def _update_in_place(self, observed: Observed) -> Outcome:
+        """Labels, annotations and deletion timeouts follow the template; missing parts are made; UpToDate is said."""
+        for owned in observed.machines:
+            if owned.going:
+                continue
+            await self._complete(observed, owned.object, owned.machine)
+            current = await self._scheme.writer.change(Machine.resource, owned.object, self._propagated(observed))
+            fields = observed.outdated.get(owned.object.name, ())
+            verdict = (
+                condition("UpToDate", False, "NotUpToDate", "\n".join(f"* {field} is outdated" for field in fields))
+                if fields
+                else condition("UpToDate", True, "UpToDate")
+            )
+            machine = owned.machine
+            conditions = stated(
+                machine.status.conditions,
+                [verdict, *component_conditions(machine)],
+                now=self._scheme.clock.now(),
+                generation=machine.metadata.generation,
+            )
+            status = msgspec.structs.replace(machine.status, conditions=conditions)
+            await self._scheme.writer.status(Machine.resource, current, status)
+        return Continue()
+
+    def _propagated(self, observed: Observed) -> Tree:
+        template = observed.control_plane.spec.machine_template
+        spec = msgspec.to_builtins(template.spec)
+        return {
+            "metadata": {
+                "labels": self._labels(observed),
+                "annotations": dict(template.metadata.annotations) if template.metadata else {},
+            },
+            "spec": {name: spec[name] for name in ("deletion", "readinessGates", "taints") if name in spec},
+        }
+
+    def _labels(self, observed: Observed) -> dict[str, str]:
+        template = observed.control_plane.spec.machine_template.metadata
+        return {
+            **(template.labels if template else {}),
+            names.CLUSTER: observed.key.name,
+            names.CONTROL_PLANE: "",
+            names.CONTROL_PLANE_NAME: observed.object.name,
+        }
+
+    async def _move(self, observed: Observed) -> Outcome:
+        move = next_move(observed, self._scheme.clock.now())
+        if move is None:
+            return Continue()
+        if isinstance(move, Wait):
+            return move
+        if move.remove is not None:
+            await self._scheme.writer.delete(Machine.resource, move.remove.object)
+            return Wait("MachineDeleting", f"waiting for the deletion of machine {move.remove.object.name}")
+        if observed.infrastructure_template is None:
+            wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
+            return Wait("TemplateMissing", f"waiting for {wanted.kind} {wanted.name}")
+        name = names.suffixed(observed.object.name, self._scheme.entropy)
+        template = observed.control_plane.spec.machine_template
+        spec = MachineSpec(
+            cluster_name=observed.key.name,
+            version=observed.control_plane.spec.version,
+            bootstrap=Bootstrap(config_ref=reference(KubeadmConfig.resource, name)),
+            infrastructure_ref=template.spec.infrastructure_ref,
+            deletion=template.spec.deletion,
+            readiness_gates=template.spec.readiness_gates,
+            taints=template.spec.taints,
+        )
+        annotations = dict(template.metadata.annotations) if template.metadata else {}
+        if (remediation := unclaimed(observed)) is not None:
+            annotations[FOR] = msgspec.json.encode(remediation).decode()
+        owner = owner_reference(RESOURCE, observed.object)
+        body = machine_body(Key(observed.key.namespace, name), owner, spec, self._labels(observed), annotations)
+        created = await self._scheme.writer.create(Machine.resource, body)
+        if created is not None:
+            await self._complete(observed, created, created.decode(Machine))
+        return Wait("MachineCreated", f"waiting for machine {name}")
+
+    async def _complete(self, observed: Observed, machine: Object, typed: Machine) -> None:
+        template = observed.control_plane.spec.machine_template.metadata
+        wanted = observed.object.tree["spec"].get("kubeadmConfigSpec") or {}
+        spec = dict(control_plane_bootstrap(wanted, typed.spec.version))
+        if observed.initialized:
+            spec.pop("initConfiguration", None)
+            spec["joinConfiguration"] = {**(spec.get("joinConfiguration") or {}), "controlPlane": {}}
+        else:
+            spec.pop("joinConfiguration", None)
+        config: Tree = {
+            "labels": template.labels if template else {},
+            "annotations": template.annotations if template else {},
+            "spec": spec,
+        }
+        await complete(
+            self._scheme, machine, typed, infrastructure_template=observed.infrastructure_template, config=config
+        )
+
+    async def _addons(self, observed: Observed) -> Outcome:
+        """kube-proxy and CoreDNS follow the version once every machine has it."""
+        workload = self._scheme.workload_clusters.reach(observed.key)
+        if not observed.initialized or workload is None or not observed.machines:
+            return Continue()
+        spec = observed.control_plane.spec
+        kubeadm = Kubeadm(version=spec.version, cluster=spec.kubeadm_config_spec.cluster_configuration)
+        for resource, wanted in addons.upgraded(kubeadm):
+            present = workload.object(resource, Key(addons.SYSTEM, wanted["metadata"]["name"]))
+            if present is not None and addons.image_of(present.tree) != addons.image_of(wanted):
+                await workload.client.apply(resource, wanted, field_manager=addons.FIELD_MANAGER)
+        return Continue()
+
+    async def _delete(self, observed: Observed) -> Outcome:
+        """Workers go first; then all control plane machines."""
+        writer = self._scheme.writer
+        if observed.other_machines:
+            waiting = f"waiting for {observed.other_machines} worker machines to be gone"
+        elif observed.machines:
+            for owned in observed.machines:
+                await writer.delete(Machine.resource, owned.object)
+            waiting = f"{len(observed.machines)} control plane machines are being deleted"
+        else:
+            await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=False)
+            return Done()
+        await writer.status(RESOURCE, observed.object, status(observed, self._scheme.clock.now(), waiting))
+        return Wait("Deleting", waiting)

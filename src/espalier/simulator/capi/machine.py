@@ -1,0 +1,165 @@
+"""The Machine controller: brings bootstrap data, infrastructure and node together, and takes them apart."""
+
+from __future__ import annotations
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.machine import Machine
+from espalier.api.core import NODE
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import InfrastructureMachine
+from espalier.clusterapi.objects import controller_of, is_paused, owner_reference
+from espalier.kube.client import PatchType
+from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.merging import difference
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
+from espalier.simulator.capi.scheme import Scheme
+
+
+def _cluster_goes(observed: Observed) -> bool:
+    """A cluster that goes takes its nodes with it."""
+    return observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
+
+
+class Machines:
+    """Reconciles Machines."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.machines.get(key)
+        if found is None:
+            return None
+        machine = found.decode(Machine)
+        config = None
+        if reference := machine.spec.bootstrap.config_ref:
+            config = inventory.configs.get(Key(key.namespace, reference.name))
+        infrastructure = inventory.infrastructure_object(
+            machine.spec.infrastructure_ref.kind, Key(key.namespace, machine.spec.infrastructure_ref.name)
+        )
+        cluster = Key(key.namespace, machine.spec.cluster_name)
+        workload = self._scheme.workload_clusters.reach(cluster)
+        typed = infrastructure.decode(InfrastructureMachine) if infrastructure else None
+        return Observed(
+            object=found,
+            machine=machine,
+            cluster=inventory.clusters.get(cluster),
+            config_object=config,
+            config=config.decode(KubeadmConfig) if config else None,
+            infrastructure_object=infrastructure,
+            infrastructure=typed,
+            workload=workload,
+            node=workload.node(machine.spec.provider_id) if workload and machine.spec.provider_id else None,
+        )
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one machine a step further."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        if observed.cluster is None or is_paused(observed.object) or is_paused(observed.cluster):
+            return Done()
+        if observed.cluster.decode(Cluster).spec.paused:
+            return Done()
+        if observed.machine.metadata.deletion_timestamp is not None:
+            return await self._delete(observed)
+        writer = self._scheme.writer
+        current = await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=True)
+        await self._adopt(observed)
+        if spec := spec_changes(observed):
+            await writer.change(Machine.resource, current, {"spec": spec})
+            return Wait("SpecChanged", "waiting to see the changed machine")
+        await self._label_node(observed)
+        now = self._scheme.clock.now()
+        wanted = status(observed, now)
+        await writer.status(Machine.resource, current, wanted)
+        ready = condition_list.get(wanted.conditions, "Ready")
+        if ready is None or ready.status != "True":
+            return Wait("NotReady", ready.message if ready else "")
+        remaining = available_in(observed.machine, ready, now)
+        return (
+            Wait("WaitingForMinReadySeconds", "ready, but not for long enough", after=remaining)
+            if remaining
+            else Done()
+        )
+
+    async def _adopt(self, observed: Observed) -> None:
+        """Bootstrap and infrastructure objects belong to the machine, also when somebody else made them."""
+        owner = owner_reference(Machine.resource, observed.object)
+        labels = {names.CLUSTER: observed.machine.spec.cluster_name}
+        if observed.config_object is not None:
+            await self._scheme.writer.owner(KubeadmConfig.resource, observed.config_object, owner, labels)
+        resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
+        if observed.infrastructure_object is not None and resource is not None:
+            await self._scheme.writer.owner(resource, observed.infrastructure_object, owner, labels)
+
+    async def _label_node(self, observed: Observed) -> None:
+        """The node says to which machine it belongs."""
+        if observed.node is None or observed.workload is None:
+            return
+        owner = controller_of(observed.machine.metadata)
+        annotations = {
+            names.NODE_CLUSTER: observed.machine.spec.cluster_name,
+            names.NODE_CLUSTER_NAMESPACE: observed.object.namespace,
+            names.NODE_MACHINE: observed.object.name,
+            **({names.NODE_OWNER_KIND: owner.kind, names.NODE_OWNER_NAME: owner.name} if owner else {}),
+        }
+        if patch := difference(observed.node.metadata.annotations, annotations):
+            await observed.workload.client.patch(
+                NODE, observed.node.name, patch={"metadata": {"annotations": patch}}, type=PatchType.MERGE
+            )
+
+    async def _delete(self, observed: Observed) -> Outcome:
+        """In order: infrastructure, bootstrap data, node (nothing runs there any more), machine."""
+        writer = self._scheme.writer
+        waiting = ""
+        resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
+        if observed.infrastructure_object is not None and resource is not None:
+            await writer.delete(resource, observed.infrastructure_object)
+            waiting = f"{resource.kind} {observed.infrastructure_object.name} is being deleted"
+        elif observed.config_object is not None:
+            await writer.delete(KubeadmConfig.resource, observed.config_object)
+            waiting = f"KubeadmConfig {observed.config_object.name} is being deleted"
+        if waiting:
+            await writer.status(
+                Machine.resource, observed.object, status(observed, self._scheme.clock.now(), deleting=waiting)
+            )
+            return Wait("Deleting", waiting)
+        if hindered := await self._delete_node(observed):
+            now = self._scheme.clock.now()
+            remaining = node_deletion_in(observed.machine, now)
+            if remaining > 0:
+                await writer.status(Machine.resource, observed.object, status(observed, now, deleting=hindered))
+                return Wait("NodeNotDeleted", hindered, after=min(5.0, remaining))
+        await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=False)
+        return Done()
+
+    async def _delete_node(self, observed: Observed) -> str:
+        """Delete the machine's node. Returns what hinders it and may pass."""
+        if _cluster_goes(observed):
+            return ""
+        hindered = ""
+        if observed.workload is None and (reference := observed.machine.status.node_ref) is not None:
+            hindered = f"waiting for the cluster's API server to delete node {reference.name}"
+        elif observed.workload is not None and (node := observed.node) is not None:
+            try:
+                await observed.workload.client.delete(NODE, node.name, uid=node.metadata.uid)
+            except NotFound:
+                return ""
+            except KubeError as error:
+                hindered = f"node {node.name} can't be deleted: {error}"
+        return hindered if hindered and self._serves(observed) else ""
+
+    def _serves(self, observed: Observed) -> bool:
+        """Whether a control plane machine is left that could ever answer."""
+        cluster = Key(observed.object.namespace, observed.machine.spec.cluster_name)
+        return any(
+            names.CONTROL_PLANE in machine.metadata.labels and machine.metadata.deletion_timestamp is None
+            for machine in in_cluster(self._scheme.inventory.machines, cluster)
+        )

@@ -1,0 +1,256 @@
+"""The MachineDeployment controller: a MachineSet per template, and a rolling update from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineDeploymentStatus, MachineSet
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import stated
+from espalier.clusterapi.objects import is_paused, new_object, owner_reference
+from espalier.clusterapi.shares import share
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator.capi.inventory import owned_by
+from espalier.simulator.capi.rollup import Rollup, deleting, enough
+from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.templates import is_current, propagated, template_hash
+
+
+@dataclass(frozen=True)
+class OwnedSet:
+    """A MachineSet of a deployment, with its machines."""
+
+    object: Object
+    set: MachineSet
+    machines: tuple[Machine, ...]
+
+    @property
+    def replicas(self) -> int:
+        """How many machines it should have."""
+        return 1 if self.set.spec.replicas is None else self.set.spec.replicas
+
+    @property
+    def available(self) -> int:
+        """How many of its machines are available and stay, also when it has yet to remove some."""
+        available = sum(
+            condition_list.is_true(machine.status.conditions, "Available")
+            and machine.metadata.deletion_timestamp is None
+            for machine in self.machines
+        )
+        return min(self.replicas, available)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A deployment and its sets, oldest first."""
+
+    object: Object
+    deployment: MachineDeployment
+    cluster: Object
+    sets: tuple[OwnedSet, ...]
+
+    @property
+    def replicas(self) -> int:
+        """How many machines are wanted."""
+        return 1 if self.deployment.spec.replicas is None else self.deployment.spec.replicas
+
+    @cached_property
+    def newest(self) -> OwnedSet | None:
+        """The set whose machines are those wanted."""
+        return next((owned for owned in self.sets if is_current(owned.set, self.deployment)), None)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """How many machines may be too many, and how many may be missing: by default 1 and 0."""
+        rollout = self.deployment.spec.rollout
+        rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
+        surge = share(rolling.max_surge if rolling else None, self.replicas, default=1, round_up=True)
+        missing = share(rolling.max_unavailable if rolling else None, self.replicas, default=0)
+        return (surge, missing) if surge or missing else (1, 0)
+
+
+def scale(
+    replicas: int, limits: tuple[int, int], newest: OwnedSet, old: Sequence[OwnedSet]
+) -> Iterator[tuple[OwnedSet, int]]:
+    """Replicas of each set: the newest grows within the surge, old ones shrink as far as enough machines are available.
+
+    Machines that still exist count against the surge also when their set no longer wants them.
+    """
+    surge, missing = limits
+    existing = sum(max(owned.replicas, len(owned.machines)) for owned in (*old, newest))
+    room = max(0, replicas + surge - existing)
+    yield newest, min(replicas, newest.replicas + room) if newest.replicas < replicas else replicas
+    removable = max(0, sum(owned.available for owned in (*old, newest)) - (replicas - missing))
+    for owned in old:
+        unavailable = owned.replicas - owned.available
+        take = min(owned.replicas, unavailable + removable)
+        removable -= max(0, take - unavailable)
+        yield owned, owned.replicas - take
+
+
+class MachineDeployments:
+    """Reconciles MachineDeployments."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.deployments.get(key)
+        if found is None or is_paused(found):
+            return None
+        typed = found.decode(MachineDeployment)
+        cluster = inventory.clusters.get(Key(key.namespace, typed.spec.cluster_name))
+        if cluster is None or is_paused(cluster) or typed.spec.paused or cluster.decode(Cluster).spec.paused:
+            return None
+        sets = sorted(
+            owned_by(inventory.sets, found.metadata.uid),
+            key=lambda owned: (int(owned.metadata.annotations.get(names.REVISION, "0")), owned.name),
+        )
+        return Observed(found, typed, cluster, tuple(self._owned(owned) for owned in sets))
+
+    def _owned(self, found: Object) -> OwnedSet:
+        machines = owned_by(self._scheme.inventory.machines, found.metadata.uid)
+        return OwnedSet(found, found.decode(MachineSet), tuple(machine.decode(Machine) for machine in machines))
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one deployment a step further."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        if observed.deployment.metadata.deletion_timestamp is not None:
+            return await self._delete(observed)
+        writer = self._scheme.writer
+        resource = MachineDeployment.resource
+        current = await writer.finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER, present=True)
+        owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
+        labels = {names.CLUSTER: observed.deployment.spec.cluster_name}
+        current = await writer.owner(resource, current, owner, labels)
+        await self._adopt_templates(observed)
+        newest = observed.newest
+        if newest is None:
+            await writer.create(MachineSet.resource, self._new_set(observed))
+        else:
+            await self._roll(observed, newest)
+        await writer.status(resource, current, self._status(observed, None))
+        return Done()
+
+    async def _adopt_templates(self, observed: Observed) -> None:
+        """Templates go with their cluster."""
+        spec = observed.deployment.spec.template.spec
+        owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
+        labels: Tree = {}
+        namespace = observed.object.namespace
+        config = spec.bootstrap.config_ref
+        template = self._scheme.inventory.config_templates.get(Key(namespace, config.name)) if config else None
+        if template is not None:
+            await self._scheme.writer.owner(KubeadmConfigTemplate.resource, template, owner, labels)
+        reference = spec.infrastructure_ref
+        infrastructure = self._scheme.inventory.infrastructure_object(reference.kind, Key(namespace, reference.name))
+        resource = self._scheme.inventory.resource(reference.kind)
+        if infrastructure is not None and resource is not None:
+            await self._scheme.writer.owner(resource, infrastructure, owner, labels)
+
+    def _new_set(self, observed: Observed) -> Tree:
+        deployment = observed.deployment
+        name = names.suffixed(observed.object.name, self._scheme.entropy)
+        hash_ = f"{template_hash(deployment.spec.template)}-{name.rpartition('-')[2]}"
+        labels = {
+            **deployment.spec.template.metadata.labels,
+            names.CLUSTER: deployment.spec.cluster_name,
+            names.DEPLOYMENT: observed.object.name,
+            names.TEMPLATE_HASH: hash_,
+        }
+        revisions = (int(owned.object.metadata.annotations.get(names.REVISION, "0")) for owned in observed.sets)
+        metadata: Tree = {
+            "name": name,
+            "namespace": observed.object.namespace,
+            "labels": labels,
+            "annotations": {names.REVISION: str(max(revisions, default=0) + 1)},
+            "finalizers": [names.SET_FINALIZER],
+            "ownerReferences": [msgspec.to_builtins(owner_reference(MachineDeployment.resource, observed.object))],
+        }
+        match = {**deployment.spec.selector.match_labels, names.TEMPLATE_HASH: hash_}
+        template = msgspec.to_builtins(deployment.spec.template)
+        template["metadata"] = {**propagated(deployment.spec.template)["metadata"], "labels": labels}
+        spec: Tree = {
+            "clusterName": deployment.spec.cluster_name,
+            "replicas": 0 if observed.sets else observed.replicas,
+            "selector": {"matchLabels": match},
+            "template": template,
+        }
+        if deployment.spec.deletion:
+            spec["deletion"] = msgspec.to_builtins(deployment.spec.deletion)
+        return new_object(MachineSet.resource, metadata, spec=spec)
+
+    async def _roll(self, observed: Observed, newest: OwnedSet) -> None:
+        old = [owned for owned in observed.sets if owned is not newest]
+        wanted = {
+            owned.object.name: replicas for owned, replicas in scale(observed.replicas, observed.limits, newest, old)
+        }
+        for owned in observed.sets:
+            if owned is not newest and not owned.replicas and not owned.machines:
+                await self._scheme.writer.delete(MachineSet.resource, owned.object)
+                continue
+            template = propagated(observed.deployment.spec.template)
+            change = {"spec": {"replicas": wanted[owned.object.name], "template": template}}
+            await self._scheme.writer.change(MachineSet.resource, owned.object, change)
+
+    async def _delete(self, observed: Observed) -> Outcome:
+        for owned in observed.sets:
+            await self._scheme.writer.delete(MachineSet.resource, owned.object)
+        resource = MachineDeployment.resource
+        if observed.sets:
+            machines = sum(len(owned.machines) for owned in observed.sets)
+            waiting = f"{len(observed.sets)} machine sets with {machines} machines are being deleted"
+            await self._scheme.writer.status(resource, observed.object, self._status(observed, waiting))
+            return Wait("Deleting", waiting)
+        await self._scheme.writer.finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER, present=False)
+        return Done()
+
+    def _status(self, observed: Observed, waiting: str | None) -> MachineDeploymentStatus:
+        newest = observed.newest
+        machines = [machine for owned in observed.sets for machine in owned.machines]
+        outdated = [m.metadata.name for owned in observed.sets if owned is not newest for m in owned.machines]
+        rollup = Rollup.of(machines, outdated)
+        told = [owned.set.status for owned in observed.sets]
+        desired = 0 if waiting is not None else observed.replicas
+        generation = observed.deployment.metadata.generation
+        _, missing = observed.limits
+        phase = "Running"
+        if rollup.replicas < desired:
+            phase = "ScalingUp"
+        elif rollup.replicas > desired or outdated:
+            phase = "ScalingDown"
+        match = observed.deployment.spec.selector.match_labels
+        return MachineDeploymentStatus(
+            conditions=stated(
+                observed.deployment.status.conditions,
+                [
+                    enough("Available", rollup.available, desired - missing, desired),
+                    *rollup.conditions(desired),
+                    deleting(waiting),
+                ],
+                now=self._scheme.clock.now(),
+                generation=generation,
+            ),
+            selector=",".join(f"{name}={value}" for name, value in sorted(match.items())),
+            # As in Cluster API: what the sets said last, so that it may speak of the template before.
+            replicas=sum(counts.replicas or 0 for counts in told),
+            ready_replicas=sum(counts.ready_replicas or 0 for counts in told),
+            available_replicas=sum(counts.available_replicas or 0 for counts in told),
+            up_to_date_replicas=sum(counts.up_to_date_replicas or 0 for counts in told),
+            versions=list(rollup.versions),
+            observed_generation=generation,
+            phase=phase,
+        )

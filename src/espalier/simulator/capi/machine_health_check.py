@@ -1,0 +1,151 @@
+"""The MachineHealthCheck controller: says which machines are unhealthy, so that their owners replace them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.machine import Machine, MachineHealthCheck, MachineHealthCheckStatus
+from espalier.api.meta import Condition
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
+from espalier.clusterapi.objects import is_paused, owner_reference
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator.capi.health import CheckedNode, Verdict, examine, is_remediable, is_selected, remediations
+from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.scheme import Scheme
+
+RESOURCE = MachineHealthCheck.resource
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine that is looked after."""
+
+    object: Object
+    machine: Machine
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A health check with its machines."""
+
+    object: Object
+    check: MachineHealthCheck
+    cluster: Object
+    targets: tuple[Target, ...]
+
+    @property
+    def unhealthy(self) -> int:
+        """How many machines are unhealthy."""
+        return sum(bool(target.verdict.problem) for target in self.targets)
+
+    @property
+    def remediable(self) -> bool:
+        """Whether they may be replaced."""
+        remediation = self.check.spec.remediation
+        return is_remediable(remediation.trigger_if if remediation else None, len(self.targets), self.unhealthy)
+
+
+class MachineHealthChecks:
+    """Reconciles MachineHealthChecks."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.health_checks.get(key)
+        if found is None or is_paused(found) or found.metadata.deletion_timestamp is not None:
+            return None
+        check = found.decode(MachineHealthCheck)
+        cluster = inventory.clusters.get(Key(key.namespace, check.spec.cluster_name))
+        if cluster is None or is_paused(cluster) or cluster.decode(Cluster).spec.paused:
+            return None
+        if cluster.metadata.deletion_timestamp is not None:
+            return None
+        workload = self._scheme.workload_clusters.reach(cluster.key)
+        now = self._scheme.clock.now()
+        targets = []
+        for machine in in_cluster(inventory.machines, cluster.key):
+            typed = machine.decode(Machine)
+            if typed.metadata.deletion_timestamp is not None or not is_selected(typed, check.spec.selector):
+                continue
+            if SKIP_REMEDIATION_ANNOTATION in typed.metadata.annotations or is_paused(machine):
+                continue
+            node = workload.node(typed.spec.provider_id) if workload and typed.spec.provider_id else None
+            unseen = workload is None and typed.status.node_ref is not None
+            verdict = examine(typed, node.decode(CheckedNode) if node else None, check.spec.checks, now)
+            targets.append(Target(machine, typed, Verdict() if unseen else verdict))
+        return Observed(found, check, cluster, tuple(targets))
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Look at the machines of one health check."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        writer = self._scheme.writer
+        owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
+        current = await writer.owner(RESOURCE, observed.object, owner, {names.CLUSTER: observed.cluster.name})
+        for target in observed.targets:
+            await self._tell(target, observed.remediable)
+        await writer.status(RESOURCE, current, self._status(observed))
+        soonest = min((t.verdict.within for t in observed.targets if t.verdict.within is not None), default=None)
+        return Done() if soonest is None else Wait("Watching", "machines may become unhealthy", after=soonest)
+
+    async def _tell(self, target: Target, remediable: bool) -> None:
+        """Machines get the verdict when it is bad, and when it was."""
+        present = target.machine.status.conditions
+        problem = target.verdict.problem
+        if not problem and condition_list.get(present, "HealthCheckSucceeded") is None:
+            return
+        verdicts: list[Condition] = [
+            condition("HealthCheckSucceeded", not problem, "UnhealthyNode" if problem else "Healthy", problem)
+        ]
+        if problem and remediable:
+            verdicts.append(condition("OwnerRemediated", False, "WaitingForRemediation"))
+        generation = target.machine.metadata.generation
+        conditions = stated(present, verdicts, now=self._scheme.clock.now(), generation=generation)
+        if not problem:
+            conditions = [kept for kept in conditions if kept.type != "OwnerRemediated"]
+        status = msgspec.structs.replace(target.machine.status, conditions=conditions)
+        await self._scheme.writer.status(Machine.resource, target.object, status)
+
+    def _status(self, observed: Observed) -> MachineHealthCheckStatus:
+        expected = len(observed.targets)
+        remediation = observed.check.spec.remediation
+        allowed = condition(
+            "RemediationAllowed",
+            observed.remediable,
+            "RemediationAllowed" if observed.remediable else "TooManyUnhealthy",
+            "" if observed.remediable else f"{observed.unhealthy} of {expected} machines are unhealthy",
+        )
+        generation = observed.check.metadata.generation
+        return MachineHealthCheckStatus(
+            conditions=stated(
+                observed.check.status.conditions,
+                [allowed, condition("Paused", False, "NotPaused")],
+                now=self._scheme.clock.now(),
+                generation=generation,
+            ),
+            expected_machines=expected,
+            current_healthy=expected - observed.unhealthy,
+            remediations_allowed=remediations(
+                remediation.trigger_if if remediation else None, expected, observed.unhealthy
+            ),
+            targets=[target.object.name for target in observed.targets],
+            observed_generation=generation,
+        )
+
+
+def awaits_remediation(machine: Machine) -> bool:
+    """Whether a health check asks the machine's owner to replace it."""
+    remediated = condition_list.get(machine.status.conditions, "OwnerRemediated")
+    return remediated is not None and remediated.status == "False"

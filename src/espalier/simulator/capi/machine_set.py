@@ -1,0 +1,186 @@
+"""The MachineSet controller: so many machines of one template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, MachineSetStatus
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names, removal
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owner_reference
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator.capi.inventory import owned_by
+from espalier.simulator.capi.machine_health_check import awaits_remediation
+from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.rollup import Rollup, deleting
+from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.templates import is_current, propagated
+from espalier.simulator.concurrency import together
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A set, its machines, and what new ones are made of."""
+
+    object: Object
+    set: MachineSet
+    machines: tuple[tuple[Object, Machine], ...]
+    deployment: MachineDeployment | None
+    infrastructure_template: Object | None
+    config_template: Object | None
+
+    @property
+    def staying(self) -> list[tuple[Object, Machine]]:
+        """Machines that nobody asked to delete."""
+        return [pair for pair in self.machines if pair[1].metadata.deletion_timestamp is None]
+
+    @cached_property
+    def current(self) -> bool:
+        """Whether machines of this set are what the deployment wants."""
+        return self.deployment is None or is_current(self.set, self.deployment)
+
+
+class MachineSets:
+    """Reconciles MachineSets."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.sets.get(key)
+        if found is None or is_paused(found):
+            return None
+        cluster = inventory.clusters.get(cluster_key(found))
+        if cluster is None or is_paused(cluster) or cluster.decode(Cluster).spec.paused:
+            return None
+        typed = found.decode(MachineSet)
+        owner = controller_of(found.metadata)
+        deployment = inventory.deployments.get(Key(key.namespace, owner.name)) if owner else None
+        template = typed.spec.template.spec
+        config = template.bootstrap.config_ref
+        machines = owned_by(inventory.machines, found.metadata.uid)
+        return Observed(
+            object=found,
+            set=typed,
+            machines=tuple((machine, machine.decode(Machine)) for machine in machines),
+            deployment=deployment.decode(MachineDeployment) if deployment else None,
+            infrastructure_template=inventory.infrastructure_object(
+                template.infrastructure_ref.kind, Key(key.namespace, template.infrastructure_ref.name)
+            ),
+            config_template=inventory.config_templates.get(Key(key.namespace, config.name)) if config else None,
+        )
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one set a step further."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        if observed.set.metadata.deletion_timestamp is not None:
+            return await self._delete(observed)
+        writer = self._scheme.writer
+        current = await writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=True)
+        await self._scale(observed)
+        await together(self._bring_up_to_date(observed, *owned) for owned in observed.staying)
+        await writer.status(MachineSet.resource, current, self._status(observed, None))
+        return Done()
+
+    async def _scale(self, observed: Observed) -> None:
+        replicas = 1 if observed.set.spec.replicas is None else observed.set.spec.replicas
+        staying = observed.staying
+        for machine, typed in staying:
+            if awaits_remediation(typed):
+                await self._scheme.writer.delete(Machine.resource, machine)
+        surplus = sorted((typed for _, typed in staying), key=removal.of_set)[: max(0, len(staying) - replicas)]
+        doomed = {machine.metadata.name for machine in surplus}
+        for machine, _ in staying:
+            if machine.name in doomed:
+                await self._scheme.writer.delete(Machine.resource, machine)
+        await together(self._create(observed) for _ in range(replicas - len(staying)))
+
+    async def _create(self, observed: Observed) -> None:
+        key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.entropy))
+        spec = observed.set.spec.template.spec
+        template = propagated(observed.set.spec.template)
+        labels = {**template["metadata"]["labels"], names.CLUSTER: spec.cluster_name, names.SET: observed.object.name}
+        owner = owner_reference(MachineSet.resource, observed.object)
+        body = machine_body(key, owner, spec, labels, template["metadata"]["annotations"])
+        created = await self._scheme.writer.create(Machine.resource, body)
+        if created is not None:
+            await self._complete(observed, created, created.decode(Machine))
+
+    async def _complete(self, observed: Observed, machine: Object, typed: Machine) -> None:
+        config: Tree | None = None
+        if observed.config_template is not None:
+            template = observed.config_template.tree["spec"]["template"]
+            config = {**(template.get("metadata") or {}), "spec": template.get("spec") or {}}
+            reference = Key(observed.object.namespace, observed.config_template.name)
+            config["annotations"] = {
+                **config.get("annotations", {}),
+                names.CLONED_FROM_NAME: reference.name,
+                names.CLONED_FROM_KIND: f"{observed.config_template.kind}.bootstrap.cluster.x-k8s.io",
+            }
+        await complete(
+            self._scheme, machine, typed, infrastructure_template=observed.infrastructure_template, config=config
+        )
+
+    async def _bring_up_to_date(self, observed: Observed, machine: Object, typed: Machine) -> None:
+        """What changes in place, what was never made, and whether the machine is what its owner wants."""
+        await self._complete(observed, machine, typed)
+        machine = await self._scheme.writer.change(Machine.resource, machine, propagated(observed.set.spec.template))
+        verdict = (
+            condition("UpToDate", True, "UpToDate")
+            if observed.current
+            else condition("UpToDate", False, "NotUpToDate", f"* {observed.object.name} is not the newest MachineSet")
+        )
+        conditions = stated(
+            typed.status.conditions,
+            [verdict],
+            now=self._scheme.clock.now(),
+            generation=typed.metadata.generation,
+        )
+        await self._scheme.writer.status(
+            Machine.resource, machine, msgspec.structs.replace(typed.status, conditions=conditions)
+        )
+
+    async def _delete(self, observed: Observed) -> Outcome:
+        deletions = (self._scheme.writer.delete(Machine.resource, machine) for machine, _ in observed.machines)
+        await together(deletions)
+        if observed.machines:
+            waiting = f"{len(observed.machines)} machines are being deleted"
+            await self._scheme.writer.status(MachineSet.resource, observed.object, self._status(observed, waiting))
+            return Wait("Deleting", waiting)
+        await self._scheme.writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=False)
+        return Done()
+
+    def _status(self, observed: Observed, waiting: str | None) -> MachineSetStatus:
+        machines = [typed for _, typed in observed.machines]
+        outdated = () if observed.current else [machine.metadata.name for machine in machines]
+        rollup = Rollup.of(machines, outdated)
+        desired = 0 if waiting is not None else 1 if observed.set.spec.replicas is None else observed.set.spec.replicas
+        generation = observed.set.metadata.generation
+        selector = ",".join(
+            f"{name}={value}" for name, value in sorted(observed.set.spec.selector.match_labels.items())
+        )
+        return MachineSetStatus(
+            conditions=stated(
+                observed.set.status.conditions,
+                [*rollup.conditions(desired), deleting(waiting)],
+                now=self._scheme.clock.now(),
+                generation=generation,
+            ),
+            selector=selector,
+            replicas=rollup.replicas,
+            ready_replicas=rollup.ready,
+            available_replicas=rollup.available,
+            up_to_date_replicas=rollup.up_to_date,
+            versions=list(rollup.versions),
+            observed_generation=generation,
+        )

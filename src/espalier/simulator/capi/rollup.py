@@ -1,0 +1,101 @@
+"""What a number of machines are together: counts, versions, and the conditions that say so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import VersionCount
+from espalier.api.capi.machine import Machine
+from espalier.api.meta import Condition
+from espalier.clusterapi.conditions import condition
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """Counts of machines; `up_to_date` as their owner judged."""
+
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+    up_to_date: int = 0
+    deleting: int = 0
+    versions: tuple[VersionCount, ...] = ()
+    not_ready: tuple[str, ...] = ()
+    outdated: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, machines: Iterable[Machine], outdated: Iterable[str] = ()) -> Rollup:
+        """Counts the machines; `outdated` names those that are not as wanted."""
+        listed = list(machines)
+        old = set(outdated)
+        versions = Counter(machine.spec.version for machine in listed if machine.spec.version)
+        return cls(
+            replicas=len(listed),
+            ready=sum(condition_list.is_true(machine.status.conditions, "Ready") for machine in listed),
+            available=sum(condition_list.is_true(machine.status.conditions, "Available") for machine in listed),
+            up_to_date=sum(machine.metadata.name not in old for machine in listed),
+            deleting=sum(machine.metadata.deletion_timestamp is not None for machine in listed),
+            versions=tuple(VersionCount(version=version, replicas=versions[version]) for version in sorted(versions)),
+            not_ready=tuple(
+                m.metadata.name for m in listed if not condition_list.is_true(m.status.conditions, "Ready")
+            ),
+            outdated=tuple(machine.metadata.name for machine in listed if machine.metadata.name in old),
+        )
+
+    def conditions(self, desired: int) -> Iterator[Condition]:
+        """The conditions that control planes, deployments and sets share."""
+        yield condition(
+            "MachinesReady",
+            not self.not_ready,
+            "NotReady" if self.not_ready else "Ready" if self.replicas else "NoReplicas",
+            _listing("not ready", self.not_ready),
+        )
+        yield condition(
+            "MachinesUpToDate",
+            not self.outdated,
+            "UpToDate" if not self.outdated else "NotUpToDate",
+            _listing("not up to date", self.outdated),
+        )
+        yield condition(
+            "RollingOut",
+            bool(self.outdated),
+            "RollingOut" if self.outdated else "NotRollingOut",
+            f"Rolling out {len(self.outdated)} not up-to-date replicas" if self.outdated else "",
+        )
+        yield _scaling("ScalingUp", self.replicas < desired, self.replicas, desired)
+        yield _scaling("ScalingDown", self.replicas > desired, self.replicas, desired)
+        yield condition("Remediating", False, "NotRemediating")
+        yield condition("Paused", False, "NotPaused")
+
+
+def deleting(waiting: str | None) -> Condition:
+    """The Deleting condition; None when nobody asked for a deletion."""
+    if waiting is None:
+        return condition("Deleting", False, "NotDeleting")
+    return condition("Deleting", True, "Deleting", waiting)
+
+
+def enough(type_: str, available: int, needed: int, total: int) -> Condition:
+    """Whether enough machines are available."""
+    if available >= needed:
+        return condition(type_, True, "Available")
+    return condition(
+        type_, False, "NotAvailable", f"{available} available replicas, at least {needed} required of {total}"
+    )
+
+
+def _scaling(type_: str, is_scaling: bool, replicas: int, desired: int) -> Condition:
+    if not is_scaling:
+        return condition(type_, False, f"Not{type_}")
+    direction = "up" if desired > replicas else "down"
+    return condition(type_, True, type_, f"Scaling {direction} from {replicas} to {desired} replicas")
+
+
+def _listing(what: str, machines: Sequence[str]) -> str:
+    if not machines:
+        return ""
+    shown = ", ".join(machines[:3]) + (f" and {len(machines) - 3} more" if len(machines) > 3 else "")
+    return f"Machines {shown} {what}"

@@ -1,0 +1,272 @@
+"""Stand-ins for the programs of a simulated node; started as `nsenter`, which on a real node leads to the real ones.
+
+Standard library and `runtime/confined.py` only: it runs as a script, many times in an upgrade.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from espalier.runtime import confined
+
+STATE = "var/lib/simulated-node/state.json"
+FAULTS = "var/lib/simulated-node/faults.json"
+"""What a test wants to fail: `{"kubelet": ["v1.36.3"]}`, versions that don't come up; `{"kubeadm": "why it fails"}`."""
+ACCESS = "var/lib/simulated-node/access.json"
+"""How the stand-ins reach the API server: `server` (host:port), `authority`, `certificate` and `key` (PEM)."""
+NODE = "SIMULATED_NODE"
+"""Environment variable that names the node's folder."""
+MANIFESTS = "etc/kubernetes/manifests"
+MERGE = "application/merge-patch+json"
+
+Ask = Callable[[str, str, Any], "tuple[int, Any]"]
+"""One request to the node's API server: method, path, body -> status, object."""
+Ended = tuple[int, str]
+"""Exit code, and what was said."""
+
+
+class Host:
+    """One simulated node."""
+
+    def __init__(self, root: Path, ask: Ask | None = None) -> None:
+        self._root = root
+        self._ask = ask
+
+    def run(self, command: Sequence[str]) -> Ended:
+        """Run a command as `nsenter` is given it."""
+        words = list(command)
+        if "--" in words:
+            words = words[words.index("--") + 1 :]
+        program, arguments = words[0], words[1:]
+        name = program.rpartition("/")[2]
+        if program.startswith("/") and not self._version(program):
+            return 127, f"{program}: no such program on the simulated node"
+        known = {
+            "systemctl": self._systemctl,
+            "journalctl": lambda _: (0, "simulated journal: nothing of interest"),
+            "kubeadm": self._kubeadm,
+            "kubectl": self._kubectl,
+            "ctr": self._ctr,
+        }
+        if arguments == ["--version"]:
+            return 0, f"{'Kubernetes' if name == 'kubelet' else name} {self._version(program)}"
+        return known[name](arguments) if name in known else (127, f"{name}: no such stand-in")
+
+    def boot(self) -> None:
+        """Start all services with the programs that lie on the disk, unless they run already."""
+        for unit in self._names("etc/systemd/system", "*.service"):
+            if unit.stem not in self._services():
+                self._start(unit.stem)
+
+    def running(self, name: str) -> str:
+        """The version with which a service runs; empty when it does not."""
+        service = self._services().get(name, {})
+        return service.get("version", "") if service.get("active") else ""
+
+    def _systemctl(self, arguments: Sequence[str]) -> Ended:
+        verb, unit = arguments[0], arguments[1] if len(arguments) > 1 else ""
+        name = unit.removesuffix(".service")
+        if verb == "show":
+            return 0, self._show(name)
+        if verb == "reset-failed":
+            return 0, ""
+        if verb != "restart":
+            return 1, f"the stand-in for systemctl knows no {verb}"
+        if not self._unit(name):
+            return 5, f"Failed to restart {unit}: Unit {unit} not found."
+        self._start(name)
+        if self.running("kubelet"):
+            self._report()
+        return 0, ""
+
+    def _show(self, name: str) -> str:
+        program = self._unit(name)
+        if not program:
+            return "LoadState=not-found\nActiveState=inactive\nSubState=dead\nNRestarts=0\n"
+        service = self._services().get(name, {})
+        state = ("active", "running") if service.get("active") else ("activating", "auto-restart")
+        return (
+            f"LoadState=loaded\nExecStart={{ path={program} ; argv[]={program} ; ignore_errors=no }}\n"
+            f"ActiveState={state[0]}\nSubState={state[1]}\nNRestarts={0 if service.get('active') else 5}\n"
+        )
+
+    def _start(self, name: str) -> None:
+        version = self._version(self._unit(name))
+        active = bool(version) and version not in self._faults().get(name, ())
+        services = {**self._services(), name: {"active": active, "version": version}}
+        self._write(STATE, json.dumps({"services": services}))
+
+    def _ctr(self, _arguments: Sequence[str]) -> Ended:
+        version = self.running("containerd")
+        return (0, f"Server:\n  Version: {version}") if version else (1, "ctr: cannot access the containerd socket")
+
+    def _report(self) -> None:
+        """What a kubelet reports when it starts: its version, and the runtime's."""
+        info = {"kubeletVersion": self.running("kubelet")}
+        if runtime := self.running("containerd"):
+            info["containerRuntimeVersion"] = f"containerd://{runtime}"
+        self._request("PATCH", f"/api/v1/nodes/{self._name()}/status", {"status": {"nodeInfo": info}})
+
+    def _kubeadm(self, arguments: Sequence[str]) -> Ended:
+        version = self._version("/usr/bin/kubeadm") or self._version("/usr/local/bin/kubeadm")
+        if arguments[:1] == ["version"]:
+            return 0, version
+        if fault := self._faults().get("kubeadm"):
+            return 1, f"[upgrade] simulated fault\nerror execution phase: {fault}"
+        if list(arguments[:2]) == ["upgrade", "apply"]:
+            return self._apply(arguments[2])
+        if list(arguments[:2]) == ["upgrade", "node"]:
+            self._static_pods(version)
+            return 0, "[upgrade] The configuration for this node was successfully updated!"
+        return 1, f"the stand-in for kubeadm knows no {' '.join(arguments)}"
+
+    def _apply(self, version: str) -> Ended:
+        path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+        status, found = self._request("GET", path, None)
+        if status == 200:
+            text = found["data"]["ClusterConfiguration"]
+            changed = re.sub(r'(?m)^(\s*"?kubernetesVersion"?: "?)[^",\n]*', rf"\g<1>{version}", text)
+            self._request("PATCH", path, {"data": {"ClusterConfiguration": changed}})
+            etcd = re.search(r'"?etcd"?:(?:.*\n)*?\s*"?imageTag"?: "?([^",\n]*)', changed)
+            self._static_pods(version, etcd[1] if etcd else "")
+        else:
+            self._static_pods(version)
+        proxy = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
+        status, found = self._request("GET", proxy, None)
+        if status == 200:
+            containers = found["spec"]["template"]["spec"]["containers"]
+            for container in containers:
+                container["image"] = _tagged(container["image"], version)
+            self._request("PATCH", proxy, {"spec": {"template": {"spec": {"containers": containers}}}})
+        return 0, f'[upgrade] SUCCESS! A control plane node of your cluster was upgraded to "{version}".'
+
+    def _static_pods(self, version: str, etcd: str = "") -> None:
+        """Write the manifests anew; the kubelet then runs the pods with these images and shows them in the API."""
+        for manifest in self._names(MANIFESTS, "*.yaml"):
+            tag = etcd if manifest.stem == "etcd" else version
+            if not tag:
+                continue
+            text = self._text(f"{MANIFESTS}/{manifest.name}")
+            image = re.search(r"(?m)^  image: (.*)$", text)
+            if image is None:
+                continue
+            new = _tagged(image[1], tag)
+            self._write(f"{MANIFESTS}/{manifest.name}", text.replace(image[1], new))
+            path = f"/api/v1/namespaces/kube-system/pods/{manifest.stem}-{self._name()}"
+            status, pod = self._request("GET", path, None)
+            if status == 200:
+                containers = pod["spec"]["containers"]
+                containers[0]["image"] = new
+                self._request("PATCH", path, {"spec": {"containers": containers}})
+
+    def _kubectl(self, arguments: Sequence[str]) -> Ended:
+        words = [word for word in arguments if not word.startswith("--kubeconfig=")]
+        path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+        if words[:3] == ["get", "configmap", "kubeadm-config"]:
+            status, found = self._request("GET", path, None)
+        elif words[:3] == ["patch", "configmap", "kubeadm-config"]:
+            patch = next(word.partition("=")[2] for word in words if word.startswith("--patch="))
+            status, found = self._request("PATCH", path, json.loads(patch))
+        else:
+            return 1, f"the stand-in for kubectl knows no {' '.join(words)}"
+        return (0, json.dumps(found)) if status == 200 else (1, f"Error from server: {found}")
+
+    def _request(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if self._ask is None:
+            return 503, {}
+        try:
+            return self._ask(method, path, body)
+        except OSError as error:
+            return 503, {"message": str(error)}
+
+    def _unit(self, name: str) -> str:
+        found = re.search(r"(?m)^ExecStart=(\S+)", self._text(f"etc/systemd/system/{name}.service"))
+        return found[1] if found else ""
+
+    def _version(self, path: str) -> str:
+        """The version of a program of the disk; empty when it is not there, or is not whole."""
+        found = re.match(r"#!/bin/sh\n# simulated (\S+) (\S+)\necho \1 \2\n$", self._text(path))
+        return found[2] if found else ""
+
+    def _name(self) -> str:
+        return self._text("etc/hostname").strip()
+
+    def _services(self) -> dict[str, Any]:
+        services = self._read(STATE).get("services")
+        return (
+            {name: one for name, one in services.items() if isinstance(one, dict)} if isinstance(services, dict) else {}
+        )
+
+    def _faults(self) -> dict[str, Any]:
+        return self._read(FAULTS)
+
+    def _read(self, path: str) -> dict[str, Any]:
+        text = self._text(path)
+        found = json.loads(text) if text else {}
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, path: str, text: str) -> None:
+        confined.write(self._root, path, text, 0o644)
+
+    def _text(self, path: str) -> str:
+        """What a file of the disk says; nothing when it is not there, or no file."""
+        try:
+            return confined.text(self._root, path)
+        except OSError:
+            return ""
+
+    def _names(self, folder: str, pattern: str) -> Sequence[Path]:
+        try:
+            return sorted(confined.place(self._root, folder).glob(pattern))
+        except OSError:
+            return ()
+
+
+def _tagged(image: str, tag: str) -> str:
+    return f"{image.rpartition(':')[0]}:{tag}"
+
+
+def api_of(root: Path) -> Ask | None:
+    """The API server of the node's cluster; None when the node has no way to one."""
+    if not confined.is_file(root, ACCESS):
+        return None
+    import http.client  # noqa: PLC0415 - only some stand-ins ask anything, and all start often
+    import ssl  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    access = json.loads(confined.text(root, ACCESS))
+
+    def ask(method: str, path: str, body: Any) -> tuple[int, Any]:
+        context = ssl.create_default_context(cadata=access["authority"])
+        with tempfile.NamedTemporaryFile("w") as pair:
+            pair.write(access["certificate"] + access["key"])
+            pair.flush()
+            context.load_cert_chain(pair.name)
+        connection = http.client.HTTPSConnection(access["server"], timeout=10, context=context)
+        try:
+            headers = {"Content-Type": MERGE} if body is not None else {}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read() or b"{}")
+        finally:
+            connection.close()
+
+    return ask
+
+
+def main() -> int:
+    """`nsenter ... -- COMMAND`: the node's folder is what `SIMULATED_NODE` names."""
+    root = Path(os.environ[NODE])
+    code, said = Host(root, api_of(root)).run(sys.argv[1:])
+    sys.stdout.write(said + "\n" if said else "")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

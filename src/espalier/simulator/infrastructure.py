@@ -1,0 +1,311 @@
+"""One simulator for any infrastructure provider, driven by Cluster API's contract alone.
+
+A cluster's infrastructure gets the address where its API server will listen. A machine boots for a while once its
+bootstrap data are there, and then does what they say: the first starts the API server, each registers its node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster, Endpoint
+from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.machine import Machine, MachineAddress
+from espalier.api.core import Secret
+from espalier.api.meta import Condition
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.http import AddressTaken
+from espalier.clusterapi import names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.infrastructure import (
+    Infrastructure,
+    InfrastructureCluster,
+    InfrastructureClusterStatus,
+    InfrastructureMachine,
+    InfrastructureMachineStatus,
+    Initialization,
+)
+from espalier.clusterapi.network import machine_addresses, network_of
+from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator import bootstrap_data
+from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.capi.certificates import authority_of, secret_name
+from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.versions import newest
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workloads import Workloads
+
+CERTIFICATE_DAYS = 365
+"""How long the certificates of a control plane machine are valid, as kubeadm makes them."""
+
+
+def finalizer_of(resource: Resource) -> str:
+    """Finalizer of an infrastructure kind, named as providers name theirs."""
+    return f"{resource.kind.lower()}.{resource.group}"
+
+
+def address_of(uid: str) -> str:
+    """An address for a machine: of a private range, the same for the same machine."""
+    digest = hashlib.sha256(uid.encode()).digest()
+    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
+
+
+class InfrastructureClusters:
+    """Reconciles the cluster kind of one provider."""
+
+    def __init__(self, scheme: Scheme, workloads: Workloads, kinds: Infrastructure) -> None:
+        self._scheme = scheme
+        self._workloads = workloads
+        self._kinds = kinds
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Give one cluster its address, keep its API server running, and take both away in the end."""
+        found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
+        if found is None or is_paused(found):
+            return Done()
+        resource = self._kinds.cluster
+        writer = self._scheme.writer
+        if found.metadata.deletion_timestamp is not None:
+            await self._workloads.remove(cluster_key(found))
+            await writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            return Done()
+        owner = self._owner(found)
+        if owner is None:
+            return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
+        typed = found.decode(InfrastructureCluster)
+        found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
+        endpoint = typed.spec.control_plane_endpoint
+        if endpoint is None or not endpoint.host:
+            endpoint = self._workloads.reserve(owner.key)
+            address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
+            found = await writer.change(resource, found, {"spec": address})
+        problem = await self._keep_open(owner, endpoint)
+        await self._report(found, typed, problem)
+        return Wait("ControlPlaneClosed", problem, after=5.0) if problem else Done()
+
+    def _owner(self, found: Object) -> Object | None:
+        owner = owning_cluster(found.metadata)
+        return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name)) if owner else None
+
+    async def _keep_open(self, owner: Object, endpoint: Endpoint) -> str:
+        """Run the API server of a cluster whose control plane has booted. Returns what hinders it."""
+        running = _booted_versions(self._scheme, self._kinds, owner.key)
+        if not running:
+            self._workloads.keep(endpoint)
+            return ""
+        try:
+            workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
+        except (AddressTaken, ValueError) as error:
+            return str(error)
+        workload.version = newest(running)
+        return ""
+
+    async def _report(self, found: Object, typed: InfrastructureCluster, problem: str) -> None:
+        ready = condition("Ready", not problem, "Ready" if not problem else "ControlPlaneClosed", problem)
+        generation = typed.metadata.generation
+        conditions = stated(typed.status.conditions, [ready], now=self._scheme.clock.now(), generation=generation)
+        status = InfrastructureClusterStatus(
+            initialization=Initialization(provisioned=True),
+            failure_domains=typed.spec.failure_domains,
+            conditions=conditions,
+        )
+        await self._scheme.writer.status(self._kinds.cluster, found, status)
+
+
+Boots = Callable[[Machine], bool]
+"""Whether a machine ever comes up."""
+
+
+def always(_machine: Machine) -> bool:
+    """Every machine does."""
+    return True
+
+
+class InfrastructureMachines:
+    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`, or as long as `boots` says no."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        workloads: Workloads,
+        kinds: Infrastructure,
+        *,
+        boot_seconds: float,
+        boots: Boots = always,
+    ) -> None:
+        self._scheme = scheme
+        self._workloads = workloads
+        self._kinds = kinds
+        self._boot_seconds = boot_seconds
+        self._boots = boots
+        self._powered_on: dict[Key, tuple[str, float]] = {}
+        """Uid of each machine that boots, and when it was switched on: hardware, so it restarts with this process."""
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one machine a step further: bootstrap data, boot, node."""
+        found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
+        if found is None or found.metadata.deletion_timestamp is not None:
+            self._powered_on.pop(key, None)
+            return Done()
+        if is_paused(found):
+            return Done()
+        typed = found.decode(InfrastructureMachine)
+        if typed.status.initialization.provisioned:
+            return Done()
+        outcome = await self._boot(found, typed)
+        if isinstance(outcome, Wait):
+            await self._report(found, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
+        return outcome
+
+    async def _boot(self, found: Object, typed: InfrastructureMachine) -> Outcome:
+        inventory = self._scheme.inventory
+        owner = controller_of(found.metadata)
+        owner_object = inventory.machines.get(Key(found.namespace, owner.name)) if owner else None
+        if owner_object is None:
+            return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
+        machine = owner_object.decode(Machine)
+        data_name = machine.spec.bootstrap.data_secret_name
+        secret = inventory.secrets.get(Key(found.namespace, data_name)) if data_name else None
+        if secret is None:
+            return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
+        remaining = self._still_boots(found)
+        if remaining > 0:
+            return Wait("Booting", "the machine boots", after=remaining)
+        if not self._boots(machine):
+            return Wait("Booting", "the machine does not come up", after=1.0)
+        data = secret.decode(Secret).data.get("value", b"")
+        kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
+        cluster = Key(found.namespace, machine.spec.cluster_name)
+        try:
+            workload = await self._reach(cluster, kubeadm)
+        except (AddressTaken, ValueError) as error:
+            return Wait("ControlPlaneClosed", str(error), after=5.0)
+        if workload is None:
+            # Who waits for a control plane that is lost waits until somebody acts: not each second.
+            after = 30.0 if (lost := self._lost(cluster)) else 1.0
+            return Wait("ControlPlaneUnreachable", lost or "waiting for the API server of the cluster", after=after)
+        return await self._join(found, typed, machine, kubeadm, workload)
+
+    def _still_boots(self, found: Object) -> float:
+        """Seconds until the machine has booted; the first call switches it on."""
+        now = self._scheme.clock.monotonic()
+        uid, since = self._powered_on.get(found.key, ("", now))
+        if uid != found.metadata.uid:
+            since = now
+            self._powered_on[found.key] = (found.metadata.uid, now)
+        return since + self._boot_seconds - now
+
+    async def _reach(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
+        """The API server of the cluster; machines of its control plane start it.
+
+        The first has a new one. One that joins when none of the others is left has the one that stored what is there.
+        """
+        workload = self._workloads.reach(cluster)
+        joins = kubeadm.control_plane and self._workloads.holds(cluster)
+        if kubeadm.init or (workload is None and joins):
+            workload = await open_workload(self._scheme, self._workloads, self._kinds, cluster, kubeadm.version)
+        if kubeadm.init and workload is not None:
+            await workload.install(kubeadm)
+        return workload
+
+    def _lost(self, cluster: Key) -> str:
+        """What is to be done when nothing will ever answer: what the API server stored is not there any more."""
+        if self._workloads.holds(cluster) or _booted_versions(self._scheme, self._kinds, cluster):
+            return ""
+        return f"what the API server of cluster {cluster.name} stored is lost: delete the cluster and create it again"
+
+    async def _join(
+        self,
+        found: Object,
+        typed: InfrastructureMachine,
+        machine: Machine,
+        kubeadm: Kubeadm,
+        workload: WorkloadCluster,
+    ) -> Outcome:
+        provider_id = self._kinds.provider_id.format(cluster=workload.key.name, name=found.name)
+        address = address_of(typed.metadata.uid)
+        await workload.register(kubeadm, provider_id=provider_id, address=address)
+        self._powered_on.pop(found.key, None)
+        if kubeadm.control_plane:
+            await self._tell_expiry(machine)
+        found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
+        addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
+        await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
+        return Done()
+
+    async def _tell_expiry(self, machine: Machine) -> None:
+        """Say when the machine's certificates end: Cluster API would dial it to see, and nobody can dial this one."""
+        reference = machine.spec.bootstrap.config_ref
+        configs = self._scheme.inventory.configs
+        config = configs.get(Key(machine.metadata.namespace, reference.name)) if reference else None
+        if config is not None and names.CERTIFICATES_EXPIRY not in config.metadata.annotations:
+            expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
+            marks = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            await self._scheme.writer.change(KubeadmConfig.resource, config, {"metadata": {"annotations": marks}})
+
+    async def _report(
+        self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()
+    ) -> None:
+        conditions = stated(
+            typed.status.conditions,
+            [ready],
+            now=self._scheme.clock.now(),
+            generation=typed.metadata.generation,
+        )
+        status = InfrastructureMachineStatus(
+            initialization=Initialization(provisioned=ready.status == "True"),
+            addresses=list(addresses),
+            failure_domain=typed.spec.failure_domain,
+            conditions=conditions,
+        )
+        await self._scheme.writer.status(self._kinds.machine, found, status)
+
+
+def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> list[str]:
+    """Kubernetes versions of the control plane machines that have booted."""
+    booted = {
+        machine.name
+        for machine in in_cluster(scheme.inventory.infrastructure[kinds.machine.kind], cluster)
+        if names.CONTROL_PLANE in machine.metadata.labels
+        and machine.decode(InfrastructureMachine).status.initialization.provisioned
+    }
+    machines = (machine.decode(Machine) for machine in in_cluster(scheme.inventory.machines, cluster))
+    return [machine.spec.version for machine in machines if machine.spec.infrastructure_ref.name in booted]
+
+
+async def open_workload(
+    scheme: Scheme, workloads: Workloads, kinds: Infrastructure, cluster: Key, version: str
+) -> WorkloadCluster:
+    """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
+
+    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority.
+    """
+    running = workloads.reach(cluster)
+    if running is not None:
+        return running
+    found = scheme.inventory.clusters.get(cluster)
+    authority = scheme.inventory.secrets.get(Key(cluster.namespace, secret_name(cluster.name, "ca")))
+    if found is None or authority is None:
+        raise ValueError(f"the certificate authority of cluster {cluster} is not there")
+    typed = found.decode(Cluster)
+    if typed.spec.control_plane_endpoint is None:
+        raise ValueError(f"cluster {cluster} has no address")
+    workload = await workloads.open(
+        cluster,
+        typed.spec.control_plane_endpoint,
+        authority=authority_of(authority.decode(Secret), scheme.keys),
+        version=version,
+        network=network_of(typed),
+    )
+    provider = kinds.provider_id.partition("{")[0]
+    machines = scheme.inventory.infrastructure[kinds.machine.kind].list(cluster.namespace)
+    present = {kinds.provider_id.format(cluster=cluster.name, name=machine.name) for machine in machines}
+    await workload.forget(lambda provider_id: provider_id in present or not provider_id.startswith(provider))
+    return workload

@@ -1,0 +1,150 @@
+"""How a simulated machine shows itself in its cluster: a Node, and the static pods of a control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from espalier.api.core import NODE, POD, Taint
+from espalier.api.meta import Tree
+from espalier.clusterapi.network import machine_addresses
+from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
+
+NOT_READY_TAINT = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+"""On every new node, until its network is there."""
+
+CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "64Gi", "pods": "110"}
+
+_PRESSURES = (
+    ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+
+STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime: str, now: str) -> Tree:
+    """The Node that a kubelet registers, and reports as not ready because it has no network yet."""
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": kubeadm.node_name,
+        "kubernetes.io/os": "linux",
+        **kubeadm.labels,
+    }
+    if kubeadm.control_plane:
+        labels |= {CONTROL_PLANE_LABEL: "", "node.kubernetes.io/exclude-from-external-load-balancers": ""}
+    return {
+        "apiVersion": NODE.api_version,
+        "kind": NODE.kind,
+        "metadata": {
+            "name": kubeadm.node_name,
+            "labels": labels,
+            "annotations": {"kubeadm.alpha.kubernetes.io/cri-socket": "unix:///run/containerd/containerd.sock"},
+        },
+        "spec": {
+            "providerID": provider_id,
+            "taints": msgspec.to_builtins([*kubeadm.taints, NOT_READY_TAINT]),
+        },
+        "status": {
+            "capacity": CAPACITY,
+            "allocatable": CAPACITY,
+            "addresses": machine_addresses(kubeadm.node_name, address),
+            "conditions": unready_conditions(now),
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": node_info(kubeadm.version, container_runtime),
+        },
+    }
+
+
+def node_info(version: str, container_runtime: str) -> Tree:
+    """What a kubelet says of its machine."""
+    return {
+        "architecture": "amd64",
+        "bootID": "",
+        "containerRuntimeVersion": f"containerd://{container_runtime}",
+        "kernelVersion": "simulated",
+        "kubeProxyVersion": "",
+        "kubeletVersion": version,
+        "machineID": "",
+        "operatingSystem": "linux",
+        "osImage": "Simulated machine",
+        "systemUUID": "",
+    }
+
+
+def ready_conditions(now: str) -> list[Tree]:
+    """A node that works."""
+    return _conditions("True", "KubeletReady", "kubelet is posting ready status", now)
+
+
+def unready_conditions(now: str) -> list[Tree]:
+    """A node whose kubelet found no network plugin, in its words."""
+    message = (
+        "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+        "message:Network plugin returns error: cni plugin not initialized"
+    )
+    return _conditions("False", "KubeletNotReady", message, now)
+
+
+def _conditions(ready: str, reason: str, message: str, now: str) -> list[Tree]:
+    statements = [(type_, "False", why, text) for type_, why, text in _PRESSURES]
+    statements.append(("Ready", ready, reason, message))
+    return [
+        {
+            "type": type_,
+            "status": status,
+            "reason": why,
+            "message": text,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        for type_, status, why, text in statements
+    ]
+
+
+def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
+    """The mirror pods of a control plane node, with the images of its release."""
+    return [
+        _static_pod(component, image, kubeadm.node_name, node_uid)
+        for component, image in control_plane_images(kubeadm).items()
+    ]
+
+
+def control_plane_images(kubeadm: Kubeadm) -> Mapping[str, str]:
+    """Image by component, as kubeadm of that version chooses them."""
+    cluster = kubeadm.cluster
+    repository = (cluster and cluster.image_repository) or "registry.k8s.io"
+    local = cluster.etcd.local if cluster and cluster.etcd else None
+    etcd_repository = (local and local.image_repository) or repository
+    etcd_tag = (local and local.image_tag) or "latest"
+    images = {name: f"{repository}/{name}:{kubeadm.version}" for name in STATIC_PODS[1:]}
+    if cluster and cluster.etcd and cluster.etcd.external:
+        return images
+    return {"etcd": f"{etcd_repository}/etcd:{etcd_tag}", **images}
+
+
+def _static_pod(component: str, image: str, node_name: str, node_uid: str) -> Tree:
+    return {
+        "apiVersion": POD.api_version,
+        "kind": POD.kind,
+        "metadata": {
+            "name": f"{component}-{node_name}",
+            "namespace": "kube-system",
+            "labels": {"component": component, "tier": "control-plane"},
+            "annotations": {"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": node_uid},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid, "controller": True}
+            ],
+        },
+        "spec": {
+            "nodeName": node_name,
+            "hostNetwork": True,
+            "priorityClassName": "system-node-critical",
+            "containers": [{"name": component, "image": image}],
+            "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
+        },
+    }

@@ -1,0 +1,108 @@
+"""The disks of simulated nodes: made when the first pod that runs comes to a node, and kept as long as the node."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import structlog
+
+from espalier.api.core import POD
+from espalier.kube.objects import Object
+from espalier.runtime import confined
+from espalier.runtime.clock import Clock
+from espalier.simulator.hosts import folder, programs
+from espalier.simulator.hosts.programs import Host
+from espalier.simulator.workload_cluster import WorkloadCluster
+
+TOOLS = "var/lib/simulated-node/bin"
+MIRROR = "kubernetes.io/config.mirror"
+SOURCES = Path(confined.__file__).parents[2]
+_log = structlog.get_logger("espalier.simulator.pods")
+_VERSION = re.compile(r"[\w.+-]{1,64}", re.ASCII)
+
+
+class Disks:
+    """Below one folder, one for each node that needs it."""
+
+    def __init__(self, place: Path, clock: Clock) -> None:
+        self._place = place
+        self._clock = clock
+        self._booted: set[Path] = set()
+
+    def of(self, workload: WorkloadCluster, node: Object) -> Path:
+        """The disk of a node, booted; made as the Node says it was installed, if it is not there.
+
+        Pods write to it as they like. One that can't be booted any more is made anew.
+        """
+        root = confined.child(self._folder(workload), _name(node))
+        if root in self._booted:
+            return root
+        try:
+            self._boot(workload, node, root)
+        except (OSError, ValueError) as error:
+            _log.warning("the disk of a simulated node is broken, and made anew", node=node.name, error=str(error))
+            confined.remove(root.parent, root.name)
+            self._boot(workload, node, root)
+        self._booted.add(root)
+        return root
+
+    def _boot(self, workload: WorkloadCluster, node: Object, root: Path) -> None:
+        if not root.is_dir():
+            folder.make(root, _machine(workload, node))
+        self._connect(workload, root, node.name)
+        Host(root).boot()
+
+    def keep(self, workload: WorkloadCluster, nodes: Collection[Object]) -> None:
+        """Remove the disks of all other nodes of the cluster."""
+        place = self._folder(workload)
+        wanted = {_name(node) for node in nodes}
+        for root in place.iterdir() if place.is_dir() else ():
+            if root.name not in wanted:
+                confined.remove(place, root.name)
+                self._booted.discard(root)
+
+    def _folder(self, workload: WorkloadCluster) -> Path:
+        return confined.child(self._place, f"{workload.key.namespace}-{workload.key.name}")
+
+    def _connect(self, workload: WorkloadCluster, root: Path, name: str) -> None:
+        """Give the stand-ins their way to the API server (they act for kubelet and kubeadm), and a name to start by."""
+        now = self._clock.now()
+        pair = workload.authority.issue_client(f"system:node:{name}", groups=["system:masters"], now=now)
+        access = {
+            "server": f"{workload.endpoint.host}:{workload.endpoint.port}",
+            "authority": workload.authority.certificate.decode(),
+            "certificate": pair.certificate.decode(),
+            "key": pair.key.decode(),
+        }
+        confined.write(root, programs.ACCESS, json.dumps(access))
+        script = (
+            f"#!{sys.executable} -IS\nimport runpy\nimport sys\nsys.path.insert(0, {str(SOURCES)!r})\n"
+            f"runpy.run_path({programs.__file__!r}, run_name='__main__')\n"
+        )
+        confined.write(root, f"{TOOLS}/nsenter", script, 0o755)
+
+
+def entrance(root: Path) -> dict[str, str]:
+    """Environment of a program that enters a node by `nsenter`: the stand-in is what it finds by that name."""
+    return {"PATH": str(root / TOOLS), programs.NODE: str(root)}
+
+
+def _name(node: Object) -> str:
+    return f"{node.name}-{node.metadata.uid[:8]}"
+
+
+def _machine(workload: WorkloadCluster, node: Object) -> folder.Machine:
+    info = node.tree["status"].get("nodeInfo", {})
+    runtime = str(info.get("containerRuntimeVersion", "")).rpartition("/")[2]
+    images = {}
+    for pod in workload.cache(POD).list():
+        tree = pod.tree
+        if MIRROR in pod.metadata.annotations and tree["spec"].get("nodeName") == node.name:
+            images[pod.name.removesuffix(f"-{node.name}")] = tree["spec"]["containers"][0]["image"]
+    kubelet = str(info.get("kubeletVersion", ""))
+    versions = [text if _VERSION.fullmatch(text) else "" for text in (kubelet, runtime)]
+    return folder.Machine(node.name, versions[0], versions[1] or "2.1.5", static_pods=images)

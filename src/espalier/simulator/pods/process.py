@@ -1,0 +1,137 @@
+"""One run of one container: a process, a folder that stands for its `/`, its log and its termination message."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.api.meta import Tree
+from espalier.runtime import confined
+from espalier.simulator.pods.program import ROOT, Program
+
+ROOTS, LOGS = "roots", "logs"
+"""In the folder of a pod."""
+MESSAGE = "dev/termination-log"
+LONGEST_MESSAGE = 4096
+LAST_LINES = 80
+"""Of a log that stands for a termination message, at most so many lines (and `LONGEST_FALLBACK` bytes)."""
+LONGEST_FALLBACK = 2048
+NO_SUCH_PROGRAM = 127
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a container runs, and where."""
+
+    program: Program
+    container: Tree
+    folder: Path
+    """Of the pod; `folder_of` and `LOGS` are below it."""
+    mounts: Mapping[str, Path]
+    environment: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """Of the container."""
+        return str(self.container["name"])
+
+    @property
+    def root(self) -> Path:
+        """The folder that stands for its `/`."""
+        return confined.child(self.folder / ROOTS, self.name)
+
+    async def to_the_end(self, grace: float) -> int:
+        """Run it; returns its exit code. One that is cancelled is asked to end, and killed after `grace` seconds."""
+        words = self._words()
+        confined.write(self.folder, log_path(self.name), "")
+        if not words:
+            said = f"exec: {self._command()[:1]}: the image's program does not have it\n"
+            confined.write(self.folder, log_path(self.name), said)
+            return NO_SUCH_PROGRAM
+        log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=asyncio.subprocess.STDOUT,
+                env={**self.environment, ROOT: str(self.root)},
+                cwd=self.root,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process, grace)
+            raise
+        return code if code >= 0 else 128 - code
+
+    def message(self, code: int) -> str:
+        """The termination message: what the program left, or the end of its log where the pod asks for that."""
+        said = _read(self.root, MESSAGE, limit=LONGEST_MESSAGE)
+        if said or not code or self.container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return said
+        lines = _read(self.folder, log_path(self.name), start=-LONGEST_FALLBACK).splitlines()
+        return "\n".join(lines[-LAST_LINES:])
+
+    def furnish(self) -> None:
+        """Make the folder that stands for `/`, with nothing in it of an earlier run.
+
+        Raises `OSError`, and `ValueError` for a mount that would lie in another one, or in what the image has.
+        """
+        root = self.root
+        confined.remove(self.folder / ROOTS, self.name)
+        confined.write(root, MESSAGE, "")
+        for path, target in [*self.program.content.items(), *self.mounts.items()]:
+            parts = confined.relative(path)
+            above = [root.joinpath(*parts[:count]) for count in range(1, len(parts))]
+            place = root.joinpath(*parts)
+            # A link in the way is a mount: what is put below it would be written where that leads.
+            if not parts or os.path.lexists(place) or any(one.is_symlink() or one.is_file() for one in above):
+                raise ValueError(
+                    f"volumeMounts of {self.name}: mountPath {path!r} lies in or around another mount, or what the "
+                    "image has: that is not simulated; choose another path"
+                )
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(target)
+
+    def _command(self) -> list[str]:
+        return [*(self.container.get("command") or ()), *(self.container.get("args") or ())]
+
+    def _words(self) -> Sequence[str]:
+        command = self._command()
+        start = self.program.commands.get(command[0]) if command else None
+        return [*start, *command[1:]] if start else ()
+
+
+def log_path(container: str) -> str:
+    """Where the log of a container's last run lies, in the folder of its pod. Raises `ValueError`."""
+    return str(confined.child(Path(LOGS), container)) + ".log"
+
+
+def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGEST_READ) -> str:
+    try:
+        return confined.read(root, path, start=start, limit=limit).decode(errors="replace")
+    except OSError:  # the container took it away, or put something else there
+        return ""
+
+
+async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
+    """End a process and all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace):
+                await process.wait()
+        except TimeoutError:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # what it left behind

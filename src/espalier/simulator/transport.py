@@ -1,0 +1,77 @@
+"""The way to a workload cluster that a kubeconfig names: inside this process when the cluster is here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.x509.oid import NameOID
+
+from espalier.kube.errors import Unreachable
+from espalier.kube.http import HttpTransport
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.wire import Request, Response, Stream, Transport, User
+from espalier.simulator.workload_cluster import WorkloadCluster
+
+Find = Callable[[str], WorkloadCluster | None]
+"""The running workload cluster with an address (`https://host:port`), None when none of this process has it."""
+
+
+def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:
+    """Whom a client certificate names, None when the authority did not issue it."""
+    client = x509.load_pem_x509_certificate(certificate)
+    try:
+        client.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return None
+    names = client.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    groups = client.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return User(str(names[0].value), (*(str(group.value) for group in groups), "system:authenticated"))
+
+
+class LaptopTransport:
+    """Decides at each request: a cluster may start, stop and start again while a client is kept.
+
+    Without `network`, a cluster that is not here is `Unreachable`. Raises `KubeconfigError` when made from content
+    that leads nowhere.
+    """
+
+    def __init__(self, find: Find, kubeconfig: bytes, *, network: bool) -> None:
+        self._find = find
+        self._access = Kubeconfig.parse(kubeconfig).context()
+        self._network = network
+        self._inside: tuple[WorkloadCluster, Transport] | None = None
+        self._outside: Transport | None = None
+
+    async def request(self, request: Request) -> Response:
+        """Send one request."""
+        return await self._transport().request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        """Start a watch."""
+        return await self._transport().stream(request)
+
+    async def close(self) -> None:
+        """Give up both ways; idempotent."""
+        if self._inside is not None:
+            await self._inside[1].close()
+        if self._outside is not None:
+            await self._outside.close()
+
+    def _transport(self) -> Transport:
+        workload = self._find(self._access.server)
+        if workload is not None:
+            if self._inside is not None and self._inside[0] is workload:
+                return self._inside[1]
+            certificate = self._access.client_certificate
+            user = user_of(certificate, workload.authority.x509) if certificate else None
+            if user is not None:
+                self._inside = (workload, InProcessTransport(workload.server, user))
+                return self._inside[1]
+        if not self._network:
+            raise Unreachable(f"no API server of this process listens at {self._access.server}", sent=False)
+        if self._outside is None:
+            self._outside = HttpTransport(self._access)
+        return self._outside

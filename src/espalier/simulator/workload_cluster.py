@@ -1,0 +1,178 @@
+"""One workload cluster whose API server runs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import msgspec
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.http import HttpShell
+from espalier.apiserver.server import Server
+from espalier.clusterapi.network import Network
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority, KeyPair
+from espalier.kube.wire import User
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+from espalier.simulator import addons, nodes
+from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.concurrency import together
+
+CONTAINER_RUNTIME = "2.1.5"
+"""Version of containerd that simulated machines claim to run."""
+
+WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET, POD_DISRUPTION_BUDGET)
+
+Changed = Callable[[Key, Object], None]
+"""Told of a changed object in a workload cluster, with the key of the cluster."""
+
+_BY_PROVIDER_ID = "provider-id"
+
+
+class _ProviderSpec(msgspec.Struct):
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class _Provided(msgspec.Struct):
+    spec: _ProviderSpec = msgspec.field(default_factory=_ProviderSpec)
+
+
+def _by_provider_id(node: Object) -> Iterable[str]:
+    found = node.decode(_Provided).spec.provider_id
+    return (found,) if found else ()
+
+
+class WorkloadCluster:
+    """One workload cluster whose API server runs in this process."""
+
+    def __init__(
+        self, key: Key, endpoint: Endpoint, server: Server, authority: Authority, network: Network, clock: Clock
+    ) -> None:
+        self.key = key
+        self.endpoint = endpoint
+        self.server = server
+        self.authority = authority
+        self.network = network
+        self.tokens: dict[str, User] = {}
+        """Bearer tokens that the API server takes over the network: those of pods that run as processes."""
+        self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
+        self._clock = clock
+        self._caches = Caches(self.client, entropy=random.Random(0))  # noqa: S311 - spreads watches in time
+        self._watched: dict[Resource, Cache] = {
+            resource: self._caches.of(
+                resource, indexes={_BY_PROVIDER_ID: _by_provider_id} if resource == NODE else None
+            )
+            for resource in WATCHED
+        }
+        self._shell: HttpShell | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def version(self) -> str:
+        """The Kubernetes version that the API server says it has."""
+        return self.server.version
+
+    @version.setter
+    def version(self, version: str) -> None:
+        self.server.version = version
+
+    def cache(self, resource: Resource) -> Cache:
+        """The cache of one of the `WATCHED` kinds."""
+        return self._watched[resource]
+
+    def object(self, resource: Resource, key: Key) -> Object | None:
+        """One of the `WATCHED` objects."""
+        return self._watched[resource].get(key)
+
+    def node(self, provider_id: str) -> Object | None:
+        """The node of a machine."""
+        return next(iter(self._watched[NODE].by_index(_BY_PROVIDER_ID, provider_id)), None)
+
+    async def start(self, changed: Changed, serving: KeyPair | None) -> None:
+        """Serve; with a serving certificate over the network as well. Raises `AddressTaken`."""
+        if serving is not None:
+            shell = HttpShell(
+                self.server,
+                host=self.endpoint.host,
+                port=self.endpoint.port,
+                serving=serving,
+                client_ca=self.authority.certificate,
+                tokens=self.tokens,
+            )
+            await shell.start()
+            self._shell = shell
+        await self.server.start()
+        for cache in self._watched.values():
+            cache.subscribe(self._teller(changed))
+        self._following = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
+        await self._caches.wait_synced()
+
+    def _teller(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
+        def tell(old: Object | None, new: Object | None, _first: bool) -> None:
+            object_ = new or old
+            if object_ is not None:
+                changed(self.key, object_)
+
+        return tell
+
+    async def stop(self) -> None:
+        """Stop serving; what is stored stays."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        if self._shell is not None:
+            await self._shell.stop()
+        await self.client.close()
+        await self.server.close()
+
+    async def install(self, kubeadm: Kubeadm) -> None:
+        """What kubeadm installs in a new cluster; what is there already is left as it is."""
+        endpoint = f"{self.endpoint.host}:{self.endpoint.port}"
+        objects = addons.installed(self.key.name, endpoint, kubeadm, self.network)
+        await together(self.create(resource, body) for resource, body in objects)
+
+    async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
+        """A kubelet starts: its node appears, and the static pods of a control plane."""
+        if kubeadm.control_plane and kubeadm.cluster is None:  # a machine that joins asks the cluster for it
+            found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
+            kubeadm = msgspec.structs.replace(kubeadm, cluster=addons.cluster_configuration(found.tree))
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        node = await self.create(
+            NODE,
+            nodes.node(kubeadm, provider_id=provider_id, address=address, container_runtime=CONTAINER_RUNTIME, now=now),
+        )
+        if kubeadm.control_plane:
+            node = node or await self.client.get(NODE, kubeadm.node_name)
+            pods = nodes.static_pods(kubeadm, node_uid=node.metadata.uid)
+            await together(self.create(POD, pod) for pod in pods)
+
+    async def forget(self, has_machine: Callable[[str], bool]) -> None:
+        """Delete the nodes whose machine (by provider ID) is gone: nobody told this API server while it did not run."""
+        gone = [
+            node
+            for node in self._watched[NODE].list()
+            if (provider_id := node.decode(_Provided).spec.provider_id) and not has_machine(provider_id)
+        ]
+        for node in gone:
+            with suppress(NotFound):
+                await self.client.delete(NODE, node.name, uid=node.metadata.uid)
+
+    async def create(self, resource: Resource, body: Tree) -> Object | None:
+        """Make an object; None when it is there already."""
+        try:
+            created = await self.client.create(resource, body)
+        except AlreadyExists:
+            return None
+        if resource in self._watched:
+            self._watched[resource].wrote(created)
+        return created

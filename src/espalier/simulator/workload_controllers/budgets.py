@@ -1,0 +1,104 @@
+"""What the disruption controller does: it counts, for each PodDisruptionBudget, how many pods may be evicted now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from espalier.api.core import POD_DISRUPTION_BUDGET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi.shares import share
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import Budget, Pod
+from espalier.simulator.workload_controllers.writes import Change, Write
+
+CONFIRMED_WITHIN = timedelta(minutes=2)
+"""A pod whose eviction was granted and that is still there after this time counts as one that stays."""
+
+
+def plan(world: Snapshot) -> Iterator[Write]:
+    """What is missing for the budgets."""
+    for budget in world.budgets:
+        if budget.deleting:
+            continue
+        pods = [pod for pod in world.pods if _covers(budget, pod)]
+        status = _status(world, budget, pods)
+        if status != budget.status:
+            gone = {name: None for name in budget.status if name not in status}
+            evicted = {name: None for name in budget.disrupted if name not in status["disruptedPods"]}
+            changed = {**status, "disruptedPods": {**evicted, **status["disruptedPods"]}, **gone}
+            key = Key(budget.metadata.namespace, budget.metadata.name)
+            yield Change(POD_DISRUPTION_BUDGET, key, {"status": changed}, "status")
+
+
+def _covers(budget: Budget, pod: Pod) -> bool:
+    selector = budget.spec.selector
+    return (
+        pod.metadata.namespace == budget.metadata.namespace
+        and selector is not None
+        and selector.selects(pod.metadata.labels)
+    )
+
+
+def _status(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
+    disrupted = _unconfirmed(world.now, budget, pods)
+    healthy = sum(pod.ready and not pod.deleting and pod.metadata.name not in disrupted for pod in pods)
+    expected, wanted = _counts(world, budget, pods)
+    allowed = max(0, healthy - wanted) if expected > 0 else 0
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "True" if allowed else "False",
+        "reason": "SufficientPods" if allowed else "InsufficientPods",
+        "message": "",
+        "observedGeneration": budget.metadata.generation,
+    }
+    return {
+        "observedGeneration": budget.metadata.generation,
+        "disruptedPods": disrupted,
+        "disruptionsAllowed": allowed,
+        "currentHealthy": healthy,
+        "desiredHealthy": wanted,
+        "expectedPods": expected,
+        "conditions": world.dated(budget.status.get("conditions", []), [condition]),
+    }
+
+
+def _unconfirmed(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[str, str]:
+    """Pods whose eviction was granted and that have not begun to go."""
+    staying = {pod.metadata.name for pod in pods if not pod.deleting}
+    return {
+        name: since
+        for name, since in budget.disrupted.items()
+        if name in staying and now - datetime.fromisoformat(since) < CONFIRMED_WITHIN
+    }
+
+
+def _counts(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, int]:
+    """How many pods there should be, and how many of them must be healthy."""
+    least, most = budget.spec.min_available, budget.spec.max_unavailable
+    if most is not None:
+        expected = _expected(world, pods)
+        return expected, max(0, expected - share(most, expected, default=0, round_up=True))
+    if isinstance(least, str):
+        expected = _expected(world, pods)
+        return expected, share(least, expected, default=0, round_up=True)
+    return (len(pods), least) if least is not None else (0, 0)
+
+
+def _expected(world: Snapshot, pods: Sequence[Pod]) -> int:
+    """As many as their controllers want; those that nobody controls count for nothing."""
+    owners = {pod.owner for pod in pods if pod.owner}
+    sets = {found.metadata.uid: found for found in world.replica_sets}
+    deployments = {found.metadata.uid: found.spec.replicas for found in world.deployments}
+    wanted: dict[str, int] = {}
+    for uid in owners:
+        owned = sets.get(uid)
+        if owned is None:
+            # One pod for each node: what there is of a DaemonSet is what there should be.
+            wanted[uid] = sum(pod.owner == uid for pod in pods)
+        elif owned.owner in deployments:
+            wanted[owned.owner] = deployments[owned.owner]
+        else:
+            wanted[uid] = owned.spec.replicas
+    return sum(wanted.values())

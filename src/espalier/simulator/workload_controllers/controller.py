@@ -1,0 +1,90 @@
+"""Drives the planners: an event in a workload cluster makes one pass over that cluster, and a pass makes the writes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, Conflict, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.clock import Clock
+from espalier.runtime.outcome import Done, Outcome
+from espalier.simulator.concurrency import together
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_controllers.planners import PLANNERS
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import Budget, Node, Pod, View, Workload
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+from espalier.simulator.workloads import Workloads
+
+V = TypeVar("V", bound=View)
+
+
+class WorkloadControllers:
+    """Reconciles workload clusters as wholes; the key is that of the Cluster."""
+
+    def __init__(
+        self,
+        workloads: Workloads,
+        *,
+        clock: Clock,
+        entropy: random.Random,
+        runs: Callable[[Pod], bool] = lambda _pod: False,
+    ) -> None:
+        self._workloads = workloads
+        self._clock = clock
+        self._entropy = entropy
+        self._runs = runs
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Make the writes that are missing in one cluster; their events bring it back until none is."""
+        workload = self._workloads.reach(key)
+        if workload is None:
+            return Done()
+        world = self._look(workload)
+        writes = [write for planner in PLANNERS for write in planner(world)]
+        await together(_make(workload, write) for write in writes)  # at once: made durable together
+        return Done()
+
+    def _look(self, workload: WorkloadCluster) -> Snapshot:
+        def views(resource: Resource, type_: type[V]) -> tuple[V, ...]:
+            return tuple(found.decode(type_) for found in workload.cache(resource).list())
+
+        return Snapshot(
+            now=self._clock.now(),
+            random=self._entropy,
+            pod_range=workload.network.pods,
+            nodes=views(NODE, Node),
+            pods=views(POD, Pod),
+            daemon_sets=views(DAEMON_SET, Workload),
+            deployments=views(DEPLOYMENT, Workload),
+            replica_sets=views(REPLICA_SET, Workload),
+            budgets=views(POD_DISRUPTION_BUDGET, Budget),
+            runs=self._runs,
+        )
+
+
+async def _make(workload: WorkloadCluster, write: Write) -> None:
+    """One write. What somebody else did meanwhile makes it void: the event of that brings the cluster back."""
+    try:
+        written = await _send(workload.client, write)
+    except (AlreadyExists, Conflict, NotFound):
+        return
+    if written is not None:
+        workload.cache(write.resource).wrote(written)
+
+
+async def _send(client: Client, write: Write) -> Object | None:
+    match write:
+        case Create(resource, body):
+            return await client.create(resource, body)
+        case Change(resource, key, patch, subresource):
+            return await client.patch(
+                resource, key.name, key.namespace or None, patch=patch, type=PatchType.MERGE, subresource=subresource
+            )
+        case Delete(resource, key, uid):
+            return await client.delete(resource, key.name, key.namespace or None, uid=uid, grace_period_seconds=0)

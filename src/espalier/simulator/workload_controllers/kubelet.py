@@ -1,0 +1,118 @@
+"""What kubelets do, as far as the API shows it: pods run, pods that should go do go, nodes become ready."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+import msgspec
+
+from espalier.api.core import NODE, POD
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.simulator.nodes import ready_conditions
+from espalier.simulator.workload_controllers.placing import NOT_READY
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import Node, Pod
+from espalier.simulator.workload_controllers.writes import Change, Delete, Write
+
+CNI_NAMES = frozenset({"kindnet", "kindnetd", "cilium"})
+"""Values of the labels below that mark an agent which brings the pod network to its node."""
+
+CNI_LABELS = ("k8s-app", "app.kubernetes.io/name", "app")
+
+
+def plan(world: Snapshot) -> Iterator[Write]:
+    """What kubelets (and the node and pod garbage collectors) have yet to report."""
+    yield from _nodes(world)
+    for name, pods in world.pods_by_node.items():
+        node = world.node_by_name.get(name)
+        addresses = _free_addresses(node, pods)
+        for pod in pods:
+            key = Key(pod.metadata.namespace, pod.metadata.name)
+            if node is not None and world.runs(pod):
+                continue
+            if node is None or pod.deleting:
+                yield Delete(POD, key, pod.metadata.uid)
+            elif pod.spec.restart_policy == "Never":
+                continue  # it runs to an end: whoever runs its programs reports of it
+            elif pod.status.phase != "Running" and (pod.spec.host_network or node.ready):
+                address = node.internal_ip if pod.spec.host_network else next(addresses, "")
+                yield Change(POD, key, {"status": running(world, pod, node, address)}, "status")
+
+
+def _nodes(world: Snapshot) -> Iterator[Write]:
+    ranges = _free_ranges(world)
+    for node in world.nodes:
+        key = Key("", node.metadata.name)
+        spec: Tree = {}
+        if not node.spec.pod_cidr and (free := next(ranges, "")):
+            spec |= {"podCIDR": free, "podCIDRs": [free]}
+        has_network = node.ready or any(map(_brings_network, world.pods_by_node.get(node.metadata.name, ())))
+        if has_network and any(taint.key == NOT_READY for taint in node.spec.taints):
+            taints = [msgspec.to_builtins(taint) for taint in node.spec.taints if taint.key != NOT_READY]
+            spec["taints"] = taints or None
+        if spec:
+            yield Change(NODE, key, {"spec": spec})
+        if has_network and node.readiness == "False":  # One that is Unknown has a kubelet that does not report.
+            yield Change(NODE, key, {"status": {"conditions": ready_conditions(world.timestamp)}}, "status")
+
+
+def _brings_network(pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    return pod.ready and any(labels.get(label) in CNI_NAMES for label in CNI_LABELS)
+
+
+def running(world: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
+    """The status of a pod whose containers run."""
+    now = world.timestamp
+    status: Tree = {
+        "phase": "Running",
+        "startTime": now,
+        "hostIP": node.internal_ip,
+        "hostIPs": [{"ip": node.internal_ip}],
+        "qosClass": "BestEffort",
+        "conditions": [
+            {"type": type_, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+            for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+        ],
+        "containerStatuses": [
+            {
+                "name": container.name,
+                "image": container.image,
+                "imageID": container.image,
+                "containerID": f"containerd://{pod.metadata.uid}-{container.name}",
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": now}},
+                "lastState": {},
+            }
+            for container in pod.spec.containers
+        ],
+    }
+    if address:
+        status |= {"podIP": address, "podIPs": [{"ip": address}]}
+    return status
+
+
+def _free_ranges(world: Snapshot) -> Iterator[str]:
+    """Ranges for the pods of one node each (a /24 as kube-controller-manager gives), that no node has."""
+    whole = ipaddress.ip_network(world.pod_range)
+    if whole.version != 4:
+        return
+    used = {node.spec.pod_cidr for node in world.nodes}
+    for candidate in whole.subnets(new_prefix=max(24, whole.prefixlen)):
+        if str(candidate) not in used:
+            yield str(candidate)
+
+
+def _free_addresses(node: Node | None, pods: list[Pod]) -> Iterator[str]:
+    if node is None or not node.spec.pod_cidr:
+        return
+    used = {pod.status.pod_ip for pod in pods}
+    hosts = ipaddress.ip_network(node.spec.pod_cidr).hosts()
+    next(hosts, None)  # The first address is the node's bridge.
+    for candidate in hosts:
+        if str(candidate) not in used:
+            yield str(candidate)

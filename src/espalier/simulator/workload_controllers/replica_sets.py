@@ -1,0 +1,51 @@
+"""What the ReplicaSet controller does: so many pods of one template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.core import POD, REPLICA_SET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.simulator.workload_controllers.pods import controlled_pod
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import Pod, Workload
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+
+
+def plan(world: Snapshot) -> Iterator[Write]:
+    """What is missing for the ReplicaSets."""
+    for replica_set in world.replica_sets:
+        if not replica_set.deleting:
+            yield from _plan(world, replica_set)
+
+
+def _plan(world: Snapshot, replica_set: Workload) -> Iterator[Write]:
+    pods = [pod for pod in world.pods_by_owner.get(replica_set.metadata.uid, ()) if not pod.deleting]
+    missing = replica_set.spec.replicas - len(pods)
+    for _ in range(missing):
+        name = f"{replica_set.metadata.name}-{world.suffix()}"
+        yield Create(POD, controlled_pod(replica_set, replica_set.template, name, {}))
+    for pod in sorted(pods, key=_goes_first)[: max(0, -missing)]:
+        yield Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+    status = _status(replica_set, pods, max(0, missing))
+    if status != replica_set.status:
+        key = Key(replica_set.metadata.namespace, replica_set.metadata.name)
+        yield Change(REPLICA_SET, key, {"status": status}, "status")
+
+
+def _goes_first(pod: Pod) -> tuple[bool, bool, str]:
+    """Order of removal: without a node, then not ready, then by name."""
+    return (bool(pod.spec.node_name), pod.ready, pod.metadata.name)
+
+
+def _status(replica_set: Workload, pods: list[Pod], made: int) -> Tree:
+    """Pods that are being made count: who counts them at the next pass only has to report twice."""
+    ready = sum(1 for pod in pods if pod.ready)
+    return {
+        "availableReplicas": ready,
+        "fullyLabeledReplicas": len(pods) + made,
+        "observedGeneration": replica_set.metadata.generation,
+        "readyReplicas": ready,
+        "replicas": len(pods) + made,
+    }

@@ -1,0 +1,163 @@
+"""Hosts the API servers of workload clusters: many in one process, each with its own address, authority and store."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import socket
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.clusterapi.network import Network
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority, KeyPair
+from espalier.runtime.clock import Clock
+from espalier.simulator.stores import Stores
+from espalier.simulator.transport import LaptopTransport
+from espalier.simulator.workload_cluster import Changed, WorkloadCluster
+
+_FIRST_PORT = 30000
+
+
+class Workloads:
+    """All workload clusters of this process.
+
+    With `listen` each is reachable over the network at its own port of `host`, else from this process only, at ports
+    that nobody listens on.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        entropy: random.Random,
+        stores: Stores,
+        listen: bool = True,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._stores = stores
+        self._listen = listen
+        self._host = host
+        self._running: dict[Key, WorkloadCluster] = {}
+        self._by_address: dict[str, WorkloadCluster] = {}
+        self._reserved: dict[Key, tuple[Endpoint, socket.socket | None]] = {}
+        self._used_ports: set[int] = set()
+        self._locks: dict[Key, asyncio.Lock] = {}
+        self._subscribers: list[Changed] = []
+
+    def subscribe(self, changed: Changed) -> None:
+        """Be told of changed nodes and pods, and of changed owners of pods."""
+        self._subscribers.append(changed)
+
+    def reach(self, cluster: Key) -> WorkloadCluster | None:
+        """A running workload cluster."""
+        return self._running.get(cluster)
+
+    def holds(self, cluster: Key) -> bool:
+        """Whether there are objects of a workload cluster, be it running or not."""
+        return cluster in self._running or self._stores.holds(cluster)
+
+    def at(self, server: str) -> WorkloadCluster | None:
+        """The running workload cluster with this address (`https://host:port`)."""
+        return self._by_address.get(server)
+
+    def connect(self, kubeconfig: bytes) -> Client:
+        """A client for a kubeconfig: without the network where it leads to a cluster of this process.
+
+        Raises `KubeconfigError`.
+        """
+        return Client(LaptopTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
+
+    def reserve(self, cluster: Key) -> Endpoint:
+        """An address for a cluster's API server, kept free until it is opened."""
+        present = self._reserved.get(cluster)
+        if present is not None:
+            return present[0]
+        reservation: socket.socket | None = None
+        if self._listen:
+            reservation = socket.socket()
+            reservation.bind((self._host, 0))
+            port = int(reservation.getsockname()[1])
+        else:
+            port = next(port for port in itertools.count(_FIRST_PORT) if port not in self._used_ports)
+        self._used_ports.add(port)
+        endpoint = Endpoint(host=self._host, port=port)
+        self._reserved[cluster] = (endpoint, reservation)
+        return endpoint
+
+    def keep(self, endpoint: Endpoint) -> None:
+        """An address that was given out earlier is not given out again."""
+        self._used_ports.add(endpoint.port)
+
+    async def open(
+        self, cluster: Key, endpoint: Endpoint, *, authority: Authority, version: str, network: Network
+    ) -> WorkloadCluster:
+        """Run the API server of a cluster, with what it stored before. Raises `AddressTaken`."""
+        async with self._locks.setdefault(cluster, asyncio.Lock()):
+            running = self._running.get(cluster)
+            if running is not None:
+                return running
+            self._release(cluster)
+            workload = self._new(cluster, endpoint, authority, version, network)
+            try:
+                await workload.start(self._tell, self._serving(endpoint, authority, network) if self._listen else None)
+            except BaseException:
+                await workload.stop()
+                raise
+            self._used_ports.add(endpoint.port)
+            self._running[cluster] = workload
+            self._by_address[f"https://{endpoint.host}:{endpoint.port}"] = workload
+            return workload
+
+    async def remove(self, cluster: Key) -> None:
+        """Stop a cluster's API server, and forget its objects and its address; idempotent."""
+        async with self._locks.setdefault(cluster, asyncio.Lock()):
+            self._release(cluster)
+            workload = self._running.pop(cluster, None)
+            if workload is not None:
+                self._by_address.pop(f"https://{workload.endpoint.host}:{workload.endpoint.port}", None)
+                self._used_ports.discard(workload.endpoint.port)
+                await workload.stop()
+            await self._stores.remove(cluster)
+        self._locks.pop(cluster, None)
+
+    async def close(self) -> None:
+        """Stop all of them; what is stored stays."""
+        for cluster in list(self._reserved):
+            self._release(cluster)
+        running = list(self._running.values())
+        self._running.clear()
+        self._by_address.clear()
+        for workload in running:
+            await workload.stop()
+
+    def _new(
+        self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network
+    ) -> WorkloadCluster:
+        own = random.Random(self._entropy.getrandbits(64))  # noqa: S311 - names and uids, not keys
+        server = Server(self._stores.open(cluster), now=self._clock.now, random=own, version=version)
+        return WorkloadCluster(cluster, endpoint, server, authority, network, self._clock)
+
+    def _serving(self, endpoint: Endpoint, authority: Authority, network: Network) -> KeyPair:
+        service = (
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            f"kubernetes.default.svc.{network.domain}",
+        )
+        names = (endpoint.host, "localhost", *service, network.service_address(1))
+        return authority.issue_server("kube-apiserver", names=names, now=self._clock.now())
+
+    def _release(self, cluster: Key) -> None:
+        _, reservation = self._reserved.pop(cluster, (None, None))
+        if reservation is not None:
+            reservation.close()
+
+    def _tell(self, cluster: Key, object_: Object) -> None:
+        for subscriber in self._subscribers:
+            subscriber(cluster, object_)

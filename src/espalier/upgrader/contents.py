@@ -1,0 +1,96 @@
+"""What the image carries for the host, and where it lies on the host while the node is upgraded.
+
+In the image: `/upgrader/contents.json` and the files it lists, below `/upgrader/components/`. On the host: the work
+folder, of one version, with the same files below `components/`, and the backups of what they replaced below `backup/`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .failures import StepFailed
+from .versions import Version, parse
+
+IMAGE_FOLDER = "upgrader"
+CONTENTS = "contents.json"
+COMPONENTS = "components"
+BACKUP = "backup"
+WORK = "/var/lib/espalier-upgrade"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One file for the host."""
+
+    checksum: str
+    """SHA-256."""
+    size: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What one image carries."""
+
+    version: str
+    """Of Kubernetes, as the cluster writes it: `v1.36.3-eks-1-36-2`."""
+    machine: str
+    """The architecture, as `uname -m` says it."""
+    versions: Mapping[str, str]
+    """Component (`containerd`, `cni-plugins`) -> its version."""
+    files: Mapping[str, Carried]
+    """`component/program` -> the file."""
+
+    @property
+    def kubernetes(self) -> Version:
+        """The version in numbers."""
+        return parse(self.version, "the upgrader image")
+
+    @property
+    def work(self) -> str:
+        """The work folder on the host."""
+        return f"{WORK}/{self.version}"
+
+    def programs(self, component: str) -> Mapping[str, Carried]:
+        """Program -> its file, of one component."""
+        prefix = f"{component}/"
+        return {name.removeprefix(prefix): file for name, file in self.files.items() if name.startswith(prefix)}
+
+    def copied(self, name: str) -> str:
+        """Where a file lies in the work folder."""
+        return f"{self.work}/{COMPONENTS}/{name}"
+
+    def backup(self, path: str) -> str:
+        """Where the backup of a host's file lies."""
+        return f"{self.work}/{BACKUP}{path}"
+
+
+def read(folder: Path) -> Contents:
+    """What an image says of itself in its folder. Raises `StepFailed` for an image that does not say it rightly."""
+    path = folder / CONTENTS
+    try:
+        tree = json.loads(path.read_bytes())
+        return Contents(
+            tree["kubernetesVersion"],
+            tree["machine"],
+            tree["versions"],
+            {name: Carried(file["sha256"], file["size"]) for name, file in tree["files"].items()},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StepFailed(
+            f"this image is no upgrader image: {path} can't be read ({type(error).__name__}: {error}); "
+            "give the image that belongs to the Kubernetes version"
+        ) from error
+
+
+def dump(contents: Contents) -> str:
+    """The text of `contents.json`."""
+    tree = {
+        "kubernetesVersion": contents.version,
+        "machine": contents.machine,
+        "versions": dict(contents.versions),
+        "files": {name: {"sha256": file.checksum, "size": file.size} for name, file in contents.files.items()},
+    }
+    return json.dumps(tree, indent=2, sort_keys=True) + "\n"

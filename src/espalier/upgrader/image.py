@@ -1,0 +1,61 @@
+"""What an upgrader image is made of, apart from where Python and the components come from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from .contents import COMPONENTS, CONTENTS, IMAGE_FOLDER, Carried, Contents, dump
+
+PROGRAM = "usr/local/bin/upgrader"
+LIBRARY = "usr/lib/upgrader"
+"""Where the modules of the program lie in the image."""
+PACKAGE = "espalier.upgrades.node"
+"""What the program is called in the image, whatever it is called here."""
+LATER = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")
+"""Modules that the program, or Python on its behalf, imports only when they are needed."""
+MODULES = ("espalier.upgrader.main", *LATER)
+HOST_TOOLS = ("usr/bin/nsenter",)
+"""What the program starts that is in the image; all others it starts are the host's."""
+
+
+def launcher(python: str) -> str:
+    """The text of the program's file; there is no shell that could read a script."""
+    return (
+        f"#!/{python} -IS\nimport sys\n\nsys.path.insert(0, '/{LIBRARY}')\n\n"
+        f"from {PACKAGE}.main import main\n\nsys.exit(main())\n"
+    )
+
+
+def sources() -> Mapping[str, Path | None]:
+    """Path in the image -> module of the program; None for a package that is only a folder there."""
+    here = Path(__file__)
+    place = f"{LIBRARY}/{PACKAGE.replace('.', '/')}"
+    modules: dict[str, Path | None] = {
+        f"{place}/{path.name}": path for path in sorted(here.parent.glob("*.py")) if path != here
+    }
+    return {f"{LIBRARY}/espalier/__init__.py": None, f"{LIBRARY}/espalier/upgrades/__init__.py": None, **modules}
+
+
+def components(files: Mapping[str, Path]) -> dict[str, Path | str]:
+    """Path in the image -> file, for `component/program` -> file. Programs that are one file are so there, too."""
+    placed: dict[str, Path | str] = {}
+    first: dict[Path, str] = {}
+    for name, file in sorted(files.items()):
+        twin = first.setdefault(file.resolve(), name)
+        path = f"{IMAGE_FOLDER}/{COMPONENTS}/{name}"
+        placed[path] = file.resolve() if twin == name else f"../{twin}"
+    return placed
+
+
+def describe(version: str, machine: str, versions: Mapping[str, str], files: Mapping[str, Path]) -> tuple[str, str]:
+    """Path and text of what the image says of its contents."""
+    sums: dict[Path, Carried] = {}
+    for file in files.values():
+        real = file.resolve()
+        if real not in sums:
+            with real.open("rb") as opened:
+                sums[real] = Carried(hashlib.file_digest(opened, "sha256").hexdigest(), real.stat().st_size)
+    carried = {name: sums[file.resolve()] for name, file in files.items()}
+    return f"{IMAGE_FOLDER}/{CONTENTS}", dump(Contents(version, machine, versions, carried))

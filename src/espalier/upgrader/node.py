@@ -1,0 +1,58 @@
+"""What a step works with: the node's files and commands, the image, the API server, and a clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .api import Api
+from .commands import Commands
+from .contents import COMPONENTS, Contents
+from .failures import StepFailed
+from .files import Files
+
+
+@dataclass
+class Clock:
+    """Time, as far as steps wait for the node's services."""
+
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class Node:
+    """The node that a step works on."""
+
+    name: str
+    files: Files
+    commands: Commands
+    api: Api
+    image: Path
+    """The folder of the image that has `contents.json`."""
+    contents: Contents
+    clock: Clock = field(default_factory=Clock)
+    say: Callable[[str], None] = print
+
+    def carried(self, name: str) -> Path:
+        """Where a file lies in the image."""
+        return self.image / COMPONENTS / name
+
+    @property
+    def control_plane(self) -> bool:
+        """Whether an API server is kept on this node by its kubelet."""
+        return self.files.is_file("/etc/kubernetes/manifests/kube-apiserver.yaml")
+
+    def until(self, check: Callable[[], str], *, timeout: float, every: float = 1.0) -> str:
+        """Ask `check` until it says nothing, or time is over; returns what it said last, empty when all is well."""
+        end = self.clock.now() + timeout
+        while (missing := check()) and self.clock.now() < end:
+            self.clock.wait(every)
+        return missing
+
+
+def on_disk(error: OSError, what: str) -> StepFailed:
+    """What to tell of a disk that does not do what it should."""
+    return StepFailed(f"{what}: {error}; look after the node's disk, then delete the pod to try again")

@@ -1,0 +1,89 @@
+"""What outlives a process keeps its name: objects, files and dashboards of earlier versions have it.
+
+`persisted.golden` lists it. A name that is missing was renamed or removed: bring it back, or read the earlier one as
+well and say so in a decision. A name that is new gets a line there, by hand: from then on it stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.core import DAEMON_SET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.store import MemoryStore
+from espalier.clusters import names
+from espalier.kube.client import PatchType
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from tests.journeys.in_place import EPOCH, spec
+from tests.journeys.managed import CALM, GARDEN, managed_laptop
+from tests.support.persisted import Written, of_metrics, of_the_code
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+GOLDEN = Path(__file__).with_name("persisted.golden")
+
+
+def persisted() -> list[str]:
+    """The lines of the golden file."""
+    return [line for line in GOLDEN.read_text().splitlines() if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+    return frozenset({*of_the_code(tmp_path_factory.mktemp("database")), *written()})
+
+
+def written() -> set[str]:
+    """What a world writes in the life of a cluster: made, scaled, upgraded in place, drifted, rolled and deleted."""
+    seen = Written()
+
+    async def main(simulation: Simulation) -> set[str]:
+        store, stores = MemoryStore(), MemoryStores()
+        store.follow(seen.wrote)
+        stores.open(Key(SYSTEM_NAMESPACE, GARDEN.name)).follow(seen.wrote)
+        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=300.0) as world:
+            Upgraders(world.workloads)
+
+            async def patch(resource: Resource, key: Key, body: Tree) -> None:
+                await world.client.patch(resource, key.name, key.namespace, patch=body, type=PatchType.MERGE)
+
+            drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await world.apply(**spec(1, 1))
+            await world.until_ready()
+            await world.change(workerNodeGroupConfigurations=spec(1, 2)["workerNodeGroupConfigurations"])
+            await world.until_ready()
+            await world.change(kubernetesVersion="1.36")
+            await world.until_ready()
+            await patch(Cluster.resource, GARDEN, drift)
+            edit = {"spec": {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 3}}}}}
+            await patch(MachineDeployment.resource, Key(SYSTEM_NAMESPACE, "garden-md-0"), edit)
+            await (await world.workload()).delete(DAEMON_SET, "kindnet", "kube-system")
+            await asyncio.sleep(CALM)
+            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await world.until_gone()
+            return {*seen.lines(), *of_metrics(world.manager.metrics.registry)}
+
+    return run(main, epoch=EPOCH, seed=1)
+
+
+def test_nothing_that_is_stored_was_renamed(found: frozenset[str]) -> None:
+    """When this fails: whoever wrote these before does not find them any more."""
+    assert [line for line in persisted() if line not in found] == []
+
+
+def test_all_that_is_stored_is_listed(found: frozenset[str]) -> None:
+    """When this fails: choose well, for the name stays; then add the line to the golden file."""
+    assert sorted(found - set(persisted())) == []
+
+
+def test_each_is_listed_once_in_order() -> None:
+    assert persisted() == sorted(set(persisted()))

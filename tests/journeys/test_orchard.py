@@ -1,0 +1,153 @@
+"""A provider that nothing but its own package knows lives the whole life of a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.clusters import names
+from espalier.kube.client import PatchType
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys import linked_stories as orchard
+from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.orchard import (
+    CARRIED,
+    KINDS,
+    ORCHARD,
+    OrchardCluster,
+    OrchardMachine,
+    OrchardMachineTemplate,
+    carried,
+)
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+MERGE = PatchType.MERGE
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+SOURCES = Path(__file__).parents[2] / "src" / "espalier"
+WITHOUT_PROVIDERS = ("clusters", "upgrades", "upgrader", "clusterapi", "simulator", "runtime", "kube")
+
+
+def fields(*, version: str = "1.35", workers: int = 1, in_place: bool = True) -> Tree:
+    """Of a Cluster in an orchard."""
+    plane = {"count": 1, "machineGroupRef": orchard.machine_config("plane")}
+    group = {**orchard.workers("workers"), "count": workers}
+    strategy = {"upgradeRolloutStrategy": IN_PLACE} if in_place else {}
+    return {
+        "kubernetesVersion": version,
+        "datacenterRef": {"kind": orchard.DATACENTER.kind, "name": "garden"},
+        "controlPlaneConfiguration": plane | strategy,
+        "workerNodeGroupConfigurations": [group | strategy],
+    }
+
+
+async def prepare(world: ManagedLaptop) -> None:
+    """Make what the Cluster links."""
+    await orchard.put(world, SECRET, orchard.CREDENTIALS, data=orchard.password("rose"))
+    await orchard.put(world, CONFIG_MAP, orchard.MORE_MOUNTS, data={"paths": "/srv/plums"})
+    await orchard.put(world, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/apples"))
+    for name in ("plane", "workers"):
+        await orchard.put(world, orchard.MACHINES, name, spec={"users": ["ann"]})
+
+
+async def live(world: ManagedLaptop) -> None:
+    """Create, scale, upgrade in place, plan, roll, drift and delete."""
+    Upgraders(world.workloads)
+    await prepare(world)
+    await world.apply(**fields())
+    await world.until_ready()
+    machine = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items[0].decode(Machine)
+    assert machine.spec.infrastructure_ref.kind == OrchardMachine.resource.kind
+    assert machine.spec.provider_id == f"orchard://garden/{machine.spec.infrastructure_ref.name}"
+
+    await world.apply(**fields(workers=2))
+    await world.until_ready()
+    assert await world.versions() == [OLD] * 3
+
+    before = await identities(world)
+    await world.apply(**fields(workers=2, version="1.36"))
+    await world.until_ready()
+    assert await world.versions() == [NEW] * 3
+    assert await identities(world) == before, "not one machine was replaced"
+
+    planned = [tree_of_datacenter("/srv/pears")]
+    preview = await world.preview(GARDEN, planned)
+    made = {one.kind for one in preview.objects if one.verb == "create"}
+    assert made == {OrchardMachineTemplate.resource.kind}
+    assert {going.why for group in preview.groups for going in group.upgraded} == {("infrastructure.mounts",)}
+
+
+def tree_of_datacenter(mount: str) -> Tree:
+    resource = orchard.DATACENTER
+    metadata = {"name": "garden", "namespace": NAMESPACE}
+    spec = orchard.of_datacenter(mount)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+
+async def roll(world: ManagedLaptop) -> None:
+    """What can't be had in place is had by replacing machines, once the Cluster allows it."""
+    before = set((await identities(world)).values())
+    await world.apply(**fields(workers=2, version="1.36", in_place=False))
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/pears"))
+    await world.until_machines_rest("garden")
+    await world.until_all(OrchardMachine.resource, "garden", lambda tree: "/srv/pears" not in tree["spec"]["mounts"])
+    await world.until_ready()
+    assert not before & set((await identities(world)).values())
+
+
+async def drift(world: ManagedLaptop) -> None:
+    """What somebody changes by hand is said, and brought back."""
+    marks = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=marks, type=MERGE)
+    clusters = world.machinery.of(OrchardCluster.resource)
+    edit: Tree = {"metadata": {"annotations": {CARRIED: "by hand"}}}
+    await world.client.patch(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE, patch=edit, type=MERGE)
+    for expected in ("by hand", carried(b"rose")):
+        is_so = partial(is_carried, expected)
+        await world.until_any(clusters, "garden", is_so)
+
+
+def is_carried(expected: str, tree: Tree) -> bool:
+    return bool(tree["metadata"]["annotations"][CARRIED] == expected)
+
+
+async def delete(world: ManagedLaptop) -> None:
+    """Nothing is left, templates included."""
+    await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+    await world.until_gone()
+    for kind in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
+        assert (await world.client.list(kind.resource, SYSTEM_NAMESPACE)).items == []
+
+
+def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, providers=ORCHARD, kinds=KINDS) as world:
+            await live(world)
+            await roll(world)
+            await drift(world)
+            await delete(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("package", WITHOUT_PROVIDERS)
+def test_no_package_below_the_providers_names_one(package: str) -> None:
+    """Kinds of Docker, or of any other provider, stand in `providers/` alone."""
+    words = ("DockerDatacenter", "DockerCluster", "DockerMachine", "dockermachine", "dockercluster", "Orchard")
+    naming = [
+        f"{path.relative_to(SOURCES)}: {word}"
+        for path in sorted((SOURCES / package).rglob("*.py"))
+        for word in words
+        if word in path.read_text()
+    ]
+    assert naming == []

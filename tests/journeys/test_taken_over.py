@@ -1,0 +1,155 @@
+"""Environments that a version before was killed in, in the middle of its work: this one takes them over and ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import NODE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.store import Change
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.in_place import NEW, OLD, marks
+from tests.journeys.managed import CALM, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.stored import ARCHIVES, Stored, unpack
+from tests.support.upgraders import GARDEN as WORKLOAD
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+GARDEN, ROLLING, SETTLED = (Key(NAMESPACE, name) for name in ("garden", "rolling", "settled"))
+MACHINES, NODES, NODE_UPGRADES = (one.group_resource for one in (Machine.resource, NODE, NodeUpgrade.resource))
+Story = Callable[[ManagedLaptop], Awaitable[None]]
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Stored:
+    return unpack(request.param, tmp_path)
+
+
+def go_on(stored: Stored, story: Story) -> None:
+    """Start this version where the other one was killed and when: no certificate of it has run out then."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, store=stored.management, stores=stored.workloads) as world:
+            Upgraders(world.workloads)
+            await story(world)
+
+    run(main, epoch=stored.at, seed=1)
+
+
+def machines(stored: Stored, cluster: Key) -> dict[str, str]:
+    """Uids of the machines of a cluster, by name."""
+    found = stored.management.table(MACHINES).objects.values()
+    return {one.name: one.metadata.uid for one in found if one.tree["spec"]["clusterName"] == cluster.name}
+
+
+def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
+    """Else it would show nothing: nodes of one group are done, under way and not begun, and a machine is replaced."""
+    versions = [
+        one.tree["spec"]["version"]
+        for one in stored.management.table(MACHINES).objects.values()
+        if one.name in machines(stored, GARDEN)
+    ]
+    assert set(versions) == {OLD, NEW}
+    upgrades = [one.decode(NodeUpgrade) for one in stored.management.table(NODE_UPGRADES).objects.values()]
+    assert {one.status.completed for one in upgrades} == {True, False}
+    assert len(upgrades) < len(machines(stored, GARDEN)) - 1
+    assert len(machines(stored, ROLLING)) == 4
+
+
+def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> None:
+    before, nodes = machines(stored, GARDEN), _nodes(stored)
+
+    async def story(world: ManagedLaptop) -> None:
+        changes: list[Change] = []
+        stored.management.follow(changes.append)
+        await world.until_ready(GARDEN)
+        await asyncio.sleep(CALM)
+        assert machines(stored, GARDEN) == before
+        assert _nodes(stored) == nodes
+        assert _versions(stored, GARDEN) == {NEW}
+        assert [one for one in await marks(world) if one.startswith("garden")] == []
+        assert not stored.management.table(NODE_UPGRADES).objects
+        made = [one.key.name for one in changes if one.table == MACHINES and one.before is None]
+        assert [name for name in made if name.startswith("garden")] == []
+
+    go_on(stored, story)
+
+
+def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored) -> None:
+    """No reason in a status is state: they are renamed between versions."""
+    for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
+        table = stored.management.table(resource.group_resource)
+        for key, one in list(table.objects.items()):
+            tree = one.tree
+            for condition in tree["status"]["conditions"]:
+                condition["reason"] = "OfAnotherVersion"
+            tree["metadata"]["resourceVersion"] = str(stored.management.revision + 1)
+            stored.management.put(resource.group_resource, key, Object(encode_json(tree)))
+    before = machines(stored, GARDEN)
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.until_ready(GARDEN)
+        assert machines(stored, GARDEN) == before
+        assert _versions(stored, GARDEN) == {NEW}
+
+    go_on(stored, story)
+
+
+def test_a_rollout_is_ended(stored: Stored) -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.until_ready(ROLLING)
+        await asyncio.sleep(CALM)
+        assert _versions(stored, ROLLING) == {NEW}
+        assert len(machines(stored, ROLLING)) == 3
+
+    go_on(stored, story)
+
+
+def test_a_cluster_of_which_nothing_is_asked_gets_no_write_but_of_statuses(stored: Stored) -> None:
+    before = machines(stored, SETTLED)
+
+    async def story(world: ManagedLaptop) -> None:
+        await world.until_ready(GARDEN)
+        await world.until_ready(SETTLED)
+        await asyncio.sleep(CALM)
+
+    written: list[str] = []
+    stored.management.follow(lambda change: written.extend(_beyond_status(change)))
+    go_on(stored, story)
+    assert machines(stored, SETTLED) == before
+    assert written == []
+
+
+def _beyond_status(change: Change) -> list[str]:
+    labels = change.after.metadata.labels
+    is_of_it = change.key.name == SETTLED.name or labels.get("cluster.x-k8s.io/cluster-name") == SETTLED.name
+    if change.table == "events" or not (is_of_it or change.key.name.startswith("settled-")):
+        return []
+    old, new = (_content(one.tree) if one else None for one in (change.before, change.after))
+    return [f"{change.after.kind} {change.key}: {old} {new}"] if old != new or change.deleted else []
+
+
+def _content(tree: Tree) -> Tree:
+    metadata = {
+        name: value for name, value in tree["metadata"].items() if name not in ("managedFields", "resourceVersion")
+    }
+    return {**{name: value for name, value in tree.items() if name != "status"}, "metadata": metadata}
+
+
+def _versions(stored: Stored, cluster: Key) -> set[str]:
+    found = stored.management.table(MACHINES).objects.values()
+    return {one.tree["spec"]["version"] for one in found if one.tree["spec"]["clusterName"] == cluster.name}
+
+
+def _nodes(stored: Stored) -> dict[str, str]:
+    found = stored.workloads.open(WORKLOAD).table(NODES).objects.values()
+    return {one.name: one.metadata.uid for one in found}

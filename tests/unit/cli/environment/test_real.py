@@ -1,0 +1,84 @@
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli.environment.real import RealSettings, check
+from espalier.cli.failures import Failure, Usage
+from espalier.cli.up import ApiServer, Nodes, fit
+from espalier.realnodes.nspawn.state import NetworkRecord, State
+
+ELSEWHERE = "10.213.77.0/24"
+HERE = RealSettings(ELSEWHERE, bridge="esp-tested")
+"""With a bridge of a name that no world has: others may run real nodes on this machine."""
+looks = pytest.mark.skipif(shutil.which("ip") is None, reason="interfaces are asked for by ip, of iproute2")
+
+
+async def reasons(settings: RealSettings, state: State) -> str:
+    with pytest.raises(Failure) as refused:
+        await check(settings, state)
+    return str(refused.value)
+
+
+async def test_all_that_a_machine_lacks_for_real_nodes_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool in ("systemd-nspawn", "nsenter") else f"/bin/{tool}")
+    said = await reasons(HERE, State(tmp_path))
+    assert "run it as root" in said
+    assert "apt-get install systemd-container util-linux" in said
+
+
+async def test_a_range_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
+    assert "node addresses '10.0.0.0/8'" in await reasons(RealSettings("10.0.0.0/8"), State(tmp_path))
+
+
+@looks
+async def test_a_range_of_which_the_machine_has_addresses_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ipaddress import IPv4Network
+
+    from espalier.realnodes.nspawn import network
+    from espalier.realnodes.nspawn.addresses import Occupied
+
+    async def occupied() -> list[Occupied]:
+        return [Occupied(IPv4Network("10.213.0.0/16"), "tun0")]
+
+    monkeypatch.setattr(network, "occupied", occupied)
+    said = await reasons(HERE, State(tmp_path))
+    assert "tun0 has 10.213.0.0/16 already; choose another range with --node-addresses" in said
+
+
+@looks
+async def test_an_interface_of_the_name_is_that_of_another_world(tmp_path: Path) -> None:
+    said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
+    assert "there is an interface lo already: another world runs real nodes here; only one can" in said
+
+
+@looks
+async def test_a_world_keeps_the_range_that_its_nodes_have(tmp_path: Path) -> None:
+    state = State(tmp_path / "nodes")
+    state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
+    assert "addresses of 10.77.0.0/24, not of 10.213.77.0/24" in await reasons(HERE, state)
+
+
+async def test_another_system_than_linux_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "runs no Linux" in await reasons(HERE, State(tmp_path))
+
+
+@pytest.mark.parametrize(("nodes", "api_server"), [(Nodes.REAL, ApiServer.EMBEDDED), (Nodes.SIMULATED, ApiServer.REAL)])
+def test_an_api_server_that_can_not_carry_these_nodes_is_refused(nodes: Nodes, api_server: ApiServer) -> None:
+    with pytest.raises(Usage, match=f"--api-server: found {api_server}, allowed with --nodes {nodes}"):
+        fit(nodes, api_server)
+
+
+def test_hooks_need_a_cluster_api_that_calls_them() -> None:
+    with pytest.raises(Usage, match="--in-place: found hooks, allowed with --nodes simulated is annotations"):
+        fit(Nodes.SIMULATED, None, FrontEnd.HOOKS)
+    fit(Nodes.REAL, None, FrontEnd.HOOKS)

@@ -1,0 +1,15 @@
+"""Commands that are stored: they are run after this version was replaced by another one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from espalier.cli.upgrader_archives import makings
+from espalier.releases import Releases
+
+
+def test_the_registry_of_nodes_makes_images_by_a_module_that_keeps_its_name(tmp_path: Path) -> None:
+    """Its settings outlive this process, and nodes ask it while no environment runs."""
+    commands = {making.command[:3] for making in makings(Releases.load(None), tmp_path).values()}
+    assert commands == {(sys.executable, "-m", "espalier.cli.upgrader_archives")}

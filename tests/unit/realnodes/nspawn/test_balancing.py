@@ -1,0 +1,69 @@
+import json
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn.balancing import Balancing, Front
+from espalier.realnodes.nspawn.state import NetworkRecord, State
+
+
+def front() -> Front:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return {"address": "127.0.0.1", "port": probe.getsockname()[1], "backends": []}
+
+
+def world(folder: Path) -> State:
+    state = State(folder / "nodes")
+    state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
+    return state
+
+
+async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) -> None:
+    state, wanted = world(tmp_path), front()
+    await Balancing(state).front([wanted])
+    running = Balancing(state).process
+    assert running is not None
+    try:
+        await Balancing(state).front([wanted])
+        await Balancing(state).front([wanted, front()])
+        assert Balancing(state).process == running
+        assert len(json.loads((state.root / "balancer.conf").read_text())) == 2
+    finally:
+        await Balancing(state).end()
+    assert not running.alive
+
+
+async def test_one_that_died_is_started_again(tmp_path: Path) -> None:
+    state, wanted = world(tmp_path), front()
+    await Balancing(state).front([wanted])
+    first = Balancing(state).process
+    assert first is not None
+    processes.stop(first, signal.SIGKILL)
+    await processes.ended(first)
+    await Balancing(state).front([wanted])
+    second = Balancing(state).process
+    assert second not in (None, first)
+    await Balancing(state).front([])
+    assert Balancing(state).process is None
+
+
+async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path) -> None:
+    state = world(tmp_path)
+    (state.root / "balancer.pid").write_text("1")
+    await Balancing(state).end()
+    assert Balancing(state).process is None
+    shutil.rmtree(state.root)
+
+
+async def test_an_address_where_somebody_else_listens_is_named(tmp_path: Path) -> None:
+    state, wanted = world(tmp_path), front()
+    taken = (wanted["address"], wanted["port"])
+    named = f"another program listens at {taken[0]}:{taken[1]}"
+    with socket.create_server(taken), pytest.raises(OSError, match=named):
+        await Balancing(state).front([wanted])
+    assert Balancing(state).process is None

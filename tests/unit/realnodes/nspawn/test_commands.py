@@ -1,0 +1,45 @@
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn.commands import CommandFailed, run, start_apart
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_is_started_apart_keeps_nothing_of_ours(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(30):
+            await start_apart(["sleep", "1000"], pid=tmp_path / "pid", log=tmp_path / "log")
+            started = processes.identify(int((tmp_path / "pid").read_text()))
+            assert started is not None
+            while sorted(os.listdir(f"/proc/{started.pid}/fd")) != ["0", "1", "2"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # its loader reads libraries first, and nothing tells when it is done
+            assert os.getsid(started.pid) != os.getsid(0)
+            assert started.pid not in processes.children(os.getpid())
+            processes.stop(started)
+            await processes.ended(started)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(story())
+
+
+async def test_what_can_not_be_started_apart_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="nowhere"):
+        await start_apart(["sleep", "1"], pid=tmp_path / "pid", log=tmp_path / "log", groups=[Path("/nowhere")])
+
+
+async def test_a_command_that_fails_is_told_with_its_last_words() -> None:
+    with pytest.raises(CommandFailed, match=r"^sh -c echo dry >&2; exit 3: exit code 3: dry$"):
+        await run("sh", "-c", "echo dry >&2; exit 3")
+
+
+async def test_a_command_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(CommandFailed, match=r"not done after 0\.1 s"):
+        await run("sleep", "1000", seconds=0.1)

@@ -1,0 +1,105 @@
+"""What a machine waits for before anything is made on this machine: no root is needed to say so."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from espalier.api.resource import Key
+from espalier.apiserver.store import MemoryStore
+from espalier.providers.docker.cluster_api import DockerMachine
+from espalier.realnodes.nspawn import limits
+from espalier.realnodes.nspawn.bases import NodeBase
+from tests.support.node_provider import Provider, provider, ready, says
+
+DATA = b"#cloud-config\nruncmd: []\n"
+
+
+class NoBases:
+    """Nothing was built."""
+
+    def find(self, version: str) -> NodeBase:
+        raise LookupError(f"there is no base for nodes of Kubernetes {version}: run espalier assets build")
+
+    def all(self) -> list[NodeBase]:
+        return []
+
+
+@dataclass(frozen=True)
+class Base:
+    """One of which only the names of its images are looked at."""
+
+    version: str
+    images: Mapping[str, str]
+    lower = ""
+    store = Path("/nonexistent")
+
+    def clone_store(self, target: Path) -> None:
+        raise AssertionError(f"nothing should be made of it in {target}")
+
+
+class AnyBase(NoBases):
+    """One for each version, with images of these programs."""
+
+    def __init__(self, *programs: str) -> None:
+        self._images = {f"registry.k8s.io/{program}:1": "sha256:0" for program in programs}
+
+    def find(self, version: str) -> NodeBase:
+        return Base(version, self._images)
+
+
+async def waits(world: Provider, reason: str) -> str:
+    """The sentence with which a machine waits for this reason; nothing is written down of it then."""
+    await world.until(DockerMachine.resource, "garden-a", says(reason))
+    assert world.state.nodes() == []
+    message: str = ready(world.cache(DockerMachine.resource).get(Key("default", "garden-a")))["message"]
+    return message
+
+
+async def test_a_version_without_a_base_waits_and_says_what_to_build(tmp_path: Path) -> None:
+    async with provider(tmp_path / "nodes", MemoryStore(), NoBases()) as world:
+        await world.make_machine("garden-a", DATA, version="v1.33.1-eks-1-33-1")
+        expected = "there is no base for nodes of Kubernetes 1.33.1: run espalier assets build"
+        assert await waits(world, "BaseMissing") == expected
+
+
+async def test_a_version_that_is_none_waits_and_says_what_is_allowed(tmp_path: Path) -> None:
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
+        await world.make_machine("garden-a", DATA, version="newest")
+        assert await waits(world, "BaseMissing") == "Kubernetes version 'newest': allowed is one like v1.35.4"
+
+
+async def test_a_base_without_an_image_that_clusters_ask_for_is_named_before_a_node_is_made_of_it(
+    tmp_path: Path,
+) -> None:
+    programs = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "pause")
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase(*programs)) as world:
+        await world.make_machine("garden-a", DATA, version="v1.35.4-eks-1-35-1")
+        assert await waits(world, "ImageMissing") == (
+            "the base for nodes of Kubernetes 1.35.4 lacks images of coredns, etcd: "
+            "run espalier assets build node-base-1.35.4"
+        )
+
+
+async def test_a_full_disk_is_said_before_anything_is_written_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10 * 1024**3, 9 * 1024**3, 1024**3))
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
+        await world.make_machine("garden-a", DATA)
+        assert await waits(world, "DiskFull") == f"{tmp_path / 'nodes'} has 1.0 GiB left; a node needs 2"
+
+
+async def test_a_limit_of_the_host_is_said_with_the_setting_that_raises_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "allowed_watchers", lambda: 16)
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
+        await world.make_machine("garden-a", DATA)
+        assert "sysctl -w fs.inotify.max_user_instances=" in await waits(world, "HostLimit")

@@ -1,0 +1,169 @@
+import asyncio
+import hashlib
+import json
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from espalier.realnodes.nspawn.offering import Offering
+from espalier.realnodes.nspawn.registry import BLOBS, Making, Shelf
+from espalier.realnodes.nspawn.state import NetworkRecord, State
+
+HOST = "127.0.0.1"
+NAME = "example.org/kubernetes/kube-proxy:v1.36.3"
+
+
+def put(store: Path, content: bytes) -> str:
+    hexadecimal = hashlib.sha256(content).hexdigest()
+    blob = store / BLOBS / hexadecimal
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    blob.write_bytes(content)
+    return f"sha256:{hexadecimal}"
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> str:
+    return put(tmp_path / "older", b"what kube-proxy is made of")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, layer: str) -> Shelf:
+    manifest = {"mediaType": "application/vnd.docker.distribution.manifest.v2+json", "layers": [{"digest": layer}]}
+    digest = put(tmp_path / "newer", json.dumps(manifest).encode())
+    return Shelf({NAME: digest}, [tmp_path / "newer", tmp_path / "older"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def until_it_listens(port: int) -> None:
+    for _ in range(100):
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(HOST, port)
+            writer.close()
+            return
+        await asyncio.sleep(0.05)  # of another process: there is nothing to wait on
+    raise AssertionError(f"nobody listens at port {port}")
+
+
+@pytest.fixture
+async def offering(tmp_path: Path) -> AsyncIterator[Offering]:
+    state = State(tmp_path / "nodes")
+    state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
+    yield Offering(state)
+    await Offering(state).end()
+
+
+@pytest.fixture
+async def served(shelf: Shelf, offering: Offering) -> AsyncIterator[aiohttp.ClientSession]:
+    port = free_port()
+    await offering.offer(shelf, HOST, port)
+    await until_it_listens(port)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        yield session
+
+
+async def test_it_goes_on_without_whoever_began_it_and_learns_of_new_images(
+    served: aiohttp.ClientSession, offering: Offering, tmp_path: Path, layer: str
+) -> None:
+    running = offering.process
+    assert running is not None
+    port = json.loads((tmp_path / "nodes" / "registry.conf").read_text())["port"]
+    digest = put(tmp_path / "newer", b"{}")
+    await Offering(State(tmp_path / "nodes")).offer(Shelf({"a.org/b:c": digest}, [tmp_path / "newer"]), HOST, port)
+    assert Offering(State(tmp_path / "nodes")).process == running
+    async with served.get("/v2/b/manifests/c?ns=a.org") as answer:
+        assert (answer.status, await answer.read()) == (200, b"{}")
+
+
+async def test_an_address_where_somebody_else_listens_is_named(shelf: Shelf, offering: Offering) -> None:
+    port = free_port()
+    with (
+        socket.create_server((HOST, port)),
+        pytest.raises(OSError, match=f"{port}, where the registry of nodes should: stop it"),
+    ):
+        await offering.offer(shelf, HOST, port)
+    assert offering.process is None
+
+
+async def test_an_image_is_pulled_by_the_name_that_a_cluster_uses(
+    served: aiohttp.ClientSession, shelf: Shelf, layer: str
+) -> None:
+    async with served.get("/v2/") as answer:
+        assert answer.status == 200
+    async with served.get("/v2/kubernetes/kube-proxy/manifests/v1.36.3", params={"ns": "example.org"}) as answer:
+        assert answer.headers["Docker-Content-Digest"] == shelf.digest(NAME)
+        assert answer.content_type == "application/vnd.docker.distribution.manifest.v2+json"
+        manifest = await answer.json(content_type=None)
+    async with served.get(f"/v2/kubernetes/kube-proxy/blobs/{manifest['layers'][0]['digest']}") as answer:
+        assert await answer.read() == b"what kube-proxy is made of"
+
+
+async def test_a_manifest_is_also_had_by_its_digest_and_asked_about_without_its_content(
+    served: aiohttp.ClientSession, shelf: Shelf
+) -> None:
+    digest = shelf.digest(NAME)
+    async with served.head(f"/v2/kubernetes/kube-proxy/manifests/{digest}") as answer:
+        assert (answer.status, answer.headers["Docker-Content-Digest"]) == (200, digest)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v2/kubernetes/kube-proxy/manifests/v1.30.0?ns=example.org",
+        "/v2/kubernetes/kube-proxy/manifests/v1.36.3?ns=other.org",
+        "/v2/kubernetes/kube-proxy/blobs/sha256:" + "0" * 64,
+        "/v2/kubernetes/kube-proxy/blobs/sha256:..%2f..%2fetc%2fpasswd",
+    ],
+)
+async def test_what_no_base_has_is_refused_in_the_words_of_the_protocol(
+    served: aiohttp.ClientSession, path: str
+) -> None:
+    async with served.get(path) as answer:
+        assert answer.status == 404
+        problem = (await answer.json())["errors"][0]
+    assert problem["code"] in {"MANIFEST_UNKNOWN", "BLOB_UNKNOWN"}
+    assert problem["message"].startswith("no base of this machine has")
+
+
+async def test_nothing_can_be_pushed(served: aiohttp.ClientSession) -> None:
+    async with served.post("/v2/kubernetes/kube-proxy/blobs/uploads/") as answer:
+        assert answer.status == 501
+
+
+async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
+    offering: Offering, shelf: Shelf, tmp_path: Path
+) -> None:
+    folder, asked = tmp_path / "made", tmp_path / "asked"
+    content = b'{"layers": []}'
+    hexadecimal = hashlib.sha256(content).hexdigest()
+    program = (
+        f"import pathlib, sys; open({str(asked)!r}, 'a').write('once '); folder = pathlib.Path({str(folder)!r})\n"
+        f"(folder / {BLOBS!r}).mkdir(parents=True); (folder / {BLOBS!r} / {hexadecimal!r}).write_bytes({content!r})\n"
+        f"(folder / 'digest').write_text('sha256:{hexadecimal}')"
+    )
+    why = "there is no base for nodes of Kubernetes 1.30.1: build one"
+    makings = {
+        "example.org/upgrader:1": Making(folder, (sys.executable, "-c", program)),
+        "example.org/upgrader:2": Making(tmp_path / "never", (sys.executable, "-c", f"import sys; sys.exit({why!r})")),
+    }
+    port = free_port()
+    await offering.offer(Shelf({}, [], makings), HOST, port)
+    await until_it_listens(port)
+    async with aiohttp.ClientSession(f"http://{HOST}:{port}") as session:
+        for _ in range(2):
+            async with session.get("/v2/upgrader/manifests/1?ns=example.org") as answer:
+                assert (answer.status, await answer.read()) == (200, content)
+        async with session.get("/v2/upgrader/manifests/2?ns=example.org") as answer:
+            assert answer.status == 404
+            assert (await answer.json())["errors"][0]["message"].endswith(f"can't be made: {why}")
+    assert asked.read_text() == "once "

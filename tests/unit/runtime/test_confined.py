@@ -1,0 +1,125 @@
+"""No path and no link leads out of a folder whose content strangers decide."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from espalier.runtime import confined
+
+NAMES = ("a", "b", "c")
+PARTS = st.sampled_from((*NAMES, "..", ".", "", "secret", "x" * 300, "\0", "é"))
+PATHS = st.builds(
+    lambda root, parts: root + "/".join(parts), st.sampled_from(("", "/", "//")), st.lists(PARTS, max_size=7)
+)
+ENTRIES = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(("file", "folder", "link")), PATHS), max_size=6)
+
+
+def host(parent: Path) -> list[tuple[str, bytes]]:
+    return sorted(
+        (str(path.relative_to(parent)), path.read_bytes() if path.is_file() else b"")
+        for path in (parent / "host").rglob("*")
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, derandomize=True)
+@given(entries=ENTRIES, path=PATHS)
+@example(entries=[("a", "link", "/../../host")], path="a/secret")
+@example(entries=[("a", "link", "../host")], path="a/secret")
+@example(entries=[("a", "link", "b"), ("b", "link", "a")], path="a")
+def test_whatever_lies_there_and_whatever_is_asked_for_nothing_outside_is_found_or_changed(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[str, str, str]], path: str
+) -> None:
+    parent = tmp_path_factory.mktemp("world")
+    root = parent / "root"
+    for folder in (root, parent / "host"):
+        folder.mkdir()
+    (parent / "host/secret").write_text("of the host")
+    (parent / "secret").write_text("of the host")
+    for where in (root, root / "a"):
+        for name, kind, target in entries:
+            if not os.path.isdir(where) or where.is_symlink() or os.path.lexists(where / name):
+                continue
+            if kind == "file":
+                (where / name).write_text("of the node")
+            elif kind == "folder":
+                (where / name).mkdir()
+            elif target and "\0" not in target:
+                try:
+                    (where / name).symlink_to(target.replace("//", f"{parent}/"))
+                except OSError:  # a name that is too long for a link as well
+                    continue
+    before = host(parent)
+
+    try:
+        found = confined.place(root, path)
+    except OSError:
+        found = root
+    assert found.is_relative_to(root)
+    assert found.resolve().is_relative_to(root)
+    for change in (
+        lambda: confined.write(root, path, "written"),
+        lambda: confined.make_folder(root, path),
+        lambda: confined.remove(root, path),
+    ):
+        with contextlib.suppress(OSError):
+            assert b"of the host" not in confined.read(root, path)
+        with contextlib.suppress(OSError, ValueError):
+            change()
+    assert host(parent) == before
+    assert (parent / "secret").read_text() == "of the host"
+    assert sorted(one.name for one in parent.iterdir()) == ["host", "root", "secret"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "../a", "a\0", "x" * 256])
+def test_a_name_is_one_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="can't be the name of a file"):
+        confined.child(tmp_path, name)
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for name in ("fifo", "folder", "socket", "device"):
+            with pytest.raises(OSError, match=r"regular|No such|directory|device"):
+                confined.read(tmp_path, name)
+            assert not confined.is_file(tmp_path, name)
+
+
+def test_no_more_is_read_than_asked_for_from_the_end_or_the_beginning(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(10 * confined.LONGEST_READ)
+        file.write(b"begin")
+        file.seek(-3, os.SEEK_END)
+        file.write(b"end")
+    assert len(confined.read(tmp_path, "large")) == confined.LONGEST_READ
+    assert confined.read(tmp_path, "large", start=-3) == b"end"
+
+
+def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "a/secret").write_text("of the node")
+    (tmp_path / "secret").write_text("of the host")
+    follow = confined.place
+
+    def swapped(at: Path, path: str) -> Path:
+        found = follow(at, path)
+        (root / "a").rename(root / "b")
+        (root / "a").symlink_to(tmp_path)
+        return found
+
+    monkeypatch.setattr(confined, "place", swapped)
+    with pytest.raises(OSError, match=r"directory|symbolic links"):
+        confined.read(root, "a/secret")

@@ -1,0 +1,230 @@
+"""Pods of simulated nodes that run as processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP, POD, SECRET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.errors import NotFound
+from espalier.simulator.pods.program import Program, Programs
+from tests.support.simulated_pods import CLUSTER, PATIENCE, World, phase, processes, running_pods
+
+IMAGE = "example.org/teller:1"
+TELLER = """
+import os, pathlib, signal, sys, time
+root = pathlib.Path(os.environ["ESPALIER_CONTAINER_ROOT"])
+verb, *words = sys.argv[1:]
+if verb == "say":
+    print(*words)
+elif verb == "fail":
+    print("this went wrong")
+    sys.exit(int(words[0]))
+elif verb == "tell":
+    (root / "dev/termination-log").write_text(" ".join(words))
+elif verb == "write":
+    (root / words[0].lstrip("/")).write_text(words[1])
+elif verb == "read":
+    print((root / words[0].lstrip("/")).read_text())
+elif verb == "env":
+    print(os.environ[words[0]])
+elif verb == "rest":
+    print("resting", flush=True)
+    time.sleep(600)
+elif verb == "resist":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("resisting", flush=True)
+    time.sleep(600)
+elif verb == "once":
+    mark = root / "host/been-there"
+    if not mark.exists():
+        mark.touch()
+        sys.exit(3)
+"""
+
+
+def teller(home: Path) -> Programs:
+    file = home / "teller.py"
+    file.write_text(TELLER)
+    program = Program({"teller": (sys.executable, "-IS", str(file))}, variables=("NODE_NAME", "GREETING"))
+    return lambda image: program if image == IMAGE else None
+
+
+@asynccontextmanager
+async def world(home: Path) -> AsyncIterator[World]:
+    async with running_pods(home, teller(home)) as made:
+        yield made
+
+
+async def run(here: World, name: str, *commands: str, then: str = "say done", **spec: Any) -> None:
+    """Make a pod whose init containers run the commands, before `then`."""
+    volumes = [{"name": "host", "hostPath": {"path": "/"}}, *spec.pop("volumes", [])]
+    mounts = [{"name": "host", "mountPath": "/host"}, *spec.pop("mounts", [])]
+    env = spec.pop("env", [])
+
+    def container(name: str, words: str) -> Tree:
+        return {
+            "name": name,
+            "image": IMAGE,
+            "command": ["teller", *words.split()],
+            "volumeMounts": mounts,
+            "env": env,
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }
+
+    inits = [container(f"step-{index}", words) for index, words in enumerate(commands)]
+    await here.make(name, inits, container("main", then), volumes=volumes, **spec)
+
+
+async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await run(here, "story", "write /host/tmp-note first", "read /host/tmp-note", then="tell the end")
+        status = await here.ended("story")
+
+        assert status["phase"] == "Succeeded"
+        assert await here.log("story", "step-1") == "first\n"
+        assert status["containerStatuses"][0]["state"]["terminated"]["message"] == "the end"
+        assert {one["type"]: one["status"] for one in status["conditions"]}["Initialized"] == "True"
+
+
+async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after_it(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await run(here, "story", "fail 4", "write /host/never never")
+        status = await here.ended("story")
+
+        assert status["phase"] == "Failed"
+        failed = status["initContainerStatuses"][0]["state"]["terminated"]
+        assert (failed["exitCode"], failed["reason"], failed["message"]) == (4, "Error", "this went wrong")
+        assert "waiting" in status["initContainerStatuses"][1]["state"]
+        assert not list(tmp_path.glob("nodes/*/*/never"))
+
+
+async def test_a_command_that_the_image_does_not_have_ends_as_a_shell_would_end_it(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.make("shell", [], {"name": "sh", "image": IMAGE, "command": ["sh"]})
+        status = await here.ended("shell")
+        assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 127
+
+
+async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        meta = {"namespace": "default"}
+        body: Tree = {"apiVersion": "v1", "metadata": {"name": "notes", **meta}}
+        await here.workload.client.create(CONFIG_MAP, {**body, "kind": "ConfigMap", "data": {"a": "from the map"}})
+        await here.workload.client.create(SECRET, {**body, "kind": "Secret", "stringData": {"s": "from the secret"}})
+        await run(
+            here,
+            "story",
+            "read /notes/a",
+            "read /secrets/s",
+            "read /var/run/secrets/kubernetes.io/serviceaccount/namespace",
+            "env NODE_NAME",
+            "env GREETING",
+            volumes=[
+                {"name": "notes", "configMap": {"name": "notes"}},
+                {"name": "secrets", "secret": {"secretName": "notes"}},
+            ],
+            mounts=[{"name": "notes", "mountPath": "/notes"}, {"name": "secrets", "mountPath": "/secrets"}],
+            env=[
+                {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                {"name": "GREETING", "value": "hello"},
+            ],
+        )
+        assert (await here.ended("story"))["phase"] == "Succeeded"
+
+        said = [(await here.log("story", f"step-{index}")).strip() for index in range(5)]
+        assert said == ["from the map", "from the secret", "default", "node-1", "hello"]
+
+
+async def test_what_is_missing_is_named_and_waited_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await run(
+            here,
+            "story",
+            "read /notes/a",
+            volumes=[{"name": "notes", "configMap": {"name": "notes"}}],
+            mounts=[{"name": "notes", "mountPath": "/notes"}],
+        )
+
+        def lacks(pod: Tree) -> bool:
+            statuses = pod.get("status", {}).get("initContainerStatuses") or [{}]
+            waiting = statuses[0].get("state", {}).get("waiting", {})
+            return bool(waiting.get("message") == 'configmap "notes" not found')
+
+        await here.until("story", lacks)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}}
+        await here.workload.client.create(CONFIG_MAP, {**body, "data": {"a": "late"}})
+
+        assert (await here.ended("story"))["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("verb", ["rest", "resist"])
+async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path, verb: str) -> None:
+    async with world(tmp_path) as here:
+        await run(here, "story", verb, terminationGracePeriodSeconds=1)
+        pod = await here.until(
+            "story", lambda pod: "running" in str(pod.get("status", {}).get("initContainerStatuses"))
+        )
+        while not await here.log("story", "step-0"):  # noqa: ASYNC110 - written by another process
+            await asyncio.sleep(0.01)
+        process = processes(pod["metadata"]["uid"])
+        assert process
+
+        await here.workload.client.delete(POD, "story", "default", grace_period_seconds=1)
+        async with asyncio.timeout(PATIENCE):
+            while here.workload.object(POD, Key("default", "story")) is not None:
+                here.changed.clear()
+                await here.changed.wait()
+
+        assert not processes(pod["metadata"]["uid"])
+        with pytest.raises(NotFound):
+            await here.workload.client.get(POD, "story", "default")
+
+
+async def test_containers_that_were_lost_with_this_process_count_as_killed(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await run(here, "story", "say one", "rest", "say three")
+        await here.until(
+            "story", lambda pod: "running" in str((pod.get("status", {}).get("initContainerStatuses") or [0, 0])[1])
+        )
+        await here.pods.close()
+        await here.pods.reconcile(CLUSTER)
+        status = await here.ended("story")
+
+        assert status["phase"] == "Failed"
+        assert status["initContainerStatuses"][1]["state"]["terminated"]["exitCode"] == 137
+        assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+
+
+async def test_a_pod_without_a_program_stays_simulated_and_its_log_is_empty(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        body: Tree = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"nodeName": "node-1", "hostNetwork": True, "containers": [{"name": "web", "image": "nginx"}]},
+        }
+        await here.workload.client.create(POD, body)
+        pod = await here.until("web", lambda pod: phase(pod) == "Running")
+
+        assert pod["status"]["containerStatuses"][0]["containerID"].startswith("containerd://")
+        assert await here.log("web") == ""
+
+
+async def test_logs_are_asked_for_as_kubectl_does(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await run(here, "story", "say one two three")
+        await here.ended("story")
+
+        assert await here.log("story", "step-0", tailLines="0") == ""
+        assert await here.log("story", "step-0", limitBytes="3") == "one"
+        assert "a container name must be specified for pod story, choose one of: [main]" in await here.log("story")
+        assert "container nobody is not valid for pod story" in await here.log("story", "nobody")

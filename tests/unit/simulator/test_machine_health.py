@@ -1,0 +1,134 @@
+"""When a machine is unhealthy, and whether it may be replaced."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from espalier.api.capi.cluster import ContractReference
+from espalier.api.capi.machine import (
+    Bootstrap,
+    HealthChecks,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Machine,
+    MachineHealthCheck,
+    MachineSpec,
+    MachineStatus,
+    NodeReference,
+    RemediationTrigger,
+    UnhealthyNodeCondition,
+)
+from espalier.api.kinds import LARGEST_INT32
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.schema import violations
+from espalier.simulator.capi.health import (
+    CheckedNode,
+    NodeCondition,
+    NodeHealth,
+    Verdict,
+    examine,
+    is_remediable,
+    is_selected,
+    remediations,
+)
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CHECKS = HealthChecks(
+    node_startup_timeout_seconds=600,
+    unhealthy_node_conditions=[UnhealthyNodeCondition(type="Ready", status="Unknown", timeout_seconds=300)],
+)
+
+
+def machine(*, created: int = 0, node: bool = True, labels: dict[str, str] | None = None) -> Machine:
+    """A machine made so many seconds ago."""
+    reference = ContractReference(api_group="infrastructure.cluster.x-k8s.io", kind="DockerMachine", name="x")
+    return Machine(
+        metadata=ObjectMeta(creation_timestamp=ago(created), labels=labels or {}),
+        spec=MachineSpec(cluster_name="garden", bootstrap=Bootstrap(), infrastructure_ref=reference),
+        status=MachineStatus(node_ref=NodeReference(name="x") if node else None),
+    )
+
+
+def node(status: str, since: int) -> CheckedNode:
+    ready = NodeCondition(type="Ready", status=status, last_transition_time=ago(since))
+    return CheckedNode(status=NodeHealth(conditions=[ready]))
+
+
+def ago(seconds: int) -> str:
+    return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.mark.parametrize(
+    ("found", "seen", "verdict"),
+    [
+        (machine(), node("True", 9999), Verdict()),
+        (machine(), node("False", 9999), Verdict()),
+        (machine(), node("Unknown", 100), Verdict(within=200.0)),
+        (machine(), node("Unknown", 300), Verdict("its node's Ready is Unknown for more than 300 seconds")),
+        (machine(), None, Verdict("its node is gone")),
+        (machine(node=False, created=100), None, Verdict(within=500.0)),
+        (machine(node=False, created=600), None, Verdict("it did not become a node within 600 seconds")),
+    ],
+)
+def test_verdicts(found: Machine, seen: CheckedNode | None, verdict: Verdict) -> None:
+    assert examine(found, seen, CHECKS, NOW) == verdict
+
+
+def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
+    longest = HealthChecks(
+        node_startup_timeout_seconds=LARGEST_INT32,
+        unhealthy_node_conditions=[
+            UnhealthyNodeCondition(type="Ready", status="Unknown", timeout_seconds=LARGEST_INT32)
+        ],
+    )
+    for verdict in (
+        examine(machine(node=False), None, longest, NOW),
+        examine(machine(), node("Unknown", 0), longest, NOW),
+    ):
+        assert verdict == Verdict(within=float(LARGEST_INT32))
+
+
+@pytest.mark.parametrize("seconds", [-1, LARGEST_INT32 + 1])
+def test_a_check_names_no_longer_time(seconds: int) -> None:
+    spec: Tree = {"clusterName": "a", "selector": {}, "checks": {"nodeStartupTimeoutSeconds": seconds}}
+    condition = {"type": "Ready", "status": "False", "timeoutSeconds": seconds}
+    spec["checks"]["unhealthyNodeConditions"] = [condition]
+    found = violations(MachineHealthCheck, {"metadata": {"name": "a"}, "spec": spec})
+    assert {one.message for one in found} <= {"too small", "too large"}
+    assert len(found) == 2
+
+
+def test_a_startup_timeout_of_zero_waits_for_ever() -> None:
+    checks = HealthChecks(node_startup_timeout_seconds=0)
+    assert examine(machine(node=False, created=99999), None, checks, NOW) == Verdict()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected", "unhealthy", "remediable", "left"),
+    [
+        (None, 3, 3, True, 0),
+        (RemediationTrigger(unhealthy_less_than_or_equal_to="40%"), 3, 1, True, 0),
+        (RemediationTrigger(unhealthy_less_than_or_equal_to="40%"), 3, 2, False, 0),
+        (RemediationTrigger(unhealthy_less_than_or_equal_to=2), 5, 1, True, 1),
+        (RemediationTrigger(unhealthy_less_than_or_equal_to=0), 5, 0, True, 0),
+        (RemediationTrigger(unhealthy_in_range="[1-3]"), 5, 2, True, 2),
+        (RemediationTrigger(unhealthy_in_range="[2-3]"), 5, 1, False, 0),
+    ],
+)
+def test_too_many_unhealthy_machines_are_not_replaced(
+    trigger: RemediationTrigger | None, expected: int, unhealthy: int, remediable: bool, left: int
+) -> None:
+    assert is_remediable(trigger, expected, unhealthy) is remediable
+    assert remediations(trigger, expected, unhealthy) == left
+
+
+def test_a_check_looks_at_the_machines_it_selects() -> None:
+    selector = LabelSelector(
+        match_labels={"role": "worker"},
+        match_expressions=[LabelSelectorRequirement(key="zone", operator="In", values=["a", "b"])],
+    )
+    assert is_selected(machine(labels={"role": "worker", "zone": "b"}), selector)
+    assert not is_selected(machine(labels={"role": "worker", "zone": "c"}), selector)
+    assert not is_selected(machine(labels={"zone": "a"}), selector)

@@ -1,0 +1,45 @@
+"""What controllers and the program on the node both name: they share no module, so it is held here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.upgrader import draining
+from espalier.upgrader.main import ROOT, main
+from espalier.upgrades import names
+from espalier.upgrades.pod import Role, Upgrader, pod
+
+
+def test_a_cordon_of_an_upgrade_has_one_annotation() -> None:
+    assert draining.MARK == CORDONED_BY_UPGRADE
+
+
+def test_upgrader_pods_have_one_label() -> None:
+    assert draining.UPGRADER == names.UPGRADER_LABEL
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_the_program_understands_every_command_of_the_pod(
+    role: Role, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upgrader = Upgrader(
+        node_upgrade="default/a",
+        node="a",
+        image="upgrader:1",
+        role=role,
+        kubernetes_version="v1.36.3",
+        account="a",
+        etcd_version="3.6.8-0",
+        ignored=("Swap", "Mem"),
+        patches="/etc/kubernetes/patches",
+    )
+    spec = pod(upgrader)["spec"]
+    for container in (*spec["initContainers"], *spec["containers"]):
+        program, *arguments = container["command"]
+        assert program == "upgrader"
+        main(arguments, {ROOT: str(tmp_path)})  # ends the process for arguments it does not know
+        assert "NODE_NAME does not say" in capsys.readouterr().err

@@ -1,0 +1,149 @@
+"""The program is killed at every moment at which it changes something, in turn; then it is run again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from espalier.upgrader.failures import StepFailed
+from tests.unit.upgrader.simulated import (
+    CONFIGURATION,
+    NEW,
+    OLD,
+    STEPS,
+    Cluster,
+    Doom,
+    Killed,
+    Simulated,
+    new_programs,
+    old_programs,
+    report,
+    simulated,
+)
+
+STATE = "var/lib/simulated-node/state.json"
+
+
+class Scene:
+    """A node at the beginning of a step, to be played from there again and again."""
+
+    def __init__(self, node: Simulated, place: Path, step: str, shares: bool = False, **faults: object) -> None:
+        self._node = node
+        self._shares = shares
+        self._place = place
+        self._step = step
+        for name in STEPS[: STEPS.index(step)]:
+            node.step(name)
+        if faults:
+            node.fail(**faults)
+        self._version = node.cluster.version
+
+    def play(self, take: int, doom: Doom) -> Simulated:
+        """The node as it was, its disk a copy of its own."""
+        root = self._place / f"take-{take}"
+        shutil.copytree(self._node.root, root, copy_function=os.link)  # nobody may write to a file that is there
+        cluster = self._node.cluster
+        cluster.version = self._version
+        reset(cluster, OLD if self._step != "done" else NEW)
+        return self._alive(root, doom)
+
+    def _alive(self, root: Path, doom: Doom) -> Simulated:
+        node = Simulated(root, self._node.image, self._node.cluster, doom)
+        node.files.shares = self._shares
+        return node
+
+    def deaths(self) -> Iterator[tuple[str, Simulated]]:
+        """The node, killed at each moment in turn, with what was going on."""
+        rehearsal = Doom()
+        node = self.play(0, rehearsal)
+        with suppress(StepFailed):
+            node.step(self._step)
+        assert len(rehearsal.moments) > 10
+        for at in range(len(rehearsal.moments)):
+            victim = self.play(at + 1, Doom(at))
+            try:
+                victim.step(self._step)
+            except Killed as killed:
+                yield str(killed), self._alive(victim.root, Doom())
+            else:
+                raise AssertionError(f"nothing was killed at moment {at}")
+            shutil.rmtree(victim.root)
+
+
+def reset(cluster: Cluster, version: str) -> None:
+    report(cluster, version)
+    path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+    cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": CONFIGURATION}})
+
+
+def assert_whole(node: Simulated, moment: str) -> None:
+    """No program is a mixture of the old and the new, nor anything else."""
+    old, new = old_programs(), new_programs()
+    for path, text in node.installed().items():
+        assert text in (old[path], new[path]), f"{path}, killed {moment}"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Simulated]:
+    with simulated(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("step", "shares"), [*((step, False) for step in STEPS), ("cni-plugins", True), ("containerd", True)]
+)
+def test_wherever_a_step_is_killed_it_finishes_when_it_is_run_again(
+    node: Simulated, tmp_path: Path, step: str, shares: bool
+) -> None:
+    scene = Scene(node, tmp_path, step, shares)
+    undisturbed = scene.play(10_000, Doom())
+    undisturbed.step(step)
+    end = undisturbed.disk()
+
+    for moment, survivor in scene.deaths():
+        assert_whole(survivor, moment)
+        survivor.step(step)
+        assert survivor.disk() == end, moment
+
+
+def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_killed_and_upgraded_once_the_cause_is_gone(
+    node: Simulated, tmp_path: Path
+) -> None:
+    for moment, survivor in Scene(node, tmp_path, "kubelet", kubelet=[NEW]).deaths():
+        assert_whole(survivor, moment)
+        with pytest.raises(StepFailed, match="the old one was brought back and runs"):
+            survivor.step("kubelet")
+        assert survivor.installed()["usr/bin/kubelet"] == old_programs()["usr/bin/kubelet"], moment
+        assert survivor.host.running("kubelet") == OLD, moment
+        survivor.fail()
+        survivor.step("kubelet")
+        survivor.step("done")
+        assert survivor.installed() == new_programs(), moment
+        assert survivor.host.running("kubelet") == survivor.reported() == NEW, moment
+
+
+def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_killed(
+    node: Simulated, tmp_path: Path
+) -> None:
+    for moment, survivor in Scene(node, tmp_path, "containerd", containerd=["2.3.7"]).deaths():
+        assert_whole(survivor, moment)
+        with pytest.raises(StepFailed, match="the old one was brought back and runs"):
+            survivor.step("containerd")
+        assert survivor.installed() == old_programs(), moment
+        assert survivor.host.running("containerd") == "2.1.5", moment
+
+
+def test_a_node_that_is_killed_twice_finishes_too(node: Simulated, tmp_path: Path) -> None:
+    for moment, survivor in Scene(node, tmp_path, "containerd").deaths():
+        survivor.doom.at = 7
+        with suppress(Killed):  # unless so little was left that it finishes
+            survivor.step("containerd")
+        survivor.doom.at = -1
+        assert_whole(survivor, moment)
+        survivor.step("containerd")
+        assert survivor.host.running("containerd") == "2.3.7", moment

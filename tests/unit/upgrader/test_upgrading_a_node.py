@@ -1,0 +1,394 @@
+"""The steps of a node's upgrade, undisturbed, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from espalier.upgrader import kubeadm, steps
+from espalier.upgrader.contents import WORK
+from espalier.upgrader.failures import NotCopied, StepFailed
+from tests.unit.upgrader.simulated import (
+    NEW,
+    OLD,
+    STEPS,
+    Simulated,
+    build_image,
+    new_programs,
+    old_programs,
+    report,
+    simulated,
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Simulated]:
+    with simulated(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Simulated]:
+    with simulated(tmp_path, control_plane=False) as made:
+        yield made
+
+
+def upgrade(node: Simulated) -> list[str]:
+    return [node.step(name) for name in STEPS]
+
+
+def configuration(node: Simulated) -> str:
+    _, found = node.cluster.ask("GET", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config")
+    return str(found["data"]["ClusterConfiguration"])
+
+
+def test_a_control_plane_node_is_upgraded_where_it_stands(node: Simulated) -> None:
+    by_hand = node.root / "etc/sysctl.d/99-ours.conf"
+    by_hand.parent.mkdir(parents=True)
+    by_hand.write_text("vm.swappiness = 1\n")
+
+    upgrade(node)
+
+    assert node.installed() == new_programs()
+    assert node.host.running("kubelet") == NEW
+    assert node.host.running("containerd") == "2.3.7"
+    assert node.reported() == NEW
+    assert by_hand.read_text() == "vm.swappiness = 1\n"
+    assert f"kube-apiserver:{NEW}" in (node.root / "etc/kubernetes/manifests/kube-apiserver.yaml").read_text()
+    assert f"kubernetesVersion: {NEW}" in configuration(node)
+
+
+def test_nothing_but_what_is_upgraded_has_changed_on_the_disk(node: Simulated) -> None:
+    before = node.disk()
+
+    upgrade(node)
+
+    changed = {path for path in before.keys() | node.disk().keys() if before.get(path) != node.disk().get(path)}
+    ours = {f"etc/kubernetes/manifests/{name}.yaml" for name in ("kube-apiserver",)}
+    assert changed == set(new_programs()) | ours | {"var/lib/simulated-node/state.json"}
+    assert not (node.root / WORK.lstrip("/")).exists()
+
+
+def test_each_step_may_run_twice(node: Simulated) -> None:
+    for name in STEPS:
+        node.step(name)
+        before = node.disk()
+        ran = len(node.commands.ran)
+        if name == "done":
+            continue
+        node.step(name)
+        assert node.disk() == before
+        assert not [said for said in node.commands.ran[ran:] if "restart" in said or "upgrade" in said]
+
+
+def test_a_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> None:
+    upgrade(worker)
+
+    assert [said for said in worker.commands.ran if "kubeadm" in said] == [
+        "/usr/bin/kubeadm upgrade node --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration"
+    ]
+    assert worker.installed() == new_programs()
+
+
+def test_coredns_is_left_to_cluster_api(node: Simulated) -> None:
+    node.step("copy")
+    node.step("kubeadm")
+
+    assert [said for said in node.commands.ran if "kubeadm upgrade" in said] == [
+        f"/usr/bin/kubeadm upgrade apply {NEW} --yes "
+        "--ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration --skip-phases=addon/coredns"
+    ]
+
+
+def test_kubeadm_gets_the_patches_and_leaves_out_the_checks_that_the_node_was_made_with(worker: Simulated) -> None:
+    worker.step("copy")
+
+    kubeadm.kubeadm(worker.node, kubeadm.WORKER, NEW, ignored=["Swap"], patches="/etc/kubernetes/patches")
+
+    assert [said for said in worker.commands.ran if "kubeadm" in said] == [
+        "/usr/bin/kubeadm upgrade node --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration,Swap "
+        "--patches=/etc/kubernetes/patches"
+    ]
+
+
+def test_containers_are_left_alone_when_containerd_is_upgraded(node: Simulated) -> None:
+    node.step("copy")
+    node.step("containerd")
+
+    assert [said for said in node.commands.ran if said.startswith("systemctl") and "show" not in said] == [
+        "systemctl reset-failed containerd.service",
+        "systemctl restart containerd.service",
+    ]
+
+
+def test_the_configuration_gets_the_tag_of_etcd_and_loses_what_kubeadm_does_not_know_any_more(node: Simulated) -> None:
+    node.step("copy")
+
+    kubeadm.kubeadm(node.node, kubeadm.FIRST, NEW, etcd_version="3.6.8-0")
+
+    assert "imageTag: 3.6.8-0" in configuration(node)
+    assert "ControlPlaneKubeletLocalMode" not in configuration(node)
+    assert "etcd:3.6.8-0" in (node.root / "etc/kubernetes/manifests/etcd.yaml").read_text()
+
+
+def test_a_kubelet_that_does_not_come_up_is_replaced_by_the_old_one(node: Simulated) -> None:
+    node.fail(kubelet=[NEW])
+    for name in STEPS[:4]:
+        node.step(name)
+
+    with pytest.raises(StepFailed, match=r"new kubelet does not come up: systemd started it .* old one was brought"):
+        node.step("kubelet")
+
+    assert node.installed()["usr/bin/kubelet"] == old_programs()["usr/bin/kubelet"]
+    assert node.host.running("kubelet") == OLD
+
+
+def test_once_the_cause_is_removed_the_kubelet_is_upgraded_after_all(node: Simulated) -> None:
+    test_a_kubelet_that_does_not_come_up_is_replaced_by_the_old_one(node)
+    node.fail()
+
+    for name in STEPS[4:]:
+        node.step(name)
+
+    assert node.host.running("kubelet") == NEW
+    assert not (node.root / WORK.lstrip("/")).exists()
+
+
+def test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node: Simulated) -> None:
+    node.fail(containerd=["2.3.7"])
+    node.step("copy")
+
+    with pytest.raises(StepFailed, match="the new containerd does not come up"):
+        node.step("containerd")
+
+    assert node.installed() == old_programs()
+    assert node.host.running("containerd") == "2.1.5"
+
+
+def test_a_node_that_stays_unready_with_the_new_kubelet_gets_the_old_one_back(node: Simulated) -> None:
+    for name in STEPS[:4]:
+        node.step(name)
+    report(node.cluster, ready="False")
+
+    with pytest.raises(StepFailed, match=r"the node node-1 is not ready .said in a test. .*; the old one was"):
+        node.step("kubelet")
+
+    assert node.host.running("kubelet") == OLD
+
+
+def test_a_node_that_takes_two_minutes_to_be_ready_has_them(node: Simulated) -> None:
+    for name in STEPS[:4]:
+        node.step(name)
+    report(node.cluster, ready="False")
+    node.later[120] = lambda: report(node.cluster, NEW)
+
+    assert node.step("kubelet") == f"kubelet {NEW} runs, and the node is ready"
+
+
+def test_a_new_kubelet_stays_when_only_the_api_server_can_not_be_asked(node: Simulated) -> None:
+    for name in STEPS[:4]:
+        node.step(name)
+    node.api.down_with = NEW
+
+    with pytest.raises(StepFailed, match="runs, but whether it is well can't be told"):
+        node.step("kubelet")
+
+    assert node.host.running("kubelet") == NEW
+    node.api.down_with = ""
+    assert node.step("kubelet") == f"kubelet {NEW} runs, and the node is ready"
+
+
+def test_a_service_that_is_ill_before_the_upgrade_is_not_touched(node: Simulated) -> None:
+    node.fail(containerd=["2.1.5"])
+    node.host.run(["systemctl", "restart", "containerd.service"])
+    node.step("copy")
+
+    with pytest.raises(StepFailed, match="already before it is upgraded; repair it"):
+        node.step("containerd")
+
+    assert node.installed() == old_programs()
+
+
+def test_a_kubeadm_that_fails_says_its_last_lines_and_is_run_again(node: Simulated) -> None:
+    node.step("copy")
+    node.fail(kubeadm="static pod hash for component etcd did not change after 5m0s")
+
+    with pytest.raises(StepFailed, match=r"kubeadm upgrade apply ended with 1: .*etcd did not change"):
+        node.step("kubeadm")
+
+    node.fail()
+    assert node.step("kubeadm") == f"kubeadm has upgraded the node to {NEW} as first-control-plane"
+
+
+def test_a_step_that_finds_no_copies_says_that_they_have_to_be_copied(node: Simulated) -> None:
+    with pytest.raises(NotCopied, match="components-copier has to run again") as caught:
+        node.step("cni-plugins")
+
+    assert caught.value.code == 75
+    assert node.installed() == old_programs()
+
+
+def test_done_refuses_when_a_step_was_left_out(node: Simulated) -> None:
+    for name in STEPS[:4]:
+        node.step(name)
+
+    with pytest.raises(StepFailed, match=r"/usr/bin/kubelet, /usr/bin/kubectl are not what the upgrader image carries"):
+        node.step("done")
+
+
+@pytest.mark.parametrize("step", ["copy", "kubeadm"])
+def test_the_api_server_must_answer_before_anything_is_touched(node: Simulated, step: str) -> None:
+    node.api.down = True
+    before = node.disk()
+
+    with pytest.raises(StepFailed, match="the API server does not answer"):
+        node.step(step)
+
+    assert node.disk() == before
+
+
+def refused(node: Simulated, wanted: str = NEW) -> str:
+    """Why work does not begin; that it has not is asserted."""
+    before = node.disk()
+    with pytest.raises(StepFailed) as caught:
+        steps.copy(node.node, wanted)
+    assert node.disk() == before
+    return str(caught.value)
+
+
+def test_an_image_for_another_version_is_refused(node: Simulated) -> None:
+    assert refused(node, "v1.37.0").startswith(
+        f"the upgrader image carries Kubernetes {NEW}, the node is to be upgraded to v1.37.0"
+    )
+
+
+def test_an_image_for_another_architecture_is_refused(tmp_path: Path) -> None:
+    with simulated(tmp_path) as node:
+        build_image(tmp_path / "image", machine="s390x")
+        node.__post_init__()
+        assert "the upgrader image is for s390x" in refused(node)
+
+
+@pytest.mark.parametrize("system", ["bottlerocket", "rhel"])
+def test_other_systems_are_refused_by_name(tmp_path: Path, system: str) -> None:
+    with simulated(tmp_path, system=system) as node:
+        assert f"the node's system is Simulated {system}: nodes of ubuntu and debian" in refused(node)
+
+
+def test_a_host_of_another_layout_is_refused(node: Simulated) -> None:
+    (node.root / "etc/systemd/system/kubelet.service").rename(node.root / "etc/systemd/system/snap.kubelet.service")
+
+    assert "the host has no service kubelet.service" in refused(node)
+
+
+@pytest.mark.parametrize(
+    ("server", "image", "why"),
+    [
+        ("v1.34.1", NEW, "the API server has version v1.34.1, which is too old for a node of v1.36.3"),
+        (OLD, "v1.34.9", "the node's kubelet has version v1.35.4, which is newer than v1.34.9"),
+        (OLD, "v1.37.0", "v1.36 has to come before v1.37.0"),
+    ],
+)
+def test_a_step_that_kubernetes_does_not_support_is_refused(tmp_path: Path, server: str, image: str, why: str) -> None:
+    with simulated(tmp_path) as node:
+        build_image(tmp_path / "image", version=image)
+        node.__post_init__()
+        node.cluster.version = server
+        assert why in refused(node, image)
+
+
+def test_a_worker_waits_for_its_control_plane(worker: Simulated) -> None:
+    worker.cluster.version = OLD
+
+    assert "upgrade the control plane first" in refused(worker)
+
+
+def test_a_control_plane_whose_etcd_is_ill_is_left_alone(node: Simulated) -> None:
+    node.api.ready = (500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n")
+
+    assert "not healthy before the upgrade (etcd)" in refused(node)
+
+
+def test_a_full_disk_is_noticed_before(node: Simulated) -> None:
+    node.files.free = 1024 * 1024
+
+    assert "has 1 MiB free, the upgrade needs" in refused(node)
+
+
+def test_the_wrong_role_is_refused(worker: Simulated) -> None:
+    worker.step("copy")
+
+    with pytest.raises(StepFailed, match="the nodeType of the NodeUpgrade is wrong"):
+        kubeadm.kubeadm(worker.node, kubeadm.FIRST, NEW)
+
+
+def test_an_external_etcd_is_refused(node: Simulated) -> None:
+    node.step("copy")
+    text = "etcd:\n  external:\n    endpoints:\n    - https://10.0.0.1:2379\nkind: ClusterConfiguration\n"
+    path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+    node.cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": text}})
+
+    with pytest.raises(StepFailed, match="external etcd"):
+        node.step("kubeadm")
+
+
+def test_programs_are_replaced_where_links_lead(node: Simulated) -> None:
+    (node.root / "opt/kube").mkdir(parents=True)
+    (node.root / "usr/bin/kubelet").rename(node.root / "opt/kube/kubelet")
+    (node.root / "usr/bin/kubelet").symlink_to("../../opt/kube/kubelet")
+
+    upgrade(node)
+
+    assert (node.root / "usr/bin/kubelet").is_symlink()
+    assert (node.root / "opt/kube/kubelet").read_text() == new_programs()["usr/bin/kubelet"]
+
+
+def test_links_never_lead_out_of_the_host(node: Simulated) -> None:
+    (node.root / "usr/bin/kubelet").unlink()
+    (node.root / "usr/bin/kubelet").symlink_to("/../../opt/kube/kubelet")
+
+    assert node.files.place("/usr/bin/kubelet") == node.root / "opt/kube/kubelet"
+    assert node.files.place("/usr/bin/../../../etc/passwd") == node.root / "etc/passwd"
+
+
+def test_programs_that_are_one_file_are_replaced_one_by_one(node: Simulated) -> None:
+    several = node.root / "usr/bin/kubernetes"
+    (node.root / "usr/bin/kubelet").rename(several)
+    for name in ("kubelet", "kubectl"):
+        (node.root / "usr/bin" / name).unlink(missing_ok=True)
+        (node.root / "usr/bin" / name).symlink_to("kubernetes")
+    for name in STEPS[:4]:
+        node.step(name)
+    before = several.read_text()
+
+    node.step("kubelet")
+
+    assert several.read_text() == before
+    assert not (node.root / "usr/bin/kubelet").is_symlink()
+    assert node.installed() == new_programs()
+
+
+def test_backups_take_no_room_where_files_can_be_linked(node: Simulated) -> None:
+    node.files.shares = True
+    before = (node.root / "usr/local/bin/containerd").stat().st_ino
+    for name in STEPS[:2]:
+        node.step(name)
+
+    backup = node.files.place(node.node.contents.backup("/usr/local/bin/containerd"))
+    assert backup.stat().st_ino == before
+    assert node.files.place("/usr/local/bin/containerd").stat().st_nlink == 2
+
+
+@pytest.mark.parametrize(
+    "tag", ["v3.6.8\n    imageRepository: evil.example/x", "v3.6.8\n", "a b", "{a: b}", "-x", "#", "é"]
+)
+def test_what_is_no_tag_is_refused_before_anything_is_touched(node: Simulated, tag: str) -> None:
+    node.step("copy")
+    before, installed = configuration(node), node.installed()
+
+    with pytest.raises(StepFailed, match=r"--etcd-version: found .*no tag of an image"):
+        kubeadm.kubeadm(node.node, kubeadm.FIRST, NEW, etcd_version=tag)
+
+    assert (configuration(node), node.installed()) == (before, installed)
