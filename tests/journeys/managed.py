@@ -53,6 +53,7 @@ from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters
 from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
 from tests.support.managing import led_by
+from tests.support.preconditions import Preconditions
 
 __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
 
@@ -131,6 +132,7 @@ async def managed_laptop(
 
     releases = releases or Releases.load()
     webhooks = Webhooks(port=None)
+    unguarded: set[str] = set()
 
     async def call(call: WebhookCall) -> bytes:
         try:
@@ -153,8 +155,10 @@ async def managed_laptop(
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
+        manager_client = connected(MANAGER, MANAGER_AGENT)
+        manager_client.transport = Preconditions(manager_client.transport, unguarded)
         manager = Manager(
-            connected(MANAGER, MANAGER_AGENT),
+            manager_client,
             clock=clock,
             entropy=more(),
             options=options,
@@ -236,6 +240,7 @@ async def managed_laptop(
             calm=CALM,
         )
     assert sorted(ledger.refused) == []
+    assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"
 
 
 def _written(server: Server) -> Counter[Write]:

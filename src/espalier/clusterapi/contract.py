@@ -6,6 +6,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
+from espalier.api.meta import Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
@@ -45,6 +46,23 @@ def is_control_plane_initialized(cluster: Cluster) -> bool:
 def is_infrastructure_provisioned(cluster: Cluster) -> bool:
     """Whether what a cluster's machines share is there."""
     return cluster.status.initialization.infrastructure_provisioned
+
+
+class _Initialization(Observed, frozen=True):
+    provisioned: bool = False
+
+
+class _InfrastructureStatus(Observed, frozen=True):
+    initialization: _Initialization = _Initialization()
+
+
+class _Infrastructure(Observed, frozen=True):
+    status: _InfrastructureStatus = _InfrastructureStatus()
+
+
+def is_provisioned(infrastructure: Object) -> bool:
+    """Whether infrastructure says of itself that it is there, of any provider."""
+    return infrastructure.decode(_Infrastructure).status.initialization.provisioned
 
 
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:

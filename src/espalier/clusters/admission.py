@@ -254,12 +254,12 @@ class Admission:
         key = Key(new.metadata.namespace, new.metadata.name)
         before = set(generated.series_of(old)) if old is not None else set()
         groups = generated.groups(new.spec)
-        made_for = {one.key.name: one.cluster for one in machinery.taken if one.cluster not in (None, key)}
+        made_for = {one.key.name: one.cluster for one in machinery.taken if one.cluster and one.cluster != key}
         for place, series in enumerate(generated.series(key.name, groups)):
             if series in before:
                 continue
             others = self._observer.needing(series, key) or sorted(
-                {cluster for name, cluster in made_for.items() if cluster and name in (series, f"{series}-1")}
+                {cluster for name, cluster in made_for.items() if name in (series, f"{series}-1")}
             )
             field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if place else "metadata.name"
             for other in others if self._names_others else [None for _ in others][:1]:

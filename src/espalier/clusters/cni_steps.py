@@ -32,10 +32,10 @@ async def restore_cni(p: Pass) -> Outcome:
     scope = p.scope
     installed = scope.machinery.installed_cni
     is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it, and wrote no mark
-    if is_new or scope.leaves_cni_alone or scope.design is None:
+    if is_new or scope.leaves_cni_alone:
         return Continue()
-    answer = await seen_in_workload(p, cni.objects(scope.design))
-    if answer is None or answer.failure or not answer.drifts:
+    answer = await seen_in_workload(p, _manifests(p))
+    if answer is None or not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
     if installed != scope.wanted_cni:
@@ -89,7 +89,7 @@ async def compare_cni(p: Pass) -> Outcome:
     answer = await seen_in_workload(p, _manifests(p))
     if answer is None:
         return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be compared")
-    if answer.failure or not answer.drifts:
+    if not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
     if p.tools.rests.is_resting(p.scope.key):

@@ -21,7 +21,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
 from espalier.clusterapi.templates import are_of_one_series
-from espalier.clusters import by_hooks, names, ownership, plan
+from espalier.clusters import by_hooks, deleted, names, ownership, plan
 from espalier.clusters.design import Design
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rendered import Manifest
@@ -98,7 +98,8 @@ def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None
         )
     found += [_unasked(removal) for removal in _superfluous(design, wanted, machinery)]
     found += _going(wanted, machinery)
-    if cluster is not None and cluster.metadata.deletion_timestamp is not None:  # nothing is made for what goes away
+    is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
+    if is_going or deleted.lost_control_plane(machinery):  # nothing is made for what goes away
         found = [drift._replace(remedy=None) for drift in found]
     return found
 

@@ -60,6 +60,7 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     wanted = rendered(design)
     live = machinery.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
+    _keep_endpoint(wanted.infrastructure, machinery)
     template = wanted.machine_template
     template.metadata.name = naming(machinery, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
@@ -67,6 +68,22 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
     way_back.step_down(wanted.control_plane, live)
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
+
+
+def _keep_endpoint(infrastructure: KubeObject, machinery: Machinery) -> None:
+    """Infrastructure that is made again gets the control plane endpoint that the cluster has.
+
+    Kubeconfigs and certificates name it, and Cluster API never changes it; left out, the provider chooses another one.
+    What the provider chose when the cluster was made is its own.
+    """
+    spec = getattr(infrastructure, "spec", None)
+    known = machinery.cluster.spec.control_plane_endpoint if machinery.cluster else None
+    if known is None or not known.host or getattr(spec, "control_plane_endpoint", known) is not None:
+        return
+    live = machinery.of(infrastructure.resource).get(infrastructure.metadata.name)
+    fields = ownership.owned_fields(live) if live is not None else None
+    if live is None or "f:controlPlaneEndpoint" in (fields or {}).get("f:spec", {}):
+        infrastructure.spec.control_plane_endpoint = known  # type: ignore[attr-defined]
 
 
 def postponed(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> str:

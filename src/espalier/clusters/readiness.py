@@ -11,7 +11,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
-from espalier.clusters import generated, in_place, names, plan
+from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
@@ -178,8 +178,15 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
 def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.CONTROL_PLANE_READY
     control_plane = scope.machinery.control_plane
-    if initialized.status != "True" or control_plane is None:
+    if initialized.status != "True":
         return _condition(type_, "False", initialized.reason, initialized.message)
+    if lost := deleted.lost_control_plane(scope.machinery):
+        return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
+    absent = deleted.absent(scope.machinery)
+    if absent or control_plane is None:
+        return _condition(type_, "False", *_absent(scope, absent))
+    if unprovisioned := deleted.unprovisioned(scope.machinery):
+        return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
     upgrade = in_place.story(control_plane, scope.machinery.upgrades)
@@ -203,6 +210,19 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
     )
     return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def _absent(scope: Scope, absent: str) -> tuple[str, str]:
+    """An object that is missing is made again with the same control plane endpoint, or once that is asked for."""
+    if scope.is_paused:
+        return names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is made again while the cluster is paused"
+    if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return (
+            CONTROL_PLANE_NOT_READY,
+            f"{absent}; it is made again, with the control plane endpoint of the cluster",
+        )
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it made again"
+    return names.CLUSTER_API_OBJECT_DELETED, f"{absent}: {how}, with the control plane endpoint of the cluster"
 
 
 def _postponed(scope: Scope) -> str:

@@ -17,7 +17,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import remediation
+from espalier.clusterapi import contract, remediation
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.predicates import Predicate
 
@@ -27,12 +27,12 @@ View: TypeAlias = Callable[[Object], Any]
 
 def relevant(resource: Resource) -> Predicate:
     """Passes changes that can make a difference."""
-    view = _VIEWS.get(resource, _desired)
+    view = _VIEWS.get(resource, _provisioned)
 
     def predicate(old: Object | None, new: Object | None) -> bool:
         if old is None or new is None or _desired(old) != _desired(new):
             return True
-        return view is not _desired and view(old) != view(new)
+        return bool(view(old) != view(new))
 
     return predicate
 
@@ -89,6 +89,10 @@ def _desired(object_: Object) -> object:
     return (metadata.uid, metadata.generation, metadata.labels, metadata.annotations)
 
 
+def _provisioned(object_: Object) -> object:
+    return contract.is_provisioned(object_)
+
+
 def _cluster(object_: Object) -> object:
     status = object_.decode(capi.Cluster).status
     deleting = condition_list.get(status.conditions, "Deleting") if object_.metadata.deletion_timestamp else None
@@ -100,7 +104,8 @@ def _control_plane(object_: Object) -> object:
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
     available = condition_list.get(status.conditions, "Available")
     state = (available.status, available.message) if available else None
-    return (status.observed_generation, counts, status.version, state, remediation.last(status.last_remediation))
+    last = remediation.last(status.last_remediation)
+    return (status.observed_generation, counts, status.version, state, last, status.initialization)
 
 
 def _deployment(object_: Object) -> object:

@@ -61,6 +61,16 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
         """The Cluster of Cluster API."""
         return self.cluster_object.decode(capi.Cluster) if self.cluster_object else None
 
+    @property
+    def infrastructure(self) -> Object | None:
+        """What the machines share, as the Cluster of Cluster API names it."""
+        reference = self.cluster.spec.infrastructure_ref if self.cluster else None
+        if reference is None:
+            return None
+        named = (reference.api_group, reference.kind)
+        found = (of_kind.get(reference.name) for one, of_kind in self.objects.items() if (one.group, one.kind) == named)
+        return next(found, None)
+
     @cached_property
     def control_plane(self) -> KubeadmControlPlane | None:
         """The control plane."""
@@ -278,7 +288,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         after it. Here nothing is left of the one before, or the finalizer would have held it.
         """
         said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
-        if self.machinery.cluster_object is not None or not said or not self.identity:
+        if self.machinery.cluster_object is not None or not self.identity:
             return False
         return said.partition("/")[0] == self.identity.partition("/")[0] and said != self.identity
 

@@ -23,7 +23,7 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, remediation
-from espalier.clusters import copying, generated, in_place, names, plan, readiness
+from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.design import Design
 from espalier.clusters.linked import GateKey
@@ -244,9 +244,12 @@ async def look_after_settled(p: Pass, decision: Decision) -> Outcome:
 
 
 def check(scope: Scope) -> Decision:
-    """What is asked for can be made."""
+    """What is asked for can be made, of a control plane that there is."""
     found = problem(scope)
-    return Wait(*found) if found else Continue()
+    if found:
+        return Wait(*found)
+    lost = deleted.lost_control_plane(scope.machinery)
+    return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
 
 async def copy_kubeconfig(p: Pass) -> Outcome:

@@ -97,6 +97,8 @@ def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
     if wish is None:
         allowed = ", ".join(Policy)
         return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
+    if not any(drift.remedy for drift in drifts):
+        return ""
     if wish is Policy.REPORT:
         wish_for = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
         price = ", which replaces machines" if wish_for is Policy.CORRECT_MACHINES else ""

@@ -12,7 +12,7 @@ from espalier.api.core import NODE, POD
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.objects import cluster_key, pause_changed
+from espalier.clusterapi.objects import cluster_key, controller_of, pause_changed
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
@@ -182,9 +182,11 @@ class _Wiring:
         return controller
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
-        """Control planes also wait for the workers of their cluster to be gone."""
-        if names.CONTROL_PLANE in machine.metadata.labels:
+        """Control planes also wait for the workers of their cluster to be gone, and adopt machines."""
+        if names.CONTROL_PLANE in machine.metadata.labels and controller_of(machine.metadata) is not None:
             return owners_of(KubeadmControlPlane.resource)(machine)
+        if names.CONTROL_PLANE in machine.metadata.labels:
+            return self._in_same(self._inventory.control_planes)(machine)
         return self._in_same(self._inventory.control_planes)(machine) if machine.metadata.deletion_timestamp else ()
 
     def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
@@ -217,9 +219,7 @@ class _Wiring:
         inventory = self._inventory
         controller = self._controller("laptop-machine-set", MachineSets(self._scheme).reconcile)
         controller.watch(inventory.sets)
-        controller.watch(
-            inventory.machines, owners_of(MachineSet.resource), predicate=change_of(relevance.owned_machine)
-        )
+        controller.watch(inventory.machines, self._sets_of_machine, predicate=change_of(relevance.owned_machine))
         controller.watch(inventory.deployments, self._sets_of_deployment, predicate=generation_changed)
         controller.watch(inventory.clusters, self._in_cluster(inventory.sets), predicate=pause_changed)
         for templates in (inventory.config_templates, *inventory.machine_templates):
@@ -227,6 +227,12 @@ class _Wiring:
         for parts in inventory.machine_parts:
             controller.watch(parts, named_by_label(names.SET), predicate=change_of(relevance.ties))
         return controller
+
+    def _sets_of_machine(self, machine: Object) -> Iterable[Key]:
+        """A machine without a controller may be one to adopt."""
+        if controller_of(machine.metadata) is not None:
+            return owners_of(MachineSet.resource)(machine)
+        return self._in_same(self._inventory.sets)(machine)
 
     def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
         return [found.key for found in owned_by(self._inventory.sets, deployment.metadata.uid)]

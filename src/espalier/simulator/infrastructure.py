@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import msgspec
@@ -15,11 +16,11 @@ import msgspec
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineAddress
-from espalier.api.core import Secret
+from espalier.api.core import NODE, Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
-from espalier.clusterapi import names
+from espalier.clusterapi import contract, names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import (
     Infrastructure,
@@ -31,6 +32,7 @@ from espalier.clusterapi.infrastructure import (
 )
 from espalier.clusterapi.network import machine_addresses, network_of
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
@@ -66,23 +68,32 @@ class InfrastructureClusters:
         self._kinds = kinds
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Give one cluster its address, keep its API server running, and take both away in the end."""
+        """Give one cluster its address, keep its API server running, and take both away in the end.
+
+        What the API server stored is on the machines, and outlives infrastructure that somebody deletes under them.
+        """
         found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
         if found is None or is_paused(found):
             return Done()
         resource = self._kinds.cluster
         writer = self._scheme.writer
+        owner = self._owner(found)
         if found.metadata.deletion_timestamp is not None:
-            await self._workloads.remove(cluster_key(found))
+            if owner is not None and owner.metadata.deletion_timestamp is None:
+                await self._workloads.stop(owner.key)
+            else:
+                await self._workloads.remove(cluster_key(found))
             await writer.finalizer(resource, found, finalizer_of(resource), present=False)
             return Done()
-        owner = self._owner(found)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         typed = found.decode(InfrastructureCluster)
         found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
+            is_new = contract.endpoint(owner.decode(Cluster)) is None
+            if is_new and self._workloads.reach(owner.key) is None:  # what one of its name stored is not its own
+                await self._workloads.remove(owner.key)
             endpoint = self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
             found = await writer.change(resource, found, {"spec": address})
@@ -153,6 +164,8 @@ class InfrastructureMachines:
         found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
         if found is None or found.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
+            if found is None:
+                await self._forget(key)
             return Done()
         if is_paused(found):
             return Done()
@@ -163,6 +176,17 @@ class InfrastructureMachines:
         if isinstance(outcome, Wait):
             await self._report(found, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
         return outcome
+
+    async def _forget(self, gone: Key) -> None:
+        """Delete the node of infrastructure that is gone, as cloud controller managers do.
+
+        A machine deletes its node as well, unless somebody takes its finalizer away before.
+        """
+        for workload in self._workloads.running(gone.namespace):
+            node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=gone.name))
+            if node is not None:
+                with suppress(NotFound):
+                    await workload.client.delete(NODE, node.name, uid=node.metadata.uid)
 
     async def _boot(self, found: Object, typed: InfrastructureMachine) -> Outcome:
         inventory = self._scheme.inventory

@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
-from espalier.clusters.relevance import Reports
+from espalier.api.resource import Resource
+from espalier.clusters.relevance import Reports, relevant
 from espalier.kube.objects import Object
+from espalier.providers.docker.cluster_api import DockerCluster
 
 
 def cluster(annotations: Mapping[str, Any] = {}, status: Mapping[str, Any] = {}, version: str = "1") -> Object:
@@ -58,3 +61,24 @@ def test_who_brings_back_what_we_said_before_is_heard(reports: Reports) -> None:
 def test_nothing_is_remembered_of_a_cluster_that_is_gone(reports: Reports) -> None:
     assert reports.by_others(OLD, None)
     assert reports.by_others(OLD, cluster({"mark": "open", "theirs": "1"}, {"phase": "Running"}))
+
+
+@pytest.mark.parametrize(
+    ("resource", "initialization"),
+    [
+        (DockerCluster.resource, {"provisioned": True}),
+        (KubeadmControlPlane.resource, {"controlPlaneInitialized": True}),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Resource) else "",
+)
+def test_what_is_made_again_is_looked_at_once_it_is_there(resource: Resource, initialization: Tree) -> None:
+    def reported(status: Tree) -> Object:
+        metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "generation": 1}
+        reference = {"apiGroup": "a", "kind": "DockerMachineTemplate", "name": "garden"}
+        spec = {"version": "v1.36.3", "machineTemplate": {"spec": {"infrastructureRef": reference}}}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        return Object(msgspec.json.encode(body | {"spec": spec, "status": status}))
+
+    changed = relevant(resource)
+    assert changed(reported({}), reported({"initialization": initialization}))
+    assert not changed(reported({}), reported({"phase": "Running"}))

@@ -71,6 +71,8 @@ class Observed:
     secrets: dict[str, Object]
     infrastructure_template: Object | None
     other_machines: int
+    orphans: tuple[Object, ...] = ()
+    """Control plane machines to adopt."""
 
     @property
     def key(self) -> Key:

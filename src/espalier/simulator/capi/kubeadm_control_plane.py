@@ -24,6 +24,7 @@ from espalier.runtime import steps
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.simulator import addons
 from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.certificates import (
     authority_of,
     certificate_secrets,
@@ -76,6 +77,7 @@ class KubeadmControlPlanes:
             secrets={secret.name: secret for secret in in_cluster(inventory.secrets, cluster.key)},
             infrastructure_template=inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
             other_machines=len(in_cluster(inventory.machines, cluster.key)) - len(machines),
+            orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
         )
 
     def _owned(self, found: Object) -> OwnedMachine:
@@ -101,6 +103,8 @@ class KubeadmControlPlanes:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this control plane")
         writer = self._scheme.writer
         current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)
+        if observed.orphans:
+            return await adopt(self._scheme, observed.orphans, owner_reference(RESOURCE, observed.object))
         outcome = await self._advance(observed)
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return outcome if isinstance(outcome, Wait) else Done()

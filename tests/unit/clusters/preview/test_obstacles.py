@@ -210,6 +210,8 @@ NOT_BY_A_STEP = {
     "KubeconfigNotOfThisCluster": "of the copy, which holds nothing up",
     "DefaultCNIMissing": "of the workload cluster, which no plan reads",
     "DefaultCNIRefused": "of the workload cluster, which no plan reads",
+    "ControlPlaneLost": "by `check`, as the problems: `test_ways_out`",
+    "ClusterAPIObjectDeleted": "of an object that somebody deleted: `test_ways_out`",
     "ClusterAPIPaused": "of deletion",
     "ReplicasChanged": "of settled clusters, which are left alone: drift says it",
     "Paused": "by the whole Cluster, below",
