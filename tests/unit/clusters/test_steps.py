@@ -121,7 +121,7 @@ def owned(tree: Tree, *uids: str) -> Tree:
 
 def owners_after(act: Any, *trees: Tree) -> list[list[str]]:
     """The uids of the owners in each patch of a step."""
-    outcome, written, _ = step(Step(act), trees)
+    outcome, written, _ = step(act, trees)
     assert outcome == Continue()
     return [[one["uid"] for one in body["metadata"]["ownerReferences"]] for body in written]
 
