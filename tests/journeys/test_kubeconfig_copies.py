@@ -16,7 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.cli import kubeconfig, manifests
-from espalier.clusters import copying
+from espalier.clusters import copying, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
@@ -70,6 +70,21 @@ def test_a_copy_that_is_deleted_comes_back() -> None:
         before = await copy(world)
         await world.client.delete(SECRET, NAME, NAMESPACE)
         await asyncio.sleep(copying.LOOK_EVERY + 60)
+        assert (await copy(world)).data == before.data
+
+    journey(story)
+
+
+def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(60)
+        before = await copy(world)
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        note: Tree = {"metadata": {"annotations": {names.KUBECONFIG_ANNOTATION: None}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=note, type=PatchType.MERGE)
+        await world.until(lambda cluster: names.KUBECONFIG_ANNOTATION in cluster.metadata.annotations, seconds=5)
         assert (await copy(world)).data == before.data
 
     journey(story)

@@ -31,24 +31,41 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
-from espalier.releases import Releases, install
+from espalier.releases import Releases, install, release_name
 from espalier.runtime.snapshot import Snapshot
 
 
-async def install_releases(client: Client, releases: Releases | None = None) -> None:
+async def install_releases(client: Client, needed: str | None, releases: Releases | None = None) -> tuple[str, ...]:
     """Create the releases of this program that are missing, and overwrite none.
 
-    Who has no right to do so leaves it to the manager; where the kinds are not there, the server will say so.
+    Returns what could not be done for want of a right, and so is left to the manager. Raises `Failure` when the release
+    that is `needed` is not there and may not be created. Where the kinds are not there, the server will say so.
     """
     wanted = (releases or Releases.load()).objects()
+    missing: set[str] = set()
     try:
         for kind, namespace in ((EKSARelease, None), (DistroRelease, SYSTEM_NAMESPACE)):
             there = {found.name for found in (await client.list(kind.resource, namespace)).items}
-            if {one.metadata.name for one in wanted if isinstance(one, kind)} - there:
-                await install(client, wanted)
-                return
-    except (Forbidden, NotFound):
-        return
+            missing |= {one.metadata.name for one in wanted if isinstance(one, kind)} - there
+    except NotFound:
+        return ()
+    except Forbidden as error:
+        if not missing:
+            return (f"whether the releases of this program are there is left to the manager: {error}",)
+    if not missing:
+        return ()
+    try:
+        await install(client, wanted)
+    except NotFound:
+        return ()
+    except Forbidden as error:
+        if needed is not None and release_name(needed) in missing:
+            raise Failure(
+                f"release {needed} is not in the management cluster, and may not be created there: {error}; whoever "
+                "has that right runs `espalier releases import`, or a manager of this version, which brings it"
+            ) from None
+        return (f"releases of this program are missing, and left to the manager: {error}",)
+    return ()
 
 
 _SELF_MANAGED = (
@@ -76,23 +93,30 @@ def check_is_managed(existing: Object) -> None:
 
 
 async def check_may_go(client: Client, record: Key) -> None:
-    """The record of a management cluster that is to be deleted manages nobody. Raises `Failure` with those it manages.
+    """The record of a management cluster that is to be deleted manages nobody. Raises `Failure` with those it manages,
+    or with the right that is missing to know them.
 
     Admission says the same; without it, the deletion would be taken, and waited for.
     """
+    unknown = ""
     try:
         named = named_by(await client.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE))
-    except (Forbidden, NotFound):
+    except NotFound:
         named = record
+    except Forbidden as error:
+        named, unknown = record, f" (taken for the management cluster's, which is not known: {error})"
     if named != record:
         return
     try:
         clusters = (await client.list(Cluster.resource)).items
-    except Forbidden:
-        return
+    except Forbidden as error:
+        raise Failure(
+            f"cluster {record} is the record of a management cluster{unknown}, and whether it manages clusters is not "
+            f"known: {error}; have somebody with that right delete it"
+        ) from None
     managed = [one.key for one in clusters if one.key != record and _manager(one) == record.name]
     if managed:
-        raise Failure(f"cluster {record} can't be deleted: {messages.manages(messages.listed(managed))}")
+        raise Failure(f"cluster {record} can't be deleted{unknown}: {messages.manages(messages.listed(managed))}")
 
 
 def _manager(found: Object) -> str:
@@ -114,7 +138,12 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     notices: tuple[str, ...] = ()
     try:
         world = await reading.read(
-            client, [key], versions=[version] if version else [], manifests=[cluster], providers=PROVIDERS
+            client,
+            [key],
+            versions=[version] if version else [],
+            manifests=[cluster],
+            providers=PROVIDERS,
+            only_judges=True,
         )
     except NotFound:
         found = _by_itself(cluster)

@@ -201,9 +201,10 @@ async def _push(
                 exchanged = chosen_release.upgraded(tree, existing, own, moves=moves)
             if exchanged:
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
+            notices: tuple[str, ...] = ()
             if dry_run != "server":
-                await judging.install_releases(client)
-            for notice in await judging.judge(client, prepared):
+                notices = await judging.install_releases(client, tree["spec"].get("eksaVersion"))
+            for notice in (*notices, *await judging.judge(client, prepared)):
                 progress.say(f"cluster {key}: {notice}")
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)

@@ -149,7 +149,8 @@ class Asked:
         front_end = by_hooks.chosen(world.objects)
         observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(world.objects, starts=starts), *world.objects])
-        return Previews(snapshot, observer, world.fleets, now=datetime.now(UTC)), world.objects
+        previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC), secrets=world.secrets)
+        return previews, world.objects
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
         """What a manager of these releases installs when it starts; what is there is never overwritten.

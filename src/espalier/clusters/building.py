@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.clusters import controller
+from espalier.clusters import controller, management
 from espalier.clusters.admission import Admission
 from espalier.clusters.copies import Copies
 from espalier.clusters.gate import Isolation
@@ -61,5 +61,9 @@ def build(
     manager.add(errands)
     tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, errands, Rests(), copies)
     manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+    of_record = management.controller(
+        observer.management_cluster, manager.recorder, resync=resync, entropy=manager.entropy
+    )
+    manager.add(of_record)
     if webhooks is not None:
         Admission(observer, manager.clock.now).serve(webhooks)

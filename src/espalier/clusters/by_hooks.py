@@ -22,8 +22,12 @@ Owner = KubeadmControlPlane | MachineDeployment
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
     """How the manager that made these objects has machines upgraded in place, as far as they tell."""
-    is_marked = any(IN_PLACE_HOOKS in one.metadata.annotations for one in objects)
-    return FrontEnd.HOOKS if is_marked else FrontEnd.ANNOTATIONS
+    by_hooks = any(IN_PLACE_HOOKS in one.metadata.annotations or _is_extension(one) for one in objects)
+    return FrontEnd.HOOKS if by_hooks else FrontEnd.ANNOTATIONS
+
+
+def _is_extension(one: Object) -> bool:
+    return (one.kind, one.name) == (ExtensionConfig.resource.kind, RUNTIME_EXTENSION)
 
 
 class Told(NamedTuple):

@@ -17,7 +17,7 @@ from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.status import reported, status_of, unreadable
-from espalier.clusters.steps import DELETION, LIFE, check
+from espalier.clusters.steps import DELETION, steps_of
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.runtime import steps
 from espalier.runtime.controller import RESYNC, Controller
@@ -86,11 +86,7 @@ class Reconciler:
             await guard(p)
             if scope.is_deleted:
                 return held(scope) or _paused_deletion(p) or await steps.run(DELETION, p)
-            if scope.is_self_managed and not scope.is_management:
-                return await steps.run((check,), p)
-            if scope.is_paused:
-                return Done()
-            return await steps.run(LIFE, p)
+            return await steps.run(steps_of(scope), p)
         except NameTaken as found:  # since the scope was read
             return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([found]), after=1.0)
         except _REFUSALS as refusal:

@@ -55,8 +55,8 @@ async def keep(p: Pass) -> None:
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if copies.is_waiting(scope.key, digest):
-        return
+    if copies.is_waiting(scope.key, digest) and (is_copied or p.copied is not None):
+        return  # who takes the note of a copy away has it made again
     if is_copied:
         # A manager that has just started asks nothing, unless something was in the way.
         if p.copied is not None or copies.is_due(scope.key, digest):

@@ -9,13 +9,12 @@ import msgspec
 
 from espalier.api import conditions, redaction
 from espalier.api.eksa import cluster as eksa
-from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
-from espalier.clusters import gate, names, plan
+from espalier.clusters import gate, names
 from espalier.clusters.copies import Copies
 from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.observe import Observer
-from espalier.clusters.plan import Removal
+from espalier.clusters.plan import Change, Removal
 from espalier.clusters.resting import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
@@ -81,22 +80,16 @@ class Pass:
             await self.tools.writer.annotate_all(eksa.Cluster.resource, scope.object, changed)
             self._noted |= changed
 
-    async def apply(self, wanted: Iterable[KubeObject], reason: str) -> None:
-        """Write the objects of Cluster API in which something of ours differs; an event says which."""
-        changes = plan.changes(wanted, self.scope.machinery)
-        if changes:
-            await self.open_gate()
-        for change in changes:
-            await self.tools.writer.apply(change, self.scope.belonging)
-        self._changed(reason, changes)
-
-    async def remove(self, removals: Sequence[Removal], reason: str) -> None:
-        """Delete objects of Cluster API; an event says which."""
-        if removals:
-            await self.open_gate()
-        for removal in removals:
-            await self.tools.writer.remove(removal, self.scope.belonging)
-        self._changed(reason, removals)
+    async def write(self, what: Sequence[Change | Removal], reason: str) -> None:
+        """Write and delete objects of Cluster API; an event says which."""
+        if not what:
+            return
+        await self.open_gate()
+        writer, belonging = self.tools.writer, self.scope.belonging
+        for one in what:
+            await (writer.apply(one, belonging) if isinstance(one, Change) else writer.remove(one, belonging))
+        self.event("Normal", reason, ", ".join(map(str, what)))
+        self.look_again()
 
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Tell people who look at the Cluster."""
@@ -110,8 +103,3 @@ class Pass:
     def look_again(self) -> None:
         """Read again what was made for the Cluster."""
         self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key, self.scope.spec))
-
-    def _changed(self, reason: str, what: Sequence[object]) -> None:
-        if what:
-            self.event("Normal", reason, ", ".join(map(str, what)))
-            self.look_again()

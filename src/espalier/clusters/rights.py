@@ -65,6 +65,7 @@ def system(providers: Providers) -> tuple[Right, ...]:
         Right((SECRET,), ("create",)),
         Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
         Right((LEASE,), ("get", *APPLY)),
+        Right((CORE_EVENT,), APPLY),
         *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers)),
     )
 

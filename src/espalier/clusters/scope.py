@@ -143,6 +143,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Where the record of the management cluster is; None when nothing says so."""
     manages: tuple[Key, ...] = ()
     """Of the record of the management cluster: the Clusters that it manages."""
+    managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
+    """Of the record: those of them that can be read, each with its release as far as that is known."""
     bundles: Bundles | None = None
     release: semver.Version | None = None
     """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
@@ -154,6 +156,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Clusters of the same name elsewhere that were there before."""
     contested: tuple[tuple[str, Key], ...] = ()
     """Names that Clusters need as well that were there before, of which nothing was made yet."""
+    left_over: tuple[Taken, ...] = ()
+    """Secrets of others that Cluster API would take for this cluster's, once they were looked for."""
+    is_foreseen: bool = False
+    """Whether this is a preview: what time alone brings counts as there."""
     design: Design | None = None
     """None while the components are not known, or something is missing of which objects are rendered."""
     problem: LookupError | None = None

@@ -41,6 +41,15 @@ def standing_problem(scope: Scope) -> Problem | None:
     return _self_managed(scope) or _relations(scope)
 
 
+def record_problem(scope: Scope) -> Problem | None:
+    """What is wrong with the record of the management cluster for the sake of those that it manages."""
+    if found := list(releases.managed(None, scope.cluster, scope.managed)):
+        return Problem(names.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
+    if found := list(sharing.of_record(None, scope.cluster, [one for one, _ in scope.managed])):
+        return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found)))
+    return None
+
+
 def _relations(scope: Scope) -> Problem | None:
     for judge in (_management, _git_ops, _sharing, _release, _skew, _replaced):
         if found := judge(scope):

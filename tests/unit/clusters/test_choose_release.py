@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.passing import Pass
-from espalier.clusters.steps import choose_release
+from espalier.clusters.steps import Step, choose_release, take_release
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from tests.unit.clusters.made import objects
@@ -18,7 +18,7 @@ from tests.unit.clusters.seen import example, laptop, naming
 
 def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Pass]:
     """How the step ends among these objects, what it writes, and its pass."""
-    return step(choose_release, trees)
+    return step(Step(choose_release, take_release), trees)
 
 
 def without_release(**spec: Any) -> list[Tree]:

@@ -116,5 +116,5 @@ def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> No
     assert found is not None
     assert list(sentences(found)) == [
         "plan: then nothing is done: MissingDependentObjects: "
-        "there is no OrchardDatacenterConfig garden in namespace team-a"
+        "spec.datacenterRef: waiting for OrchardDatacenterConfig garden in namespace team-a, which does not exist"
     ]

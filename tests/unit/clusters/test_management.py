@@ -222,8 +222,8 @@ def test_a_configmap_that_leads_to_no_record_is_said_to_do_so(data: Tree, troubl
     assert found.of(msgspec.convert(garden(), Cluster)) is None
 
 
-def delete(old: Tree, *seen: Tree, kind: str = "Cluster") -> AdmissionResponse:
-    admission = Admission(observer(*seen), lambda: NOW)
+def delete(old: Tree, *seen: Tree, kind: str = "Cluster", names_others: bool = True) -> AdmissionResponse:
+    admission = Admission(observer(*seen), lambda: NOW, names_others=names_others)
     handler = admission.validate if kind == "Cluster" else admission.kept(lambda _request: AdmissionResponse())
     metadata = old["metadata"]
     request = AdmissionRequest(

@@ -38,7 +38,7 @@ SECRET_FLAGS = (
     "bootstrap-token",
     "encryption-key",
 )
-OPEN_FLAGS = ("oidc-issuer-url", "audit-log-maxage", "service-account-max-token-expiration", "profiling")
+OPEN_FLAGS = ("oidc-issuer-url", "oidc-username-claim", "service-account-max-token-expiration", "oidc-groups-claim")
 
 
 class Planted:

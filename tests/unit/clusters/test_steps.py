@@ -14,12 +14,14 @@ from espalier.api.resource import Key
 from espalier.clusters import generated, names
 from espalier.clusters.copies import Copies
 from espalier.clusters.steps import (
+    Step,
     find_left_over_secrets,
     hold,
     leave_children,
     make_control_plane,
     make_workers,
     own_children,
+    read_left_over_secrets,
 )
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
@@ -62,7 +64,8 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
     async def main() -> None:
         server = Secrets(name, labels)
         p = World(server, Workload(), Copies()).begin(*example(), datacenter(), *(objects() if is_made else ()))
-        outcome = await find_left_over_secrets(p)
+        assert await read_left_over_secrets(p) == Continue()
+        outcome = await Step(find_left_over_secrets)(p)
         if stops:
             assert isinstance(outcome, Wait)
             assert (outcome.reason, outcome.after) == ("ClusterNameTaken", 60.0)
@@ -76,7 +79,7 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
 
 def applied(trees: list[Tree], act: Any) -> list[str]:
     """The health checks that a step applies."""
-    outcome, written, _ = step(act, trees)
+    outcome, written, _ = step(Step(act), trees)
     assert outcome == Continue()
     return [body["metadata"]["name"] for body in written if body.get("kind") == "MachineHealthCheck"]
 

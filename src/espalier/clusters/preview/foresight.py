@@ -1,8 +1,8 @@
-"""Which objects a manager would write for a cluster until it is as it was asked for: all its passes at once."""
+"""Which objects a manager would write for a cluster until it is as it was asked for: all its reconciles at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -10,14 +10,15 @@ from msgspec.structs import replace
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
-from espalier.clusters import cni, deleted, drift, names, ownership, plan, readiness, synced
+from espalier.clusters import cni, drift, names, ownership, steps, synced
+from espalier.clusters.cni_steps import install_cni
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.preview.differing import ObjectChange, field_changes
 from espalier.clusters.scope import Machinery, Scope
-from espalier.clusters.validity import problem
 from espalier.kube.objects import Object, encode_json
+from espalier.runtime.outcome import Done, Wait
 
 
 class CNIChange(msgspec.Struct, frozen=True):
@@ -54,94 +55,83 @@ class Foreseen(msgspec.Struct, frozen=True):
     @property
     def acts(self) -> bool:
         """Whether anything is done: of a settled cluster only where drift is brought back."""
-        return bool(self.objects) if self.settled else not self.stops
+        return bool(self.objects) or not (self.settled or self.stops)
 
 
 def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
-    """What the passes over a cluster write from here on, if nobody asks for anything else meanwhile.
+    """What the reconciles of a cluster write from here on, if nobody asks for anything else meanwhile.
 
-    The order of decisions is that of `steps.LIFE`. `last` is the design with which the cluster was reconciled last, if
-    that is known: from it follows what changes in the workload cluster, which is not read.
+    By the decisions of its own steps, in their order. What time ends is over at once; what somebody has to end is not,
+    unless the plan changes that of which it was reported. `last` is the design with which the cluster was reconciled
+    last, if that is known: from it follows what changes in the workload cluster, which is not read.
     """
     here = Foreseen(scope.machinery, scope.machinery)
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
-    if scope.is_paused:
+    sequence = steps.steps_of(scope)
+    if not sequence:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
-    if scope.awaited:
-        missing = ", ".join(one.what for one in scope.awaited)
-        return replace(here, stops=f"{names.MISSING_DEPENDENT_OBJECTS}: there is no {missing}")
-    if scope.is_bereft:
-        return replace(here, stops=f"{names.CLUSTER_API_OBJECTS_MISSING}: {readiness.BEREFT}")
-    if scope.is_settled:
-        return _settled(scope, here)
-    found = problem(scope)
-    if found is not None or scope.design is None:
-        return replace(here, stops=f"{found.reason}: {found.message}" if found else "")
-    if lost := deleted.lost_control_plane(scope.machinery):
-        return replace(here, stops=f"{names.CONTROL_PLANE_LOST}: {lost}")
-    return _written(scope, scope.design, last)
-
-
-def _settled(scope: Scope, here: Foreseen) -> Foreseen:
-    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted.
-
-    Before that, what carries credentials is written where these changed.
-    """
-    design, machinery = scope.design, scope.machinery
-    if scope.takes_credentials:
-        trouble = problem(scope)
-        if trouble is not None or design is None:
-            return replace(here, settled=True, stops=f"{trouble.reason}: {trouble.message}" if trouble else "")
-        carried = plan.changes(plan.carriers(design, machinery), machinery)
-        shown = tuple(_shown(change, machinery, {}) for change in carried)
-        machinery = _with(machinery, carried)
-        here = replace(here, after=machinery, objects=shown)
-    if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
-        return replace(here, settled=True)
-    if scope.replaced_releases:
-        return replace(here, settled=True, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
-    found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
-    corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
-    changes = [one.remedy for one in corrected if isinstance(one.remedy, Change)]
-    removals = [one.remedy for one in corrected if isinstance(one.remedy, Removal)]
-    after = _without(_with(machinery, changes), removals)
-    replaced = _replaced_templates(machinery, after)
+    written: list[Change | Removal] = []
+    scope = replace(scope, is_foreseen=True)
+    stops, network = "", None
+    for step in sequence:
+        if step is install_cni and scope.design is not None:
+            network = _cni(scope, scope.design, last)
+        match step.decide(scope) if isinstance(step, steps.Step) else None:
+            case steps.Write(what):
+                # What was foreseen already has no owner yet by which it could be compared.
+                bodies = [one.body for one in written if isinstance(one, Change)]
+                new = [one for one in what if not (isinstance(one, Change) and one.body in bodies)]
+                written += new
+                scope = scope.with_machinery(_after(scope.machinery, new))
+            case Done():
+                return _settled(scope, here, written)
+            case Wait(reason, message) if _stops(step, reason, written):
+                stops = f"{reason}: {message}"
+                break
     return replace(
-        here,
-        settled=True,
-        after=after,
-        objects=(
-            *here.objects,
-            *(_shown(change, machinery, replaced) for change in changes),
-            *(_removed(removal) for removal in removals),
-        ),
-        drift=tuple(str(one) for one in found if one not in corrected),
-        gone=frozenset(removal.object.name for removal in removals if removal.resource == MachineDeployment.resource),
+        _foreseen(here, scope.machinery, written),
+        stops=stops,
+        settled=scope.is_settled,
+        cni=network,
+        workers_wait=_workers_wait(here.before, scope.machinery),
     )
 
 
-def _written(scope: Scope, design: Design, last: Design | None) -> Foreseen:
-    machinery = scope.machinery
-    control_plane = plan.changes(plan.control_plane(design, machinery), machinery)
-    after = _with(machinery, control_plane)
-    workers = plan.changes(plan.worker_groups(design, after), after)
-    after = _with(after, workers)
-    superfluous = plan.superfluous_workers(design, after)
-    after = _without(after, superfluous)
-    unused = plan.unused_templates(after)
-    after = _without(after, unused)
-    replaced = _replaced_templates(machinery, after)
-    return Foreseen(
-        before=machinery,
+def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:
+    """Whether somebody has to act before anything follows, as far as a plan can know."""
+    awaits = isinstance(step, steps.Step) and step.awaits
+    return not awaits or (reason in names.FAILURES and not written)
+
+
+def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> Foreseen:
+    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted."""
+    design, machinery = scope.design, scope.machinery
+    here = replace(_foreseen(here, machinery, written), settled=True)
+    if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
+        return here
+    if scope.replaced_releases:
+        return replace(here, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
+    found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
+    corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
+    remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
+    remedies.sort(key=lambda one: isinstance(one, Removal))
+    return replace(
+        _foreseen(here, _after(machinery, remedies), [*written, *remedies]),
+        drift=tuple(str(one) for one in found if one not in corrected),
+    )
+
+
+def _foreseen(here: Foreseen, after: Machinery, written: Iterable[Change | Removal]) -> Foreseen:
+    """What is written, as it is shown."""
+    before = here.before
+    instead = _replaced_templates(before, after)
+    removed = [one for one in written if isinstance(one, Removal)]
+    return replace(
+        here,
         after=after,
-        objects=(
-            *(_shown(change, machinery, replaced) for change in (*control_plane, *workers)),
-            *(_removed(removal) for removal in (*superfluous, *unused)),
-        ),
-        cni=_cni(scope, design, last),
-        workers_wait=_workers_wait(machinery, after),
-        gone=frozenset(one.object.name for one in superfluous if one.resource == MachineDeployment.resource),
+        objects=tuple(_removed(one) if isinstance(one, Removal) else _shown(one, before, instead) for one in written),
+        gone=frozenset(one.object.name for one in removed if one.resource == MachineDeployment.resource),
     )
 
 
@@ -151,22 +141,18 @@ def _workers_wait(before: Machinery, after: Machinery) -> bool:
     return not before.is_available or versions[0] != versions[1]
 
 
-def _with(machinery: Machinery, changes: Iterable[Change]) -> Machinery:
+def _after(machinery: Machinery, written: Iterable[Change | Removal]) -> Machinery:
     """The machinery after these writes. What controllers report stays as it was."""
     objects = {resource: dict(found) for resource, found in machinery.objects.items()}
-    for change in changes:
-        of_kind = objects.setdefault(change.resource, {})
-        name = change.body["metadata"]["name"]
-        live = of_kind.get(name)
-        of_kind[name] = Object(encode_json(ownership.laid_over(live, change.body) if live else change.body))
-    return Machinery(objects=objects, secrets=machinery.secrets, taken=machinery.taken)
-
-
-def _without(machinery: Machinery, removals: Iterable[Removal]) -> Machinery:
-    objects = {resource: dict(found) for resource, found in machinery.objects.items()}
-    for removal in removals:
-        objects[removal.resource].pop(removal.object.name)
-    return Machinery(objects=objects, secrets=machinery.secrets, taken=machinery.taken)
+    for one in written:
+        of_kind = objects.setdefault(one.resource, {})
+        if isinstance(one, Removal):
+            del of_kind[one.object.name]
+        else:
+            name = one.body["metadata"]["name"]
+            live = of_kind.get(name)
+            of_kind[name] = Object(encode_json(ownership.laid_over(live, one.body) if live else one.body))
+    return replace(machinery, objects=objects)
 
 
 def _shown(change: Change, machinery: Machinery, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:

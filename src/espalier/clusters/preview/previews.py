@@ -13,7 +13,7 @@ from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters import generated, names
 from espalier.clusters.admission import Admission
 from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
@@ -65,12 +65,22 @@ class Preview(msgspec.Struct, frozen=True):
 class Previews:
     """Previews of clusters of which everything was read into a snapshot."""
 
-    def __init__(self, snapshot: Snapshot, observer: Observer, fleets: dict[str, Fleet], *, now: datetime) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        observer: Observer,
+        fleets: dict[str, Fleet],
+        *,
+        now: datetime,
+        secrets: Sequence[Object] = (),
+    ) -> None:
+        """`secrets` are those of the system's namespace that Cluster API would find for new clusters."""
         self._snapshot = snapshot
         self._observer = observer
-        self._admission = Admission(observer, lambda: now)
+        self._admission = Admission(observer, lambda: now, names_others=True)
         self._fleets = fleets
         self._now = now
+        self._secrets = secrets
 
     def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
         """What would happen when a manifest (a Cluster and the objects that it links) is applied: see `asking.applied`.
@@ -128,7 +138,8 @@ class Previews:
         return _concealed(preview, redaction.secrets_of(scope.object.tree))
 
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
-        foreseen = foresee(scope, last)
+        left_over = generated.left_over(scope.key, self._secrets)
+        foreseen = foresee(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
         groups = machines.groups(foreseen, fleet) if foreseen.acts else ()
         return Preview(
