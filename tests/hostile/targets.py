@@ -26,7 +26,7 @@ from espalier.apiserver import (
     content,
     definitions,
     json_path,
-    managers,
+    managed_fields,
     patches,
     protobuf,
     reading,
@@ -34,9 +34,9 @@ from espalier.apiserver import (
     selectors,
     validation,
 )
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
-from espalier.apiserver.tidying import Tidying
 from espalier.clusterapi import kubernetes_versions
 from espalier.clusters import durations
 from espalier.clusters.rules import api_server
@@ -171,9 +171,9 @@ def _apply(config: dict[str, Any]) -> None:
     tidying.object(json_trees.decode(encode_json(applied)), POD_NODE)
     if tidying.unknown or tidying.causes:
         return
-    me = managers.Manager("me", "Apply", "v1", "")
-    new, owners = managers.applied(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
-    managers.encode(owners)
+    me = managed_fields.Manager("me", "Apply", "v1", "")
+    new, owners = managed_fields.applied(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
+    managed_fields.encode(owners)
     encode_json(new)
 
 

@@ -59,7 +59,7 @@ async def scale(management: Management) -> None:
 
 
 async def begin_upgrade(management: Management) -> None:
-    """Ask for the next minor version."""
+    """RequestInfo for the next minor version."""
     await edit(management, 'kubernetesVersion: "1.35"', 'kubernetesVersion: "1.36"')
 
 

@@ -27,7 +27,7 @@ from espalier.api.eksa.group import (
 )
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.clusters import names, rights
+from espalier.clusters import names, rbac
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -53,8 +53,8 @@ def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
 
 
 async def without_webhooks(world: ManagedLaptop) -> None:
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    await world.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rights.MUTATING_WEBHOOKS)
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+    await world.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS)
 
 
 async def the_cluster(world: ManagedLaptop, key: Key = GARDEN) -> Cluster:
@@ -339,11 +339,11 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
         await world.until(lambda cluster: not invalid(cluster))
 
     async def lose_record_only(world: ManagedLaptop) -> None:
-        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
         hooks = [hook for hook in configuration.tree["webhooks"] if not hook["name"].startswith("delete.")]
         await world.client.patch(
             VALIDATING_WEBHOOK_CONFIGURATION,
-            rights.VALIDATING_WEBHOOKS,
+            rbac.VALIDATING_WEBHOOKS,
             patch={"webhooks": hooks},
             type=PatchType.MERGE,
         )

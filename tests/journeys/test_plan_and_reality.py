@@ -21,7 +21,7 @@ from espalier.api.meta import Tree
 from espalier.clusters import gate, names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
-from espalier.clusters.preview.differing import ObjectChange
+from espalier.clusters.preview.diff import ObjectChange
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid

@@ -23,7 +23,7 @@ from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import judging
+from espalier.cli import preflight
 from espalier.cli.failures import Failure
 from espalier.cli.plan_text import Planned
 from espalier.cli.planning import Asked
@@ -94,7 +94,7 @@ def test_an_administrator_of_the_examples_may_plan_and_is_told_all(git_ops: bool
         preview = (await plan(jane)).now
         assert (preview.stops, preview.warnings, preview.is_empty) == ("", (), True)
         stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await judging.judge(jane, [(Cluster.resource, stored.tree)]) == ()
+        assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == ()
 
     story(tell)
 
@@ -105,7 +105,7 @@ def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> Non
         assert warning.startswith(f"{CONFIG_MAP}, which says which Cluster is the management cluster, may not be read")
         assert "the oldest Cluster that manages itself is taken for it" in warning
         stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await judging.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
+        assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
 
     story(tell, leave_out=ADMINS)
 
@@ -128,7 +128,7 @@ def test_who_may_read_nothing_is_told_that_a_manifest_was_judged_by_itself() -> 
     async def tell(world: ManagedLaptop, _jane: Client) -> None:
         nobody = Client(InProcessTransport(world.server, User("nobody", ("system:authenticated",))))
         stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        (notice,) = await judging.judge(nobody, [(Cluster.resource, stored.tree)])
+        (notice,) = await preflight.judge(nobody, [(Cluster.resource, stored.tree)])
         assert notice.startswith("judged by its manifest alone, the rest is left to the API server: ")
 
     story(tell)
@@ -155,9 +155,9 @@ def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_mi
             right = 'cannot create resource "releases" in API group "distro.eks.amazonaws.com"'
             if needed is not None:
                 with pytest.raises(Failure, match=right):
-                    await judging.install_releases(jane, needed)
+                    await preflight.install_releases(jane, needed)
             else:
-                (notice,) = await judging.install_releases(jane, needed)
+                (notice,) = await preflight.install_releases(jane, needed)
                 assert notice.startswith("releases of this program are missing, and left to the manager: ")
                 assert re.search(right, notice)
 
@@ -166,12 +166,12 @@ def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_mi
 
 def test_who_may_not_see_the_releases_is_told_so_and_goes_on() -> None:
     async def tell(world: ManagedLaptop, jane: Client) -> None:
-        assert await judging.install_releases(jane, "v0.26.0") == ()
+        assert await preflight.install_releases(jane, "v0.26.0") == ()
         await limit(world, {"eksareleases": ["list"]})  # and none of EKS Distro: what a manager brings is there
-        (notice,) = await judging.install_releases(jane, "v0.26.0")
+        (notice,) = await preflight.install_releases(jane, "v0.26.0")
         assert 'cannot list resource "releases"' in notice
         await limit(world, {"clusters": ["list"]})
-        (notice,) = await judging.install_releases(jane, "v0.26.0")
+        (notice,) = await preflight.install_releases(jane, "v0.26.0")
         assert 'cannot list resource "eksareleases"' in notice
 
     story(tell)
@@ -182,10 +182,10 @@ def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: b
     async def tell(world: ManagedLaptop, jane: Client) -> None:
         laptop = Key("default", "laptop")
         with pytest.raises(Failure, match="it manages clusters: default/garden") as told:
-            await judging.check_may_go(jane, laptop)
+            await preflight.check_may_go(jane, laptop)
         assert ("is not known" in str(told.value)) is not reads_map
         await limit(world, {"clusters": ["get", "delete"]})
         with pytest.raises(Failure, match='cannot list resource "clusters"'):
-            await judging.check_may_go(jane, laptop)
+            await preflight.check_may_go(jane, laptop)
 
     story(tell, leave_out="" if reads_map else ADMINS)

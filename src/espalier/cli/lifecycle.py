@@ -178,13 +178,13 @@ async def _push(
     creating: bool,
     move_release: bool | None = None,
 ) -> None:
-    from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+    from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
     output.check_format(format_)
     found = documents.read(files)
     document, own = documents.cluster_of(found), chosen_release.own_version()
     tree = document.tree
-    judging.check_managed(document)
+    preflight.check_managed(document)
     chosen_release.check(document, own)
     async with connection.connect(flag) as connected:
         client = connected.client
@@ -192,7 +192,7 @@ async def _push(
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
-            judging.check_is_managed(existing)
+            preflight.check_is_managed(existing)
         moves = existing is not None and await _moves(tree, existing, own, move_release)
         with Progress() as progress:
             if existing is None:
@@ -203,8 +203,8 @@ async def _push(
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
             notices: tuple[str, ...] = ()
             if dry_run != "server":
-                notices = await judging.install_releases(client, tree["spec"].get("eksaVersion"))
-            for notice in (*notices, *await judging.judge(client, prepared)):
+                notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
+            for notice in (*notices, *await preflight.judge(client, prepared)):
                 progress.say(f"cluster {key}: {notice}")
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
@@ -234,9 +234,9 @@ async def _check_may_go(client: Client, key: Key) -> None:
         return  # said by the deletion
     manager = ((found.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
     if manager in ("", key.name):
-        from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+        from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
-        await judging.check_may_go(client, key)
+        await preflight.check_may_go(client, key)
 
 
 async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> bool:

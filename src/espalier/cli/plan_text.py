@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.cli import output
 from espalier.clusters.names import PATCHES_ANNOTATION
-from espalier.clusters.preview.differing import FieldChange, ObjectChange, Verb
+from espalier.clusters.preview.diff import FieldChange, ObjectChange, Verb
 from espalier.clusters.preview.duration import Duration
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Group
 from espalier.clusters.preview.previews import Preview

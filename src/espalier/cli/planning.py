@@ -14,9 +14,9 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, documents, judging, lifecycle
+from espalier.cli import chosen_release, documents, lifecycle, preflight
 from espalier.cli.plan_text import Planned
-from espalier.clusters import by_hooks
+from espalier.clusters import runtime_hooks
 from espalier.clusters.gate import Isolation
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
@@ -72,7 +72,7 @@ class Asked:
         own = chosen_release.own_version()
         for document in self._found:
             if document.kind == Cluster.resource.kind:
-                judging.check_managed(document)
+                preflight.check_managed(document)
                 chosen_release.check(document, own)
         return own
 
@@ -80,7 +80,7 @@ class Asked:
         """Set the release that an upgrade would send. Raises what it raises."""
         if existing is None:
             raise lifecycle.absent(_key(tree))
-        judging.check_is_managed(existing)
+        preflight.check_is_managed(existing)
         moves = bool(self._moves) or not chosen_release.left_by_move(tree, existing, own)
         chosen_release.upgraded(tree, existing, own, moves=moves)
 
@@ -146,7 +146,7 @@ class Asked:
         )
         self._notices = world.notices
         snapshot = Snapshot()
-        front_end = by_hooks.chosen(world.objects)
+        front_end = runtime_hooks.chosen(world.objects)
         observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(world.objects, starts=starts), *world.objects])
         previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC), secrets=world.secrets)

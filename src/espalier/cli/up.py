@@ -306,7 +306,7 @@ async def down(*, delete_data: bool) -> None:
         else:
             progress.say("no world was running", mark="-")
         if delete_data and home.root.exists():
-            from espalier.realnodes.nspawn.build import remove_everything  # noqa: PLC0415
+            from espalier.realnodes.nspawn.setup import remove_everything  # noqa: PLC0415
 
             left = state_of(home).nodes()
             if left or state_of(home).network() is not None:

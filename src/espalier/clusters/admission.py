@@ -19,12 +19,22 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
 from espalier.clusters import generated, names
+from espalier.clusters.downgrade import way_back
 from espalier.clusters.observe import Observer
+from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, support, unsupported, wishes
-from espalier.clusters.running import running
+from espalier.clusters.rules import (
+    annotation_values,
+    changes,
+    content,
+    gitops,
+    messages,
+    releases,
+    sharing,
+    support,
+    unsupported,
+)
 from espalier.clusters.scope import Machinery, is_self_managed, read
-from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
@@ -125,7 +135,7 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(asked, schema.violations(eksa.Cluster, asked.tree))
-        wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
+        wished = tuple(annotation_values.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
             return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
         if not self._observer.is_filled:

@@ -12,13 +12,13 @@ from espalier.api.capi import cluster as capi
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import cni, names, readiness, workload
+from espalier.clusters.context import Pass
 from espalier.clusters.drift import Drift, lost_cni
-from espalier.clusters.oversight import seen_in_workload
-from espalier.clusters.passing import Pass
+from espalier.clusters.drift_correction import seen_in_workload
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
-from espalier.runtime.errands import FRESH, Failed
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.remote_tasks import FRESH, Failed
 
 AGAIN = 60.0
 """Seconds after which a cluster whose nodes are waited for is compared once more: its CNI may be lost meanwhile."""

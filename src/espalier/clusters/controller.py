@@ -12,8 +12,8 @@ from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
+from espalier.clusters.context import Pass, Tools
 from espalier.clusters.guarded import NameTaken
-from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.status import reported, status_of, unreadable

@@ -17,7 +17,7 @@ from espalier.api.meta import Condition, ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
-from espalier.clusters.passing import Pass
+from espalier.clusters.context import Pass
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import owners

@@ -23,7 +23,7 @@ from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import guarded, names
-from espalier.clusters.design import group_name
+from espalier.clusters.render_input import group_name
 from espalier.kube.objects import Object
 
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")

@@ -26,17 +26,17 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import generated, names, synced
-from espalier.clusters.design import Design, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
-from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.management import ManagementCluster
+from espalier.clusters.predicates import Reports, relevant
 from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.references import Linked, LinkedObjects, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
-from espalier.clusters.relevance import Reports, relevant
+from espalier.clusters.render_input import Design, design
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object

@@ -13,9 +13,9 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import infrastructure, templates
-from espalier.clusters import in_place, names, ownership, way_back
-from espalier.clusters.design import Design, group_name
+from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.render.layered import rendered
+from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
 
@@ -66,7 +66,7 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
-    way_back.step_down(wanted.control_plane, live)
+    downgrade.step_down(wanted.control_plane, live)
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 

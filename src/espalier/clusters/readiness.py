@@ -12,9 +12,9 @@ from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYME
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
 from espalier.clusters import deleted, generated, in_place, names, plan
-from espalier.clusters.design import group_count, group_name
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
+from espalier.clusters.render_input import group_count, group_name
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters import names
-from espalier.clusters.passing import Pass
+from espalier.clusters.context import Pass
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.runtime import owners

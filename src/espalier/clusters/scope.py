@@ -19,12 +19,12 @@ from espalier.api.eksa.release import Bundles
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
-from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import Layer
-from espalier.clusters.linked import GateKey, Missing
 from espalier.clusters.provider import Providers
+from espalier.clusters.references import GateKey, Missing
+from espalier.clusters.render_input import Components, Design, cni_of
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait

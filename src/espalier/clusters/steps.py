@@ -25,11 +25,11 @@ from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, remediation
 from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
-from espalier.clusters.design import Design
-from espalier.clusters.linked import GateKey
-from espalier.clusters.oversight import oversee
-from espalier.clusters.passing import Pass
+from espalier.clusters.context import Pass
+from espalier.clusters.drift_correction import oversee
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.references import GateKey
+from espalier.clusters.render_input import Design
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from espalier.clusters import names
-from espalier.clusters.linked import Missing
+from espalier.clusters.observed_versions import running
+from espalier.clusters.references import Missing
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
-from espalier.clusters.running import running
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
 

@@ -15,12 +15,12 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.clusterapi import kubernetes_versions, machine_change
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
-from espalier.clusterapi.shares import share
+from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
 from espalier.upgrades import classify, expected, names, sequence
+from espalier.upgrades.cluster_view import Machinery, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.site import Machinery, MachineView
 from espalier.upgrades.writing import Writer
 
 

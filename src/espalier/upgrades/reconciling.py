@@ -15,7 +15,7 @@ from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
 from espalier.upgrades import names
-from espalier.upgrades.passing import Tools
+from espalier.upgrades.context import Tools
 
 
 class Pass(Protocol):

@@ -10,17 +10,17 @@ from typing import TypeVar
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.context import Pass, Tools
 from espalier.clusters.copies import Copies
-from espalier.clusters.passing import Pass, Tools
-from espalier.clusters.resting import Rests
+from espalier.clusters.rate_limit import Rests
 from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.errands import Errands
 from espalier.runtime.events import Recorder
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
 from tests.unit.clusters.seen import GARDEN, applied, observer
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.passing import Pass
+from espalier.clusters.context import Pass
 from espalier.clusters.steps import Step, choose_release, take_release
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait

@@ -13,14 +13,14 @@ import pytest
 from espalier.api.core import DAEMON_SET, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import cni, names, readiness, resting
+from espalier.clusters import cni, names, rate_limit, readiness
 from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
+from espalier.clusters.context import Pass
 from espalier.clusters.copies import Copies
-from espalier.clusters.passing import Pass
 from espalier.clusters.rendered import Manifest
 from espalier.kube.wire import Response
-from espalier.runtime.errands import FRESH
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.remote_tasks import FRESH
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.passes import Server, Workload, World
@@ -168,12 +168,12 @@ def test_what_is_missing_is_restored_alone_and_after_a_rest_once_more(step: Step
         else:
             assert outcome == Continue(), "nodes are waited for, and that comes again"
         assert one.over == []
-        await asyncio.sleep(resting.SECONDS + 1)
+        await asyncio.sleep(rate_limit.SECONDS + 1)
         assert one.over == [GARDEN]
         assert await one.do(step) == Continue()
         assert one.applied_kinds == [DAEMON_SET.kind]
         assert await one.do(step) == Continue()
-        await asyncio.sleep(resting.SECONDS + 1)
+        await asyncio.sleep(rate_limit.SECONDS + 1)
         assert one.over == [GARDEN], "nothing was to be restored meanwhile"
 
     story(tell)

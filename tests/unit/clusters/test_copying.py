@@ -15,9 +15,9 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import copying, names
+from espalier.clusters.context import Pass
 from espalier.clusters.copies import Copies
 from espalier.clusters.copying import LOOK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
-from espalier.clusters.passing import Pass
 from espalier.kube.wire import Response
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects

@@ -13,7 +13,7 @@ from espalier.api.meta import Condition, Tree
 from espalier.clusters import names, plan
 from espalier.clusters.deleted import lost_control_plane
 from espalier.clusters.drift import of_machinery
-from espalier.clusters.preview.foresight import foresee
+from espalier.clusters.preview.simulate import foresee
 from espalier.clusters.scope import Machinery, Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.synced import seen

@@ -11,8 +11,8 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusters.context import Pass
 from espalier.clusters.copies import Copies
-from espalier.clusters.passing import Pass
 from espalier.clusters.steps import delete_cluster, delete_leftovers, let_go
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from tests.unit.clusters.made import objects

@@ -21,7 +21,7 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home, naming
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
-from espalier.clusters import building as clusters
+from espalier.clusters import setup as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
@@ -34,11 +34,11 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator.build import Timing, build
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.setup import build as build_upgrades
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")

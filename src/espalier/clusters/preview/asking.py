@@ -10,8 +10,8 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver import managers
-from espalier.apiserver.managers import Manager
+from espalier.apiserver import managed_fields
+from espalier.apiserver.managed_fields import Manager
 from espalier.apiserver.structure import node_of
 from espalier.kube.objects import Object, encode_json
 
@@ -43,7 +43,7 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: 
         metadata = {"uid": "planned", "generation": 1, "creationTimestamp": stamp, **manifest["metadata"]}
         return _object({**manifest, "metadata": metadata | {"resourceVersion": "0"}})
     tree = live.tree
-    owners = managers.decode(tree["metadata"].pop("managedFields", ()))
+    owners = managed_fields.decode(tree["metadata"].pop("managedFields", ()))
     config = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "status")}
     last = None if by_espalier else _last_applied(tree)
     marked = {**config, "metadata": {"annotations": {}, "labels": {}, **config["metadata"]}}
@@ -51,7 +51,7 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: 
     api_version = live.head.api_version
     appliers = (COMMAND_LINE,) if by_espalier else (KUBECTL, COMMAND_LINE)
     me = _applier(owners, api_version, appliers) if last is None else Manager("", "Apply", api_version)
-    new, _ = managers.applied(base, config, owners, me, _OPEN, stamp, force=True)
+    new, _ = managed_fields.applied(base, config, owners, me, _OPEN, stamp, force=True)
     for part, name in _LASTING if me.name == COMMAND_LINE else ():
         before = tree.get(part, {}).get(name)
         if before is not None and new.get(part, {}).get(name) is None and name not in manifest.get(part, {}):
@@ -82,7 +82,7 @@ def _last_applied(tree: Tree) -> Tree | None:
     return last if isinstance(last, dict) else None
 
 
-def _applier(owners: managers.Managers, api_version: str, names: Sequence[str]) -> Manager:
+def _applier(owners: managed_fields.Managers, api_version: str, names: Sequence[str]) -> Manager:
     """Who of these applied the object before; this program, if nobody did."""
     appliers = [owner for owner in owners if owner.operation == "Apply" and not owner.subresource]
     for name in names:

@@ -15,15 +15,15 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import generated, names
 from espalier.clusters.admission import Admission
-from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import asking, machines
-from espalier.clusters.preview.differing import ObjectChange, field_changes
+from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration, in_place
-from espalier.clusters.preview.foresight import CNIChange, foresee
 from espalier.clusters.preview.machines import Fleet, Group
+from espalier.clusters.preview.simulate import CNIChange, foresee
+from espalier.clusters.render_input import Design
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object

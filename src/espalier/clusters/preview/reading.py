@@ -26,7 +26,7 @@ from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, M
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.clusters import generated, git_ops, linked
+from espalier.clusters import generated, git_ops, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet, SeenMachine
 from espalier.clusters.provider import Providers, infrastructures
@@ -49,8 +49,8 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
     return (
         eksa.Cluster.resource,
         CONFIG_MAP,
-        *linked.kinds(providers),
-        *linked.data_kinds(providers),
+        *references.kinds(providers),
+        *references.data_kinds(providers),
         *git_ops.KINDS,
         EKSARelease.resource,
         Bundles.resource,
@@ -114,8 +114,8 @@ async def read(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
-        _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
-        _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
+        _all(_list(client, kind, place) for kind in references.kinds(providers) for place in places),
+        _all(_list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS) for kind in references.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in written(providers)),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),

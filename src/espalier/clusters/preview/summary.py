@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from espalier.api.eksa import reasons
 from espalier.clusters import names
-from espalier.clusters.preview.differing import Verb
-from espalier.clusters.preview.foresight import Foreseen, foresee
+from espalier.clusters.preview.diff import Verb
 from espalier.clusters.preview.machines import Going, Group, groups
+from espalier.clusters.preview.simulate import Foreseen, foresee
 from espalier.clusters.scope import Scope
 
 NOTHING = "plan: nothing would change"

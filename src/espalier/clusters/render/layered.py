@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi import templates
-from espalier.clusters.design import Design, group_name
 from espalier.clusters.render import cluster, cni, health_checks, workers
+from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.rendered import Rendered, RenderedGroup
 
 

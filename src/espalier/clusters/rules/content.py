@@ -15,8 +15,8 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
-from espalier.clusters.design import group_name
 from espalier.clusters.provider import Providers
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
 
 SELF_MANAGED = (

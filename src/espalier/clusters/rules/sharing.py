@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
-from espalier.clusters.linked import references
+from espalier.clusters.references import references
 from espalier.clusters.rules import messages
 
 

@@ -16,8 +16,8 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import stated
+from espalier.clusterapi.intstr import share
 from espalier.clusterapi.objects import is_paused, new_object, owner_reference
-from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator.capi.inventory import owned_by

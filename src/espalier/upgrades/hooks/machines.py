@@ -17,7 +17,7 @@ from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.cache import Cache
 from espalier.upgrades import names
-from espalier.upgrades.hooks.asking import Questions, Unanswerable, Wish
+from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node_steps import KUBELET, POD_CREATED
 from espalier.upgrades.writing import Writer

@@ -11,9 +11,9 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.clusters import names
-from espalier.clusters.design import Design
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render.layered import rendered
+from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Rendered
 from tests.unit.clusters.seen import GARDEN, RELEASES, example, scope
 

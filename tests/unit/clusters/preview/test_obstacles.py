@@ -15,10 +15,10 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, 
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters import generated, names, release_content
+from espalier.clusters.context import Pass, Tools
 from espalier.clusters.copies import Copies
-from espalier.clusters.passing import Pass, Tools
-from espalier.clusters.preview.foresight import foresee
-from espalier.clusters.resting import Rests
+from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.rate_limit import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.steps import LIFE, Step, steps_of
 from espalier.clusters.writing import Writer
@@ -26,13 +26,13 @@ from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime import steps
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.errands import Errands
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
 from tests.unit.clusters.made import objects, settled
 from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, naming, observer
-from tests.unit.clusters.test_by_hooks import DISCOVERED, asked
+from tests.unit.clusters.test_runtime_hooks import DISCOVERED, asked
 
 HOOKS = FrontEnd.HOOKS
 LEFT: Tree = {

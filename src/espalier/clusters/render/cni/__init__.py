@@ -5,8 +5,8 @@ from __future__ import annotations
 from espalier.api.eksa.network import CiliumConfig, KindnetdConfig
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.design import Design, cni_of
 from espalier.clusters.render.cni import cilium, kindnetd
+from espalier.clusters.render_input import Design, cni_of
 from espalier.clusters.rendered import Manifest
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from espalier.api.meta import Tree
 from espalier.clusters.provider import infrastructures
 from espalier.providers.registry import PROVIDERS
-from espalier.upgrades.hooks import judging, wire
-from espalier.upgrades.hooks.judging import Judgement
+from espalier.upgrades.hooks import classify, wire
+from espalier.upgrades.hooks.classify import Judgement
 from espalier.upgrades.hooks.wire import MachineObjects, SetObjects
 from tests.journeys.test_in_place_limits import CONTROL_PLANE_CHANGES, WORKER_CHANGES
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
@@ -24,13 +24,13 @@ from tests.unit.upgrades.hooks.requests import compared, machine_objects, patche
 def of_machine(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
     """The judgement, and the answer that it makes when the rest is left to Cluster API."""
     objects = (msgspec.convert(current, MachineObjects), msgspec.convert(desired, MachineObjects))
-    found = judging.of_machine(*objects, infrastructures(PROVIDERS))
+    found = classify.of_machine(*objects, infrastructures(PROVIDERS))
     return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE, found.patches))
 
 
 def of_set(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
     objects = (msgspec.convert(current, SetObjects), msgspec.convert(desired, SetObjects))
-    found = judging.of_set(*objects, infrastructures(PROVIDERS))
+    found = classify.of_set(*objects, infrastructures(PROVIDERS))
     return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE_SET, found.patches))
 
 

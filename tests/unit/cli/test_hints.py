@@ -6,7 +6,7 @@ from espalier.api.capi.machine import MachineSet
 from espalier.api.core import LEASE
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.resource import Resource
-from espalier.cli.advice import advice
+from espalier.cli.hints import advice
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 
 RIGHT = 'x is forbidden: User "system:serviceaccount:eksa-system:m" cannot list resource "releases" in API group "x"'

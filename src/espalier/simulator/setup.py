@@ -21,7 +21,7 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
 from espalier.runtime.predicates import change_of, generation_changed
 from espalier.runtime.writer import Reconcile, Writer, replanned
-from espalier.simulator.capi import relevance
+from espalier.simulator.capi import predicates
 from espalier.simulator.capi.cluster import Clusters
 from espalier.simulator.capi.inventory import Inventory, in_cluster, made_of, owned_by
 from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
@@ -152,8 +152,8 @@ class _Wiring:
         controller.watch(inventory.clusters)
         for cache in (inventory.control_planes, inventory.deployments):
             controller.watch(cache, _cluster)
-        controller.watch(inventory.sets, _cluster, predicate=change_of(relevance.ties))
-        controller.watch(inventory.machines, _cluster, predicate=change_of(relevance.counted_machine))
+        controller.watch(inventory.sets, _cluster, predicate=change_of(predicates.ties))
+        controller.watch(inventory.machines, _cluster, predicate=change_of(predicates.counted_machine))
         for provider in inventory.kinds:
             controller.watch(inventory.infrastructure[provider.cluster.kind], self._clusters_of_infrastructure)
         return controller
@@ -169,10 +169,10 @@ class _Wiring:
         controller.watch(
             inventory.clusters,
             self._in_cluster(inventory.control_planes),
-            predicate=change_of(relevance.awaited_cluster),
+            predicate=change_of(predicates.awaited_cluster),
         )
         controller.watch(
-            inventory.machines, self._control_planes_of_machine, predicate=change_of(relevance.owned_machine)
+            inventory.machines, self._control_planes_of_machine, predicate=change_of(predicates.owned_machine)
         )
         controller.watch(inventory.secrets, self._control_planes_of_secret)
         for provider in inventory.kinds:
@@ -185,7 +185,7 @@ class _Wiring:
             controller.watch(templates, self._in_same(inventory.control_planes))
         for parts in inventory.machine_parts:
             by_name = named_by_label(names.CONTROL_PLANE_NAME)
-            controller.watch(parts, by_name, predicate=change_of(relevance.compared_part))
+            controller.watch(parts, by_name, predicate=change_of(predicates.compared_part))
         return controller
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
@@ -207,11 +207,11 @@ class _Wiring:
         controller.watch(inventory.deployments)
         controller.watch(inventory.sets, owners_of(MachineDeployment.resource))
         controller.watch(
-            inventory.machines, self._deployments_of_machine, predicate=change_of(relevance.counted_machine)
+            inventory.machines, self._deployments_of_machine, predicate=change_of(predicates.counted_machine)
         )
         controller.watch(inventory.clusters, self._in_cluster(inventory.deployments), predicate=pause_changed)
         for templates in (inventory.config_templates, *inventory.machine_templates):
-            controller.watch(templates, self._deployments_of_template, predicate=change_of(relevance.ties))
+            controller.watch(templates, self._deployments_of_template, predicate=change_of(predicates.ties))
         return controller
 
     def _deployments_of_machine(self, machine: Object) -> Iterable[Key]:
@@ -226,13 +226,13 @@ class _Wiring:
         inventory = self._inventory
         controller = self._controller("laptop-machine-set", MachineSets(self._scheme).reconcile)
         controller.watch(inventory.sets)
-        controller.watch(inventory.machines, self._sets_of_machine, predicate=change_of(relevance.owned_machine))
+        controller.watch(inventory.machines, self._sets_of_machine, predicate=change_of(predicates.owned_machine))
         controller.watch(inventory.deployments, self._sets_of_deployment, predicate=generation_changed)
         controller.watch(inventory.clusters, self._in_cluster(inventory.sets), predicate=pause_changed)
         for templates in (inventory.config_templates, *inventory.machine_templates):
             controller.watch(templates, self._sets_of_template)
         for parts in inventory.machine_parts:
-            controller.watch(parts, named_by_label(names.SET), predicate=change_of(relevance.ties))
+            controller.watch(parts, named_by_label(names.SET), predicate=change_of(predicates.ties))
         return controller
 
     def _sets_of_machine(self, machine: Object) -> Iterable[Key]:
@@ -270,10 +270,10 @@ class _Wiring:
         controller = self._controller("laptop-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
         controller.watch(inventory.configs)
         controller.watch(
-            inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(relevance.awaited_cluster)
+            inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(predicates.awaited_cluster)
         )
         # Also those of other machines: of the control plane's, the oldest begins the cluster.
-        controller.watch(inventory.machines, self._in_same(inventory.configs), predicate=change_of(relevance.ties))
+        controller.watch(inventory.machines, self._in_same(inventory.configs), predicate=change_of(predicates.ties))
         return controller
 
     def health_checks(self) -> Controller:
@@ -281,7 +281,7 @@ class _Wiring:
         controller = self._controller("laptop-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
         controller.watch(inventory.health_checks)
         controller.watch(
-            inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(relevance.examined_machine)
+            inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(predicates.examined_machine)
         )
         controller.watch(inventory.clusters, self._in_cluster(inventory.health_checks), predicate=pause_changed)
         return controller
@@ -295,7 +295,7 @@ class _Wiring:
 
         of_cluster = self._in_same(cache)
         hardware = inventory.infrastructure[provider.machine.kind]
-        controller.watch(hardware, of_cluster, predicate=change_of(relevance.booting_machine))
+        controller.watch(hardware, of_cluster, predicate=change_of(predicates.booting_machine))
         # An API server has the version of its machines, also when that changes where they stand.
         controller.watch(
             inventory.machines,

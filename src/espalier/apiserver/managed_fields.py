@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api.meta import Tree
-from espalier.apiserver.comparing import difference, fields_of
+from espalier.apiserver.field_set_diff import difference, fields_of
 from espalier.apiserver.merging import merged, pruned
 from espalier.apiserver.structure import Node
 from espalier.kube import fields

@@ -8,9 +8,9 @@ from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.upgrades.context import Tools
 from espalier.upgrades.hooks.machines import is_ours
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.passing import Tools
 
 NAME = "nodeupgrade-clearing"
 

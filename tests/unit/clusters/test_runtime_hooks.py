@@ -9,8 +9,8 @@ import pytest
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters import drift, in_place, plan, readiness
-from espalier.clusters.by_hooks import chosen
 from espalier.clusters.in_place import FAILED, NOT_ASKED, STOPPED, TOO_FEW
+from espalier.clusters.runtime_hooks import chosen
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects
 from tests.unit.clusters.seen import as_object

@@ -15,13 +15,13 @@ from espalier.clusters.copies import Copies
 from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.resting import Rests
+from espalier.clusters.rate_limit import Rests
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
 from espalier.runtime.clock import Clock
-from espalier.runtime.errands import Errands
 from espalier.runtime.events import EventType, Recorder
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades import front, group_upgrade, images, node_upgrade
+from espalier.upgrades import annotation_controller, group_upgrade, images, node_upgrade
+from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
+from espalier.upgrades.cluster_tracker import Following
+from espalier.upgrades.context import Tools
 from espalier.upgrades.control_plane_group import ControlPlaneGroup
 from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.following import Following
-from espalier.upgrades.front import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.group import Group
-from espalier.upgrades.hooks import clearing
-from espalier.upgrades.hooks.building import serve
+from espalier.upgrades.hooks import cleanup
+from espalier.upgrades.hooks.setup import serve
 from espalier.upgrades.observe import Observer
-from espalier.upgrades.passing import Tools
 from espalier.upgrades.writing import Writer
 
 
@@ -59,7 +59,9 @@ def build(
     for group in groups:
         manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, entropy=manager.entropy))
     for side in (ControlPlaneSide(), DeploymentSide()):
-        manager.add(front.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy))
-    manager.add(clearing.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+        manager.add(
+            annotation_controller.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy)
+        )
+    manager.add(cleanup.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
     if hooks is not None:
         serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes, infrastructures=infrastructures)

@@ -35,11 +35,11 @@ from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import by_controller, owners_of
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.upgrades import control_plane_group, deployment_group, expected, names
+from espalier.upgrades.cluster_view import Machinery, MachineView
+from espalier.upgrades.context import Tools
 from espalier.upgrades.node_steps import POD_CREATED
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.passing import Tools
 from espalier.upgrades.sequence import Member
-from espalier.upgrades.site import Machinery, MachineView
 
 
 @dataclass(frozen=True)

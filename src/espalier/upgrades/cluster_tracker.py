@@ -13,7 +13,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
 from espalier.runtime.remote import RemoteClients
-from espalier.upgrades.site import Machinery, Site, Workload
+from espalier.upgrades.cluster_view import Machinery, Site, Workload
 
 
 @dataclass

@@ -19,10 +19,10 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.clusters import git_ops, linked, names
+from espalier.clusters import git_ops, names, references
 from espalier.clusters.observe import written
 from espalier.clusters.provider import Providers
-from espalier.kube.rights import APPLY, FOLLOW, Right
+from espalier.kube.rbac import APPLY, FOLLOW, Right
 from espalier.runtime.certificates import SECRET_NAME
 
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
@@ -42,7 +42,7 @@ def namespaced(providers: Providers) -> tuple[Right, ...]:
     return (
         Right((Cluster.resource,), (*FOLLOW, "patch")),
         Right((Cluster.resource,), ("patch",), "status"),
-        Right(linked.kinds(providers), (*FOLLOW, "patch")),
+        Right(references.kinds(providers), (*FOLLOW, "patch")),
         Right(git_ops.KINDS, FOLLOW),
         Right((CORE_EVENT,), APPLY),
     )
@@ -60,7 +60,7 @@ def system(providers: Providers) -> tuple[Right, ...]:
         Right((Bundles.resource,), (*FOLLOW, "create")),
         Right((DistroRelease.resource,), (*FOLLOW, "create")),
         Right((CONFIG_MAP,), FOLLOW, names=(names.MANAGEMENT_CLUSTER.name,)),
-        Right((SECRET, *(kind for kind in linked.data_kinds(providers) if kind != SECRET)), FOLLOW),
+        Right((SECRET, *(kind for kind in references.data_kinds(providers) if kind != SECRET)), FOLLOW),
         Right((MachineSet.resource, Machine.resource), FOLLOW),
         Right((SECRET,), ("create",)),
         Right((SECRET,), ("patch",), names=(SECRET_NAME,)),

@@ -12,9 +12,9 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters import names
-from espalier.clusters.linked import Linked, LinkedObjects
 from espalier.clusters.preview.summary import sentences
 from espalier.clusters.provider import Provider
+from espalier.clusters.references import Linked, LinkedObjects
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
 from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig

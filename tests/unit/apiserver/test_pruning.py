@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from espalier.apiserver import patches
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.structure import node_of
-from espalier.apiserver.tidying import Tidying
 
 PART = {"id": {"type": "string"}, "n": {"type": "integer", "default": 1}}
 SCHEMA: dict[str, Any] = {

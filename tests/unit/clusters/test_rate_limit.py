@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from espalier.api.resource import Key
-from espalier.clusters.resting import FIRST_PAUSE, LONGEST_PAUSE, Rests
+from espalier.clusters.rate_limit import FIRST_PAUSE, LONGEST_PAUSE, Rests
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.kube.rights import APPLY, FOLLOW, Right
+from espalier.kube.rbac import APPLY, FOLLOW, Right
 from espalier.upgrades import names
+from espalier.upgrades.cluster_view import OWNER_KINDS, machine_kinds, template_kinds
 from espalier.upgrades.observe import OWN
-from espalier.upgrades.site import OWNER_KINDS, machine_kinds, template_kinds
 
 
 def system(infrastructures: Infrastructures) -> tuple[Right, ...]:

@@ -12,10 +12,10 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
 from espalier.clusters import cni, drift, names, ownership, steps, synced
 from espalier.clusters.cni_steps import install_cni
-from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.preview.differing import ObjectChange, field_changes
+from espalier.clusters.preview.diff import ObjectChange, field_changes
+from espalier.clusters.render_input import Design
 from espalier.clusters.scope import Machinery, Scope
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Wait

@@ -11,13 +11,13 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Stream
-from espalier.runtime import errands
-from espalier.runtime.errands import Errand, Errands, Failed
+from espalier.runtime import remote_tasks
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errand, Errands, Failed
 from espalier.runtime.virtual import Simulation, run
 
 GARDEN = Key("team-a", "garden")
-QUICK, SLOW = errands.A_MOMENT / 2, 3.0
+QUICK, SLOW = remote_tasks.A_MOMENT / 2, 3.0
 MUTE = b"kubeconfig of a cluster that gives no answer"
 
 
@@ -120,7 +120,7 @@ def test_a_slow_errand_holds_up_nobody_and_says_when_it_is_done() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert await made.send(GARDEN, look()) is None
-        assert loop.time() - began <= errands.A_MOMENT
+        assert loop.time() - began <= remote_tasks.A_MOMENT
         began = loop.time()
         assert await made.send(GARDEN, look()) is None
         assert loop.time() == began, "only who sends an errand waits a moment for it"
@@ -142,7 +142,7 @@ def test_what_was_seen_is_good_for_a_while_and_for_its_own_errand() -> None:
         assert await made.send(GARDEN, look("cni-2")) == "no cni-2"
         await made.send(GARDEN, look("cni-2", b"another"))
         assert workload.asked == 3
-        await asyncio.sleep(errands.FRESH + 1)
+        await asyncio.sleep(remote_tasks.FRESH + 1)
         await made.send(GARDEN, look("cni-2", b"another"))
         assert workload.asked == 4
 
@@ -204,7 +204,7 @@ def test_a_failure_is_told_until_the_next_attempt_is_over() -> None:
 def test_an_errand_without_end_is_given_up_and_the_result_says_so() -> None:
     async def tell(made: Errands, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) is None
-        await asyncio.sleep(errands.LONGEST + 1)
+        await asyncio.sleep(remote_tasks.LONGEST + 1)
         assert isinstance(await made.send(GARDEN, look()), Failed)
 
     story(Workload(10_000), tell)
@@ -226,7 +226,7 @@ def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
         keys = [Key("team-a", f"garden-{number}") for number in range(count)]
         await asyncio.gather(*(made.send(key, look()) for key in keys))
         await asyncio.sleep(20)
-        assert workload.most_at_once == errands.AT_ONCE
+        assert workload.most_at_once == remote_tasks.AT_ONCE
         assert workload.asked == count
         assert None not in [await made.send(key, look()) for key in keys]
 
@@ -260,7 +260,7 @@ def test_those_that_give_no_answer_make_way_for_the_next() -> None:
         before = [asyncio.create_task(made.send(key, look(kubeconfig=MUTE))) for key in mute]
         await asyncio.sleep(0)
         assert await made.send(GARDEN, look()) is None
-        await asyncio.sleep(errands.A_MOMENT * (count / errands.AT_ONCE + 1))
+        await asyncio.sleep(remote_tasks.A_MOMENT * (count / remote_tasks.AT_ONCE + 1))
         assert done == [GARDEN]
         assert await asyncio.gather(*before) == [None] * count
 
@@ -306,7 +306,7 @@ def test_an_errand_that_is_too_long_for_one_attempt_gets_further_with_each() -> 
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
         sent = Errands(clients)
-        assert errands.LONGEST < 20 * 40.0
+        assert remote_tasks.LONGEST < 20 * 40.0
         errand, begun = in_parts(20)
         attempts = 0
         while (told := await sent.send(GARDEN, errand)) is not True:
@@ -329,14 +329,14 @@ def test_what_was_done_long_ago_or_for_other_content_is_done_again() -> None:
         sent = Errands(clients)
         errand, begun = in_parts(20)
         await sent.send(GARDEN, errand)
-        await asyncio.sleep(errands.LONGEST + 1)
+        await asyncio.sleep(remote_tasks.LONGEST + 1)
         assert begun == list(range(8))
         other, other_begun = in_parts(2, "cni-2", seconds=0.0)
         assert await sent.send(GARDEN, other) is True
         assert other_begun == [0, 1]
         errand, begun = in_parts(20)
         await sent.send(GARDEN, errand)
-        await asyncio.sleep(errands.LONGEST + errands.REMEMBERED + 1)
+        await asyncio.sleep(remote_tasks.LONGEST + remote_tasks.REMEMBERED + 1)
         del begun[:]
         await sent.send(GARDEN, errand)  # tells of the failure
         await sent.send(GARDEN, errand)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.apiserver import managers
-from espalier.apiserver.comparing import difference, fields_of
-from espalier.apiserver.managers import Manager, Managers
+from espalier.apiserver import managed_fields
+from espalier.apiserver.field_set_diff import difference, fields_of
+from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.structure import node_of
 from espalier.kube import fields
 from espalier.kube.errors import Conflict
@@ -78,7 +78,7 @@ EDITOR = Manager("editor", "Update", "v1")
 def apply(
     live: dict[str, Any], config: dict[str, Any], owned: Managers, who: Manager = ME, *, force: bool = True
 ) -> tuple[dict[str, Any], Managers]:
-    return managers.applied(live, config, owned, who, NODE, "now", force=force)
+    return managed_fields.applied(live, config, owned, who, NODE, "now", force=force)
 
 
 def owned_by(owned: Managers, who: Manager) -> fields.FieldSet:
@@ -154,7 +154,7 @@ def test_unforced_there_is_a_conflict_or_nobody_loses_anything(mine: dict[str, A
         apply(live, yours, owned, YOU, force=False)
     assert conflict.value.status.details is not None
     lost = fields.difference(owned_by(owned, ME), owned_by(taken, ME))
-    assert {managers.shown(path) for path in fields.paths(lost)} == {
+    assert {managed_fields.shown(path) for path in fields.paths(lost)} == {
         cause.field for cause in conflict.value.status.details.causes
     }
 
@@ -162,7 +162,7 @@ def test_unforced_there_is_a_conflict_or_nobody_loses_anything(mine: dict[str, A
 @given(OBJECT, OBJECT)
 def test_an_update_owns_what_it_changed_and_nothing_else(old: dict[str, Any], new: dict[str, Any]) -> None:
     live, owned = apply({}, old, {})
-    after = managers.updated(live, new, owned, EDITOR, NODE, "now")
+    after = managed_fields.updated(live, new, owned, EDITOR, NODE, "now")
     changed, _ = difference(live, new, NODE)
     assert owned_by(after, EDITOR) == changed
     kept = owned_by(after, ME)
@@ -174,10 +174,10 @@ def test_an_update_owns_what_it_changed_and_nothing_else(old: dict[str, Any], ne
 def test_managed_fields_say_all_of_it(mine: dict[str, Any], yours: dict[str, Any]) -> None:
     live, owned = apply({}, mine, {})
     _, owned = apply(live, yours, owned, YOU)
-    entries = managers.encode(owned)
+    entries = managed_fields.encode(owned)
     written = {manager: each for manager, each in owned.items() if each.fields}
     encoded = encode_json(entries)
-    assert managers.decode(encoded) == managers.decode(msgspec.json.decode(encoded)) == written
+    assert managed_fields.decode(encoded) == managed_fields.decode(msgspec.json.decode(encoded)) == written
 
 
 def test_many_who_update_become_ancient() -> None:
@@ -186,10 +186,10 @@ def test_many_who_update_become_ancient() -> None:
     for index in range(30):
         new = {"spec": {"map": {f"k{each}": "v" for each in range(index + 1)}}}
         manager = Manager(f"editor-{index:02}", "Update", "v1")
-        owned = managers.updated(live, new, owned, manager, NODE, f"2026-01-01T00:00:{index:02}Z")
+        owned = managed_fields.updated(live, new, owned, manager, NODE, f"2026-01-01T00:00:{index:02}Z")
         live = new
-    assert len(owned) <= managers.MAX_UPDATERS
-    assert fields.has(owned[Manager(managers.ANCIENT, "Update", "v1")].fields, "f:spec", "f:map", "f:k0")
+    assert len(owned) <= managed_fields.MAX_UPDATERS
+    assert fields.has(owned[Manager(managed_fields.ANCIENT, "Update", "v1")].fields, "f:spec", "f:map", "f:k0")
     assert Manager("editor-29", "Update", "v1") in owned
 
 

@@ -7,9 +7,9 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades.hooks.asking import Questions
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import Updates
+from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.observe import Observer
 from espalier.upgrades.writing import Writer
 

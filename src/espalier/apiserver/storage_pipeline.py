@@ -19,20 +19,20 @@ from espalier.apiserver import (
     definitions,
     escalation,
     failures,
-    managers,
+    managed_fields,
     metadata,
     patches,
     ratcheting,
     rules,
 )
-from espalier.apiserver.admitting import Admitting
+from espalier.apiserver.admission import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
-from espalier.apiserver.managers import Manager, Managers
+from espalier.apiserver.managed_fields import Manager, Managers
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
-from espalier.apiserver.requests import APPLY, Ask
+from espalier.apiserver.requests import APPLY, RequestInfo
 from espalier.apiserver.scaling import scale_of
-from espalier.apiserver.tidying import Tidying
 from espalier.apiserver.webhooks import Result, WebhookCall
 from espalier.kube.errors import ApiError, StatusCause
 from espalier.kube.objects import Object, encode_json
@@ -46,7 +46,7 @@ Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | Non
 class Draft:
     """A write under way. Trees are in stored form, their managed fields apart; `before` is as the schema is now."""
 
-    ask: Ask
+    ask: RequestInfo
     old: Object | None
     before: Tree
     new: Tree
@@ -111,7 +111,7 @@ class Finisher:
             return None
         if draft.old is not None and self._unchanged(draft):
             return self._answer(draft, draft.old)
-        if entries := managers.encode(draft.managers):
+        if entries := managed_fields.encode(draft.managers):
             draft.new["metadata"]["managedFields"] = entries
         if ask.dry_run:
             return self._answer(draft, Object(encoded(draft.new, kind)))
@@ -152,7 +152,7 @@ class Finisher:
     def _updated(self, draft: Draft) -> Managers:
         me = manager_of(draft.ask, "Update")
         owned, now = draft.owned if draft.given is None else draft.given, metadata.timestamp(self._core.now())
-        return managers.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
+        return managed_fields.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
 
     def _count_generation(self, draft: Draft) -> None:
         if draft.old is None or not draft.kind.generation or draft.ask.subresource == "status":
@@ -256,6 +256,6 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
     return bodies.unhandled(resource.kind, resource.api_version, resource.kind, problem)
 
 
-def manager_of(ask: Ask, operation: str) -> Manager:
+def manager_of(ask: RequestInfo, operation: str) -> Manager:
     """Who owns the fields that a request writes."""
     return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)

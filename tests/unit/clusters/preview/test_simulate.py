@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters import Isolation, names
-from espalier.clusters.preview.differing import FieldChange
-from espalier.clusters.preview.foresight import Foreseen, foresee
+from espalier.clusters.preview.diff import FieldChange
+from espalier.clusters.preview.simulate import Foreseen, foresee
 from espalier.clusters.preview.summary import NOTHING, sentences
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects

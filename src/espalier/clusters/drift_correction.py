@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
 from espalier.clusters import cni, drift, names, synced, workload
+from espalier.clusters.context import Pass
 from espalier.clusters.drift import Drift, InstalledCNI
 from espalier.clusters.gate import Isolation
-from espalier.clusters.passing import Pass
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import KubeError
-from espalier.runtime.errands import Failed
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
+from espalier.runtime.remote_tasks import Failed
 
 NOT_CORRECTED = "DriftNotCorrected"
 

@@ -8,19 +8,19 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import controller, management
 from espalier.clusters.admission import Admission
+from espalier.clusters.context import Tools
 from espalier.clusters.copies import Copies
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
-from espalier.clusters.passing import Tools
 from espalier.clusters.provider import Providers
-from espalier.clusters.resting import Rests
+from espalier.clusters.rate_limit import Rests
 from espalier.clusters.writing import Writer
 from espalier.releases import Uninstalled
 from espalier.runtime.controller import RESYNC
-from espalier.runtime.errands import Errands
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
 from espalier.runtime.webhooks import Webhooks
 
 

@@ -10,7 +10,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.core import Core, inward, outward
 from espalier.apiserver.metadata import new_uid
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.webhook_rules import Admission, Webhook, webhooks_of
 from espalier.apiserver.webhooks import Result, WebhookCall, mutate, validate
 
@@ -35,7 +35,7 @@ class Admitting:
         self._known: dict[Resource, _Known] = {}
 
     def mutate(
-        self, ask: Ask, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
+        self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], Tree | None]:
         """The object as mutating webhooks leave it (in its stored form); the same one if they change nothing."""
         webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION, ask, operation)
@@ -49,7 +49,7 @@ class Admitting:
         return inward(admitted.object, ask.kind)
 
     def validate(
-        self, ask: Ask, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
+        self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], None]:
         """Raises what the client gets when a validating webhook denies the write."""
         webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION, ask, operation)
@@ -58,7 +58,7 @@ class Admitting:
         admitted = yield from validate(webhooks, self._admission(ask, operation, new, old), self._new_uid)
         warnings += admitted.warnings
 
-    def _webhooks(self, configurations: Resource, ask: Ask, operation: str) -> list[Webhook]:
+    def _webhooks(self, configurations: Resource, ask: RequestInfo, operation: str) -> list[Webhook]:
         """Those that may want to see a write, as far as that can be told without the object."""
         table = self._core.store.table(configurations.group_resource)
         if not table.keys:
@@ -78,7 +78,7 @@ class Admitting:
     def _new_uid(self) -> str:
         return new_uid(self._core.entropy)
 
-    def _admission(self, ask: Ask, operation: str, new: Tree | None, old: Tree | None) -> Admission:
+    def _admission(self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None) -> Admission:
         kind = ask.kind
         return Admission(
             operation=_OPERATIONS[operation],
@@ -95,7 +95,7 @@ class Admitting:
             dry_run=ask.dry_run,
         )
 
-    def _namespace_labels(self, ask: Ask, tree: Tree) -> dict[str, str] | None:
+    def _namespace_labels(self, ask: RequestInfo, tree: Tree) -> dict[str, str] | None:
         if ask.kind.resource == builtin.NAMESPACE:
             return tree.get("metadata", {}).get("labels") or {}
         if not ask.namespace:
