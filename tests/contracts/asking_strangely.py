@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from tests.contracts.strange.requests import CRDS, GROUP, RequestInfo, definition
+from tests.contracts.strange.requests import CRDS, GROUP, Ask, definition
 from tests.contracts.strange.table import TABLE
 from tests.contracts.strange.world import WORLD
 
@@ -71,14 +71,14 @@ class Server:
     async def prepare(self) -> None:
         """Make what the requests of the table are about."""
         body = {"metadata": {"generateName": "strange-"}}
-        made = await self._asked(RequestInfo("a namespace", "POST", "/api/v1/namespaces", body))
+        made = await self._asked(Ask("a namespace", "POST", "/api/v1/namespaces", body))
         self.namespace = json.loads(made[1])["metadata"]["name"]
-        status, text = await self._asked(RequestInfo("a kind", "POST", CRDS, definition()))
+        status, text = await self._asked(Ask("a kind", "POST", CRDS, definition()))
         assert status in (201, 409), text
         # A real server tells of a kind a moment before it serves it, and tells nothing when it does.
-        while (await self._asked(RequestInfo("its objects", "GET", f"/apis/{GROUP}/v1/oddities")))[0] == 404:  # noqa: ASYNC110
+        while (await self._asked(Ask("its objects", "GET", f"/apis/{GROUP}/v1/oddities")))[0] == 404:  # noqa: ASYNC110
             await asyncio.sleep(WAITS)
-        account = RequestInfo(
+        account = Ask(
             "an account", "POST", "/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": "default"}}
         )
         await self._asked(account)
@@ -86,11 +86,11 @@ class Server:
             status, text = await self._asked(ask)
             assert status in (200, 201), (ask.name, text)
 
-    async def answers(self, table: Iterable[RequestInfo] = TABLE) -> dict[str, Answer]:
+    async def answers(self, table: Iterable[Ask] = TABLE) -> dict[str, Answer]:
         """What it says to each request."""
         return {ask.name: self._comparable(*await self._asked(ask)) for ask in table}
 
-    async def _asked(self, ask: RequestInfo) -> tuple[int, str]:
+    async def _asked(self, ask: Ask) -> tuple[int, str]:
         headers = {"User-Agent": "strange/1"}
         if ask.accept:
             headers["Accept"] = ask.accept

@@ -59,7 +59,7 @@ async def scale(management: Management) -> None:
 
 
 async def begin_upgrade(management: Management) -> None:
-    """RequestInfo for the next minor version."""
+    """Ask for the next minor version."""
     await edit(management, 'kubernetesVersion: "1.35"', 'kubernetesVersion: "1.36"')
 
 

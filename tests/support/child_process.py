@@ -50,7 +50,7 @@ class ChildProcess:
             raise ChildFailed(f"{self.name} ended with exit code {code}; the end of {self.output}:\n{last_words}")
 
     async def stop(self, *, patience: float = 10.0) -> None:
-        """RequestInfo the program to end, insist after `patience` seconds, and return when it is gone."""
+        """Ask the program to end, insist after `patience` seconds, and return when it is gone."""
         self._process.terminate()
         try:
             await asyncio.to_thread(self._process.wait, patience)

@@ -159,7 +159,7 @@ class Production:
         await self.start()
 
     async def stop(self) -> None:
-        """RequestInfo the manager to stop, and wait until it is gone."""
+        """Ask the manager to stop, and wait until it is gone."""
         if self.manager is not None:
             await self.manager.stop(patience=START_SECONDS)
             self.manager = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contracts.strange.requests import APPLY, MAPS, ODDITIES, RequestInfo, configured, odd
+from tests.contracts.strange.requests import APPLY, MAPS, ODDITIES, Ask, configured, odd
 
 
-def _apply(name: str, config: Any, path: str = f"{MAPS}/strange?fieldManager=a") -> RequestInfo:
-    return RequestInfo(name, "PATCH", path, config, APPLY)
+def _apply(name: str, config: Any, path: str = f"{MAPS}/strange?fieldManager=a") -> Ask:
+    return Ask(name, "PATCH", path, config, APPLY)
 
 
 APPLIES = (

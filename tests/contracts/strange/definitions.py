@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import CRDS, GROUP, RequestInfo, definition
+from tests.contracts.strange.requests import CRDS, GROUP, Ask, definition
 
 _object = {"type": "object"}
 DEFINITIONS = (
-    RequestInfo("a definition of another name", "POST", CRDS, definition("trials", "Trial", name=f"others.{GROUP}")),
-    RequestInfo(
+    Ask("a definition of another name", "POST", CRDS, definition("trials", "Trial", name=f"others.{GROUP}")),
+    Ask(
         "a definition of two stored versions",
         "POST",
         CRDS,
@@ -19,9 +19,9 @@ DEFINITIONS = (
             },
         },
     ),
-    RequestInfo("a definition that stores nothing", "POST", CRDS, definition("trials", "Trial", storage=False)),
-    RequestInfo("a definition without a schema", "POST", CRDS, definition("trials", "Trial", schema={})),
-    RequestInfo(
+    Ask("a definition that stores nothing", "POST", CRDS, definition("trials", "Trial", storage=False)),
+    Ask("a definition without a schema", "POST", CRDS, definition("trials", "Trial", schema={})),
+    Ask(
         "a default that is no value",
         "POST",
         CRDS,
@@ -31,13 +31,13 @@ DEFINITIONS = (
             {"type": "object", "properties": {"size": {"type": "string", "enum": ["a"], "default": "b"}}},
         ),
     ),
-    RequestInfo(
+    Ask(
         "a default of another type",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "properties": {"size": {"type": "integer", "default": "b"}}}),
     ),
-    RequestInfo(
+    Ask(
         "a default that lacks a field",
         "POST",
         CRDS,
@@ -57,7 +57,7 @@ DEFINITIONS = (
             },
         ),
     ),
-    RequestInfo(
+    Ask(
         "a default with an unknown field",
         "POST",
         CRDS,
@@ -72,7 +72,7 @@ DEFINITIONS = (
             },
         ),
     ),
-    RequestInfo(
+    Ask(
         "a default below its minimum",
         "POST",
         CRDS,
@@ -82,7 +82,7 @@ DEFINITIONS = (
             {"type": "object", "properties": {"size": {"type": "integer", "minimum": 5, "default": 1}}},
         ),
     ),
-    RequestInfo(
+    Ask(
         "a default against its pattern",
         "POST",
         CRDS,
@@ -92,7 +92,7 @@ DEFINITIONS = (
             {"type": "object", "properties": {"size": {"type": "string", "pattern": "^a$", "default": "b"}}},
         ),
     ),
-    RequestInfo(
+    Ask(
         "a default that breaks a rule",
         "POST",
         CRDS,
@@ -107,37 +107,37 @@ DEFINITIONS = (
             },
         ),
     ),
-    RequestInfo(
+    Ask(
         "a default in a list of alternatives",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "oneOf": [{"properties": {"size": {"default": 1}}}]}),
     ),
-    RequestInfo(
+    Ask(
         "a property without a type",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "properties": {"size": {}}}),
     ),
-    RequestInfo(
+    Ask(
         "a type that is none",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "properties": {"size": {"type": "thing"}}}),
     ),
-    RequestInfo(
+    Ask(
         "a pattern that is none",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "properties": {"size": {"type": "string", "pattern": "("}}}),
     ),
-    RequestInfo(
+    Ask(
         "a list without items",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "properties": {"size": {"type": "array"}}}),
     ),
-    RequestInfo(
+    Ask(
         "a list map without keys",
         "POST",
         CRDS,
@@ -150,20 +150,20 @@ DEFINITIONS = (
             },
         ),
     ),
-    RequestInfo(
+    Ask(
         "a rule that is none",
         "POST",
         CRDS,
         definition("trials", "Trial", {"type": "object", "x-kubernetes-validations": [{"rule": "self."}]}),
     ),
-    RequestInfo("a scale without its path", "POST", CRDS, definition("trials", "Trial", subresources={"scale": {}})),
-    RequestInfo(
+    Ask("a scale without its path", "POST", CRDS, definition("trials", "Trial", subresources={"scale": {}})),
+    Ask(
         "a scope that is none",
         "POST",
         CRDS,
         {**definition("trials", "Trial"), "spec": {**definition("trials", "Trial")["spec"], "scope": "Everywhere"}},
     ),
-    RequestInfo(
+    Ask(
         "a plural that is none",
         "POST",
         CRDS,

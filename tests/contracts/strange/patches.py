@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contracts.strange.requests import DEPLOYMENTS, MAPS, MERGE, ODDITIES, PATCH, STRATEGIC, RequestInfo
+from tests.contracts.strange.requests import DEPLOYMENTS, MAPS, MERGE, ODDITIES, PATCH, STRATEGIC, Ask
 
 
-def _patch(name: str, patch: Any, path: str = f"{MAPS}/here", type_: str = PATCH) -> RequestInfo:
-    return RequestInfo(name, "PATCH", path, patch, type_)
+def _patch(name: str, patch: Any, path: str = f"{MAPS}/here", type_: str = PATCH) -> Ask:
+    return Ask(name, "PATCH", path, patch, type_)
 
 
 PATCHES = (

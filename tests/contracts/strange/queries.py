@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import APPLY, MAPS, MERGE, ODDITIES, PODS, RequestInfo, configured, get, odd
+from tests.contracts.strange.requests import APPLY, MAPS, MERGE, ODDITIES, PODS, Ask, configured, get, odd
 
 QUERIES = (
-    RequestInfo("a dry run that is not there", "POST", f"{MAPS}?dryRun=Some", configured()),
-    RequestInfo("a dry run of a deletion that is not there", "DELETE", f"{MAPS}/absent?dryRun=Some"),
-    RequestInfo("a dry run of a patch that is not there", "PATCH", f"{MAPS}/here?dryRun=Some", {}, MERGE),
-    RequestInfo("a dry run of an update that is not there", "PUT", f"{MAPS}/here?dryRun=Some", configured(name="here")),
-    RequestInfo(
+    Ask("a dry run that is not there", "POST", f"{MAPS}?dryRun=Some", configured()),
+    Ask("a dry run of a deletion that is not there", "DELETE", f"{MAPS}/absent?dryRun=Some"),
+    Ask("a dry run of a patch that is not there", "PATCH", f"{MAPS}/here?dryRun=Some", {}, MERGE),
+    Ask("a dry run of an update that is not there", "PUT", f"{MAPS}/here?dryRun=Some", configured(name="here")),
+    Ask(
         "a dry run of an apply that is not there",
         "PATCH",
         f"{MAPS}/here?dryRun=Some&fieldManager=a",
         configured(name="here"),
         APPLY,
     ),
-    RequestInfo("a dry run of a custom object that is not there", "POST", f"{ODDITIES}?dryRun=Some", odd()),
-    RequestInfo("a dry run of a collection that is not there", "DELETE", f"{MAPS}?dryRun=Some"),
-    RequestInfo("a dry run that says nothing", "POST", f"{MAPS}?dryRun=", configured({"/": ""})),
-    RequestInfo("a manager whose name is too long", "POST", f"{MAPS}?fieldManager={'a' * 129}", configured()),
-    RequestInfo("a manager whose name can't be printed", "POST", f"{MAPS}?fieldManager=a%07b", configured()),
-    RequestInfo("force, but no apply", "PATCH", f"{MAPS}/here?force=true", {}, MERGE),
-    RequestInfo(
+    Ask("a dry run of a custom object that is not there", "POST", f"{ODDITIES}?dryRun=Some", odd()),
+    Ask("a dry run of a collection that is not there", "DELETE", f"{MAPS}?dryRun=Some"),
+    Ask("a dry run that says nothing", "POST", f"{MAPS}?dryRun=", configured({"/": ""})),
+    Ask("a manager whose name is too long", "POST", f"{MAPS}?fieldManager={'a' * 129}", configured()),
+    Ask("a manager whose name can't be printed", "POST", f"{MAPS}?fieldManager=a%07b", configured()),
+    Ask("force, but no apply", "PATCH", f"{MAPS}/here?force=true", {}, MERGE),
+    Ask(
         "force that is neither yes nor no",
         "PATCH",
         f"{MAPS}/here?force=maybe&fieldManager=a",
@@ -53,12 +53,12 @@ QUERIES = (
     get("an illegal field selector", f"{MAPS}?fieldSelector=a"),
     get("a field that can't be selected by", f"{MAPS}?fieldSelector=data.a%3D1"),
     get("a custom field that can't be selected by", f"{ODDITIES}?fieldSelector=spec.size%3Dsmall"),
-    RequestInfo("a collection deleted by an illegal selector", "DELETE", f"{MAPS}?labelSelector=a%20in"),
+    Ask("a collection deleted by an illegal selector", "DELETE", f"{MAPS}?labelSelector=a%20in"),
     get("a timeout that is no number", f"{MAPS}?timeoutSeconds=soon"),
-    RequestInfo("a propagation that is not there", "DELETE", f"{MAPS}/here?propagationPolicy=Nearly"),
-    RequestInfo("a grace that is no number", "DELETE", f"{MAPS}/here?gracePeriodSeconds=soon"),
-    RequestInfo("a grace below zero", "DELETE", f"{MAPS}/here?gracePeriodSeconds=-5&dryRun=All"),
-    RequestInfo("orphans that are neither yes nor no", "DELETE", f"{MAPS}/here?orphanDependents=maybe&dryRun=All"),
+    Ask("a propagation that is not there", "DELETE", f"{MAPS}/here?propagationPolicy=Nearly"),
+    Ask("a grace that is no number", "DELETE", f"{MAPS}/here?gracePeriodSeconds=soon"),
+    Ask("a grace below zero", "DELETE", f"{MAPS}/here?gracePeriodSeconds=-5&dryRun=All"),
+    Ask("orphans that are neither yes nor no", "DELETE", f"{MAPS}/here?orphanDependents=maybe&dryRun=All"),
     get("lines of a log that are no number", f"{PODS}/bound/log?tailLines=many"),
     get("a log of a pod that is not there", f"{PODS}/absent/log"),
 )

@@ -11,7 +11,7 @@ STRATEGIC, PROTOBUF = "application/strategic-merge-patch+json", "application/vnd
 GROUP = "strange.example.com"
 
 
-class RequestInfo(NamedTuple):
+class Ask(NamedTuple):
     """One request. A body that is no text is sent as JSON; `accept` empty sends no such header.
 
     Of an `event`, the first line of the answer is waited for, however long that takes, and is all of it.
@@ -149,8 +149,8 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DRY = "?dryRun=All"
 
 
-def get(name: str, path: str, **more: Any) -> RequestInfo:
-    return RequestInfo(name, "GET", path, **more)
+def get(name: str, path: str, **more: Any) -> Ask:
+    return Ask(name, "GET", path, **more)
 
 
 def running(ready: str) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from tests.contracts.strange.patches import PATCHES
 from tests.contracts.strange.paths import PATHS
 from tests.contracts.strange.pods import CONTAINERS, POD_FIELDS, VOLUMES
 from tests.contracts.strange.queries import QUERIES
-from tests.contracts.strange.requests import RequestInfo
+from tests.contracts.strange.requests import Ask
 from tests.contracts.strange.updates import UPDATES
 from tests.contracts.strange.watches import WATCHES
 
-TABLE: tuple[RequestInfo, ...] = (
+TABLE: tuple[Ask, ...] = (
     *PATHS,
     *BODIES,
     *TYPES,

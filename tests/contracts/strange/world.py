@@ -12,7 +12,7 @@ from tests.contracts.strange.requests import (
     ROLES,
     SECRETS,
     SERVICES,
-    RequestInfo,
+    Ask,
     budget,
     configured,
     deployment,
@@ -26,28 +26,26 @@ from tests.contracts.strange.requests import (
 _held = {**pod("held"), "metadata": {"name": "held", "labels": {"app": "held"}}}
 _held_twice = {**pod("held-twice"), "metadata": {"name": "held-twice", "labels": {"app": "held", "also": "held"}}}
 _also = {**budget(selector={"matchLabels": {"also": "held"}}), "metadata": {"name": "also"}}
-WORLD: tuple[RequestInfo, ...] = (
-    RequestInfo("a ConfigMap", "POST", MAPS, configured({"a": "1", "b": "2"}, name="here", labels={"of": "world"})),
-    RequestInfo("another", "POST", MAPS, configured({"a": "1"}, name="there")),
-    RequestInfo("one that never changes", "POST", MAPS, {**configured({"a": "1"}, name="fixed"), "immutable": True}),
-    RequestInfo("a Secret", "POST", SECRETS, secret(name="here", stringData={"a": "1"})),
-    RequestInfo("a Service", "POST", SERVICES, service("here")),
-    RequestInfo("a Deployment", "POST", DEPLOYMENTS, deployment("web")),
-    RequestInfo("an Oddity", "POST", ODDITIES, odd("here")),
-    RequestInfo("a pod", "POST", PODS, pod("free")),
-    RequestInfo("a bound pod", "POST", PODS, pod("bound", nodeName="nowhere")),
-    RequestInfo("a pod with a budget", "POST", PODS, _held),
-    RequestInfo("a pod with two budgets", "POST", PODS, _held_twice),
-    RequestInfo(
-        "a third", "POST", PODS, {**pod("held-too"), "metadata": {"name": "held-too", "labels": {"app": "held"}}}
-    ),
+WORLD: tuple[Ask, ...] = (
+    Ask("a ConfigMap", "POST", MAPS, configured({"a": "1", "b": "2"}, name="here", labels={"of": "world"})),
+    Ask("another", "POST", MAPS, configured({"a": "1"}, name="there")),
+    Ask("one that never changes", "POST", MAPS, {**configured({"a": "1"}, name="fixed"), "immutable": True}),
+    Ask("a Secret", "POST", SECRETS, secret(name="here", stringData={"a": "1"})),
+    Ask("a Service", "POST", SERVICES, service("here")),
+    Ask("a Deployment", "POST", DEPLOYMENTS, deployment("web")),
+    Ask("an Oddity", "POST", ODDITIES, odd("here")),
+    Ask("a pod", "POST", PODS, pod("free")),
+    Ask("a bound pod", "POST", PODS, pod("bound", nodeName="nowhere")),
+    Ask("a pod with a budget", "POST", PODS, _held),
+    Ask("a pod with two budgets", "POST", PODS, _held_twice),
+    Ask("a third", "POST", PODS, {**pod("held-too"), "metadata": {"name": "held-too", "labels": {"app": "held"}}}),
     *(
-        RequestInfo("that it runs", "PATCH", f"{PODS}/{name}/status", running("True"), MERGE)
+        Ask("that it runs", "PATCH", f"{PODS}/{name}/status", running("True"), MERGE)
         for name in ("held", "held-too", "held-twice")
     ),
-    RequestInfo("its budget", "POST", BUDGETS, budget(minAvailable=2)),
-    RequestInfo("another budget", "POST", BUDGETS, {**_also, "spec": {**_also["spec"], "minAvailable": 1}}),
-    RequestInfo(
+    Ask("its budget", "POST", BUDGETS, budget(minAvailable=2)),
+    Ask("another budget", "POST", BUDGETS, {**_also, "spec": {**_also["spec"], "minAvailable": 1}}),
+    Ask(
         "a role binding",
         "POST",
         f"{ROLES}/rolebindings",

@@ -82,7 +82,7 @@ class History:
         self.told.append(f"{asyncio.get_running_loop().time():8.0f} s  {text}")
 
     async def ask(self, **fields: Any) -> None:
-        """RequestInfo for something else, as a user who applies a manifest; what is refused is as if it was never asked."""
+        """Ask for something else, as a user who applies a manifest; what is refused is as if it was never asked."""
         before = self.wish
         self.wish = Wish(**{**vars(before), **fields})
         try:
