@@ -33,6 +33,7 @@ def base(design: Design) -> Rendered:
         health_check=health_checks.control_plane_health_check(design),
         groups=tuple(_group(design, group) for group in design.groups),
         cni=tuple(cni.manifests(design)),
+        digests=cni.digests(design.of_control_plane.bundle),
     )
 
 
