@@ -30,7 +30,6 @@ OTHER_WORDS = frozenset(
         "a place to go on that is none",
         "a place to go on, and a version",
         "a place to go on, and version 0",
-        "a watch that lists the far future",
         "a watch from long ago",
         "an illegal label selector",
         "a collection deleted by an illegal selector",

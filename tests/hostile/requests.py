@@ -15,7 +15,13 @@ from espalier.apiserver.store import MemoryStore
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request
 
-MEANT = ("resourceVersion should not be set", "failed to create typed patch object", "the patch of admission webhook")
+MEANT = (
+    "resourceVersion should not be set",
+    "failed to create typed patch object",
+    "the patch of admission webhook",
+    "strconv.ParseUint: parsing",
+    "unknown patch type",
+)
 """Failures that have code 500 in kube-apiserver too."""
 
 GROUPS = {

@@ -26,7 +26,7 @@ from espalier.apiserver import (
     content,
     definitions,
     json_path,
-    managers,
+    managed_fields,
     patches,
     protobuf,
     reading,
@@ -34,9 +34,10 @@ from espalier.apiserver import (
     selectors,
     validation,
 )
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
-from espalier.apiserver.tidying import Tidying
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusters import durations
 from espalier.clusters.rules import api_server
 from espalier.kube import fields, pki
@@ -50,7 +51,6 @@ from espalier.runtime import admission
 from espalier.runtime import selectors as labels
 from espalier.simulator import addons, bootstrap_data
 from espalier.upgrades import expected
-from espalier.upgrades import versions as upgrade_versions
 from tests.hostile import requests
 
 
@@ -171,9 +171,9 @@ def _apply(config: dict[str, Any]) -> None:
     tidying.object(json_trees.decode(encode_json(applied)), POD_NODE)
     if tidying.unknown or tidying.causes:
         return
-    me = managers.Manager("me", "Apply", "v1", "")
-    new, owners = managers.applied(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
-    managers.encode(owners)
+    me = managed_fields.Manager("me", "Apply", "v1", "")
+    new, owners = managed_fields.applied(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
+    managed_fields.encode(owners)
     encode_json(new)
 
 
@@ -461,7 +461,7 @@ TARGETS: dict[str, Target] = {
     ),
     "duration": Target(duration, durations.seconds, (ValueError,), LONG_NUMBERS),
     "duration in rules": Target(duration, cel_values.duration, (ValueError,), LONG_NUMBERS),
-    "version": Target(version, upgrade_versions.parsed, (), ("v1." + "9" * 5000 + ".0", "v1.0.0-" + "a." * MANY)),
+    "version": Target(version, kubernetes_versions.parsed, (), ("v1." + "9" * 5000 + ".0", "v1.0.0-" + "a." * MANY)),
     "image": Target(st.text(max_size=40), Image.parse, (ValueError,), ("/" * MANY, ":" * MANY)),
     "field path": Target(st.text(max_size=40), paths.parse, (ValueError,), ("a." * MANY, "[" * MANY, "a[0]" * MANY)),
 }

@@ -17,7 +17,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.store import MemoryStore, Store
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
@@ -42,14 +42,26 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
     return frozenset({*of_the_code(tmp_path_factory.mktemp("database")), *written()})
 
 
+class FollowedStores(MemoryStores):
+    """Those of workload clusters, each of which is followed from its beginning."""
+
+    def __init__(self, seen: Written) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def open(self, key: Key) -> Store:
+        store = super().open(key)
+        store.follow(self._seen.wrote)
+        return store
+
+
 def written() -> set[str]:
     """What a world writes in the life of a cluster: made, scaled, upgraded in place, drifted, rolled and deleted."""
     seen = Written()
 
     async def main(simulation: Simulation) -> set[str]:
-        store, stores = MemoryStore(), MemoryStores()
+        store, stores = MemoryStore(), FollowedStores(seen)
         store.follow(seen.wrote)
-        stores.open(Key(SYSTEM_NAMESPACE, GARDEN.name)).follow(seen.wrote)
         async with managed_laptop(simulation.clock, store=store, stores=stores, resync=300.0) as world:
             Upgraders(world.workloads)
 

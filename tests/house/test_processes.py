@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from espalier.cli.listed import COMMANDS
+from espalier.cli.command_index import COMMANDS
 from espalier.cli.main import program
 
 LOCAL = {"espalier.simulator", "espalier.realnodes", "espalier.assets", "espalier.apiserver"}

@@ -165,7 +165,7 @@ class ManagedClusters:
         snapshot = Snapshot()
         observer = Observer(snapshot, providers=self.providers, **manager)
         snapshot.fill(world.objects)
-        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now())
+        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now(), secrets=world.secrets)
         return previews.of_change(key, manifest)
 
     async def _until(self, key: Key, is_so: Callable[[Object | None], bool], seconds: float) -> None:

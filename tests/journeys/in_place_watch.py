@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 
 from espalier.api.capi.machine import Machine
+from espalier.api.conditions import timestamp
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import (
@@ -24,7 +25,6 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANN
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.releases import Releases
-from espalier.runtime.conditions import timestamp
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster

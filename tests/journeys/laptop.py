@@ -31,7 +31,7 @@ from espalier.providers.registry import LOCAL
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
-from espalier.simulator.build import Timing, build
+from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
 

@@ -9,9 +9,9 @@ import sys
 from functools import partial
 
 from espalier.cli.main import run
-from espalier.clusters import building
+from espalier.clusters import setup
 from tests.journeys.isolation_stories import NEXT
 
 if __name__ == "__main__":
-    building.build = partial(building.build, layers=NEXT)
+    setup.build = partial(setup.build, layers=NEXT)
     sys.exit(run(sys.argv[1:]))

@@ -21,13 +21,13 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import manifests
-from espalier.cli.advice import advice
 from espalier.cli.environment.management import prepare
+from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
-from espalier.clusters import building as clusters
+from espalier.clusters import setup as clusters
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
@@ -43,16 +43,17 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator.build import Timing, build
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.building import Hooks
-from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.setup import Hooks
+from espalier.upgrades.setup import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
 from tests.support.managing import led_by
+from tests.support.preconditions import Preconditions
 from tests.support.recording import copied
 
 __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
@@ -135,6 +136,7 @@ async def managed_laptop(
 
     releases = releases or RELEASES
     webhooks = Webhooks(port=None)
+    unguarded: set[str] = set()
 
     async def call(call: WebhookCall) -> bytes:
         try:
@@ -163,8 +165,10 @@ async def managed_laptop(
         workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
+        manager_client = connected(MANAGER, MANAGER_AGENT)
+        manager_client.transport = Preconditions(manager_client.transport, unguarded)
         manager = Manager(
-            connected(MANAGER, MANAGER_AGENT),
+            manager_client,
             clock=clock,
             entropy=more(),
             options=options,
@@ -246,6 +250,7 @@ async def managed_laptop(
             calm=CALM,
         )
     assert sorted(ledger.refused) == []
+    assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"
 
 
 _PREPARED: dict[tuple[object, ...], MemoryStore] = {}

@@ -414,7 +414,7 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
         await world.allow_copies("other")
         await world.apply()
         await world.until_ready()
-        with pytest.raises(ApiError, match="there is a cluster default/garden"):
+        with pytest.raises(ApiError, match="there is a cluster of this name in another namespace"):
             await world.apply(namespace="other")
         for resource in (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION):
             for found in (await world.client.list(resource)).items:

@@ -16,7 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
-from espalier.clusters import Isolation, names, resting, synced
+from espalier.clusters import Isolation, names, rate_limit, synced
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster
@@ -148,7 +148,7 @@ def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() ->
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         await until_said(world, status="True")
         await world.client.delete(MachineHealthCheck.resource, "garden-md-0-worker-unhealthy", SYSTEM_NAMESPACE)
-        await asyncio.sleep(resting.SECONDS + 5)
+        await asyncio.sleep(rate_limit.SECONDS + 5)
         checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
         assert len(checks.items) == 2
         assert await machines(world.client) == before

@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.resource import Resource
-from espalier.clusters import rights
+from espalier.clusters import rbac
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid
 from espalier.kube.http import HttpTransport
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.envtest
 
 VICTIM = "victim"
 CONFIGURATIONS = (
-    (VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS),
-    (MUTATING_WEBHOOK_CONFIGURATION, rights.MUTATING_WEBHOOKS),
+    (VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS),
+    (MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS),
 )
 Attempt = Callable[[Client], Awaitable[object]]
 

@@ -16,7 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.cli import kubeconfig, manifests
-from espalier.clusters import copying
+from espalier.clusters import copying, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
@@ -75,6 +75,21 @@ def test_a_copy_that_is_deleted_comes_back() -> None:
     journey(story)
 
 
+def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(60)
+        before = await copy(world)
+        await world.client.delete(SECRET, NAME, NAMESPACE)
+        note: Tree = {"metadata": {"annotations": {names.KUBECONFIG_ANNOTATION: None}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=note, type=PatchType.MERGE)
+        await world.until(lambda cluster: names.KUBECONFIG_ANNOTATION in cluster.metadata.annotations, seconds=5)
+        assert (await copy(world)).data == before.data
+
+    journey(story)
+
+
 @pytest.mark.parametrize(
     "content",
     [{}, {"data": {"mine": "bWluZQ=="}}, value(b"mine"), {"type": "example.com/own"}, {"immutable": True}],
@@ -98,6 +113,21 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
         await world.until_gone()
         await asyncio.sleep(600)
         assert (await world.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
+
+    journey(story)
+
+
+def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        labels = {CLUSTER_NAME_LABEL: "garden", "cluster.x-k8s.io/cluster-name": "garden"}
+        theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}, **value(b"mine")}
+        await world.client.create(SECRET, theirs)
+        await world.apply()
+        said = trouble(await world.until_ready())
+        assert said is not None
+        assert said.reason == "KubeconfigSecretTaken"
+        made = await world.client.get(SECRET, NAME, SYSTEM_NAMESPACE)
+        assert await kubeconfig.read(world.client, GARDEN) == made.decode(Secret).data["value"]
 
     journey(story)
 

@@ -17,7 +17,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters import Isolation, names, readiness, resting
+from espalier.clusters import Isolation, names, rate_limit, readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -129,7 +129,7 @@ def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_hel
         assert not await has_cni(world), "nobody asked for anything"
         wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
         await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
-        cluster = await world.until(lambda one: bool(one.status.ready), seconds=resting.SECONDS)
+        cluster = await world.until(lambda one: bool(one.status.ready), seconds=rate_limit.SECONDS)
         assert await has_cni(world)
         assert (of_cni(cluster).status, cluster.status.failure_reason) == ("True", None)
 

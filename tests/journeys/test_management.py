@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from espalier.api.core import (
     CONFIG_MAP,
+    CORE_EVENT,
     MUTATING_WEBHOOK_CONFIGURATION,
     NAMESPACE,
     VALIDATING_WEBHOOK_CONFIGURATION,
@@ -18,13 +20,14 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
+    CLUSTER_FINALIZER,
     MANAGEMENT_CLUSTER,
     PAUSED_ANNOTATION,
     SYSTEM_NAMESPACE,
 )
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.clusters import names, rights
+from espalier.clusters import names, rbac
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -36,6 +39,7 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 LAPTOP = Key("default", "laptop")
+HELD = "example.com/held"
 TEAM = "team"
 MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
 
@@ -49,8 +53,8 @@ def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
 
 
 async def without_webhooks(world: ManagedLaptop) -> None:
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
-    await world.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rights.MUTATING_WEBHOOKS)
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+    await world.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS)
 
 
 async def the_cluster(world: ManagedLaptop, key: Key = GARDEN) -> Cluster:
@@ -122,9 +126,9 @@ def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(web
         before = await machines(world.client)
         evil = record(Key(TEAM, "laptop"), eksaVersion="v0.24.2")
         if webhooks:
-            with pytest.raises(Invalid, match="the management cluster is Cluster default/laptop"):
+            with pytest.raises(Invalid, match="the management cluster is another Cluster"):
                 await create(world, evil)
-            with pytest.raises(Invalid, match="the management cluster is Cluster default/laptop"):
+            with pytest.raises(Invalid, match="the management cluster is another Cluster"):
                 await create(world, record(Key(TEAM, "other")))
             return
         await without_webhooks(world)
@@ -193,6 +197,77 @@ def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_non
     story(tell)
 
 
+async def events(world: ManagedLaptop) -> list[str]:
+    """What is said of the ConfigMap."""
+    found = (await world.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
+    return [one.tree["message"] for one in found if one.tree["involvedObject"]["kind"] == "ConfigMap"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"name": None}, "is to have namespace and name of the management cluster's Cluster"),
+        ({"name": "nobody"}, "Cluster default/nobody, which ConfigMap eksa-system/management-cluster names as the"),
+        ({"name": "garden"}, "as the management cluster, is not self-managed"),
+    ],
+    ids=["nobody", "who is not there", "a workload cluster"],
+)
+def test_a_wrong_configmap_says_so_itself(wrong: Tree, sentence: str) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        assert await events(world) == []
+        await world.client.patch(
+            CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": wrong}, type=PatchType.MERGE
+        )
+        await asyncio.sleep(5)
+        (said,) = await events(world)
+        assert sentence in said
+
+    story(tell)
+
+
+def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await without_webhooks(world)
+        await lose(world)
+        await asyncio.sleep(5)
+        (said,) = await events(world)
+        assert said.endswith("names as the management cluster, does not exist")
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"eksaVersion": "v0.24.2"}, "EksaVersionInvalid: spec.eksaVersion: these clusters would be ahead of their"),
+        ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "garden"}}, "ClusterInvalid: spec.datacenterRef"),
+    ],
+    ids=["release", "what it links"],
+)
+def test_a_wrong_record_says_so_itself_as_long_as_it_is_wrong(wrong: Tree, why: str) -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        before = await the_cluster(world, LAPTOP)
+        assert invalid(before) == ""
+        await without_webhooks(world)
+        spec = (await world.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)).tree["spec"]
+        right = {name: spec.get(name) for name in wrong}
+        for patch, told in ((wrong, why), (right, "")):
+            await world.client.patch(
+                Cluster.resource, LAPTOP.name, LAPTOP.namespace, patch={"spec": patch}, type=PatchType.MERGE
+            )
+            await world.until(partial(says, told), LAPTOP, seconds=10)
+
+    story(tell)
+
+
+def says(why: str, cluster: Cluster) -> bool:
+    return invalid(cluster).startswith(why) if why else not invalid(cluster)
+
+
 LATE = (
     ("v0.26.0", "v0.25.1", "can't be ahead of its management cluster laptop (v0.25.1)"),
     ("v0.24.2", "v0.27.0", "more than 2 minor versions behind the management cluster laptop (v0.27.0)"),
@@ -255,8 +330,8 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
         await world.until_ready()
         await lose_record_only(world)
         for version, sentence in (
-            ("v0.24.2", "these clusters would be ahead of their management cluster: default/garden"),
-            ("v0.28.0", "would leave clusters more than 2 minor versions behind: default/garden"),
+            ("v0.24.2", "these clusters would be ahead of their management cluster: 1; "),
+            ("v0.28.0", "would leave clusters more than 2 minor versions behind: 1; "),
         ):
             with pytest.raises(Invalid, match=sentence):
                 await create(world, record(eksaVersion=version))
@@ -264,11 +339,11 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
         await world.until(lambda cluster: not invalid(cluster))
 
     async def lose_record_only(world: ManagedLaptop) -> None:
-        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
         hooks = [hook for hook in configuration.tree["webhooks"] if not hook["name"].startswith("delete.")]
         await world.client.patch(
             VALIDATING_WEBHOOK_CONFIGURATION,
-            rights.VALIDATING_WEBHOOKS,
+            rbac.VALIDATING_WEBHOOKS,
             patch={"webhooks": hooks},
             type=PatchType.MERGE,
         )
@@ -284,7 +359,7 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
         await world.apply()
         await world.until_ready()
         if webhooks:
-            with pytest.raises(Forbidden, match="manages clusters: default/garden; delete those first"):
+            with pytest.raises(Forbidden, match="manages clusters: 1; delete those first"):
                 await world.client.delete(Cluster.resource, "laptop", "default")
         else:
             await without_webhooks(world)
@@ -308,12 +383,40 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
         await world.apply()
         await world.until_ready()
         there = (await the_cluster(world)).metadata.finalizers
+        await asyncio.sleep(CALM)
         await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
-        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers)
+        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers, seconds=10)
         await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
         await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await world.until_gone()
+
+    story(tell)
+
+
+@pytest.mark.parametrize("others", [[], [CLUSTER_FINALIZER]], ids=["alone", "beside that of Clusters"])
+def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[str]) -> None:
+    """Records of EKS Anywhere have the finalizer of Clusters as well."""
+
+    async def tell(world: ManagedLaptop) -> None:
+        await set_metadata(world, LAPTOP, finalizers=others)
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(CALM)
+        await set_metadata(world, LAPTOP, finalizers=others)
+        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10)
+
+    story(tell)
+
+
+def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await set_metadata(world, GARDEN, annotations={PAUSED_ANNOTATION: "true"}, finalizers=[CLUSTER_FINALIZER, HELD])
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until(lambda cluster: said(cluster, names.READY).reason == "Paused", seconds=10)
+        await set_metadata(world, GARDEN, finalizers=[HELD])
+        await world.until(lambda cluster: HELD in said(cluster, names.READY).message, seconds=10)
 
     story(tell)
 

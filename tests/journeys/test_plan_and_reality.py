@@ -21,7 +21,7 @@ from espalier.api.meta import Tree
 from espalier.clusters import gate, names
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
-from espalier.clusters.preview.differing import ObjectChange
+from espalier.clusters.preview.diff import ObjectChange
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
@@ -178,13 +178,12 @@ async def previews(world: ManagedLaptop, *versions: str, **manager: Any) -> Prev
     there = await reading.read(reader, [GARDEN], versions=versions, providers=PROVIDERS)
     asked = {(verb, plural) for verb, plural, _, agent in world.server.requests if agent == "plan"}
     assert {verb for verb, _ in asked} <= {"get", "list"}
-    assert {plural for _, plural in asked} <= {
-        resource.plural for resource in reading.kinds(PROVIDERS)
-    }  # so no Secrets
+    assert {plural for _, plural in asked} <= {resource.plural for resource in reading.kinds(PROVIDERS)}
+    assert ("list", "secrets") not in asked
     snapshot = Snapshot()
     observer = Observer(snapshot, providers=PROVIDERS, **manager)
     snapshot.fill(there.objects)
-    return Previews(snapshot, observer, there.fleets, now=EPOCH)
+    return Previews(snapshot, observer, there.fleets, now=EPOCH, secrets=there.secrets)
 
 
 async def planned(world: ManagedLaptop, manifest: list[Tree], **manager: Any) -> Preview:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +11,20 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from espalier.api.core import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    ROLE,
+    ROLE_BINDING,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
+from espalier.api.eksa.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import judging
+from espalier.cli import preflight
+from espalier.cli.failures import Failure
 from espalier.cli.plan_text import Planned
 from espalier.cli.planning import Asked
 from espalier.clusters.gate import Isolation
@@ -85,7 +94,7 @@ def test_an_administrator_of_the_examples_may_plan_and_is_told_all(git_ops: bool
         preview = (await plan(jane)).now
         assert (preview.stops, preview.warnings, preview.is_empty) == ("", (), True)
         stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await judging.judge(jane, [(Cluster.resource, stored.tree)]) == ()
+        assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == ()
 
     story(tell)
 
@@ -96,7 +105,7 @@ def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> Non
         assert warning.startswith(f"{CONFIG_MAP}, which says which Cluster is the management cluster, may not be read")
         assert "the oldest Cluster that manages itself is taken for it" in warning
         stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await judging.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
+        assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
 
     story(tell, leave_out=ADMINS)
 
@@ -119,7 +128,64 @@ def test_who_may_read_nothing_is_told_that_a_manifest_was_judged_by_itself() -> 
     async def tell(world: ManagedLaptop, _jane: Client) -> None:
         nobody = Client(InProcessTransport(world.server, User("nobody", ("system:authenticated",))))
         stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        (notice,) = await judging.judge(nobody, [(Cluster.resource, stored.tree)])
+        (notice,) = await preflight.judge(nobody, [(Cluster.resource, stored.tree)])
         assert notice.startswith("judged by its manifest alone, the rest is left to the API server: ")
 
     story(tell)
+
+
+async def limit(world: ManagedLaptop, verbs: dict[str, list[str]]) -> None:
+    """Give our administrator these verbs on the kinds of EKS Anywhere, and no others."""
+    rules = [{"apiGroups": [Cluster.resource.group], "resources": [what], "verbs": may} for what, may in verbs.items()]
+    await world.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
+
+
+async def lose_releases(world: ManagedLaptop) -> None:
+    for webhooks in (await world.client.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, webhooks.name)
+    for found in (await world.client.list(EKSARelease.resource)).items:
+        await world.client.delete(EKSARelease.resource, found.name)
+
+
+def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_missing() -> None:
+    async def tell(world: ManagedLaptop, jane: Client) -> None:
+        await lose_releases(world)
+        await limit(world, {"eksareleases": ["list"]})
+        for needed in ("v0.26.0", None):  # the latter of a cluster with bundlesRef
+            right = 'cannot create resource "releases" in API group "distro.eks.amazonaws.com"'
+            if needed is not None:
+                with pytest.raises(Failure, match=right):
+                    await preflight.install_releases(jane, needed)
+            else:
+                (notice,) = await preflight.install_releases(jane, needed)
+                assert notice.startswith("releases of this program are missing, and left to the manager: ")
+                assert re.search(right, notice)
+
+    story(tell)
+
+
+def test_who_may_not_see_the_releases_is_told_so_and_goes_on() -> None:
+    async def tell(world: ManagedLaptop, jane: Client) -> None:
+        assert await preflight.install_releases(jane, "v0.26.0") == ()
+        await limit(world, {"eksareleases": ["list"]})  # and none of EKS Distro: what a manager brings is there
+        (notice,) = await preflight.install_releases(jane, "v0.26.0")
+        assert 'cannot list resource "releases"' in notice
+        await limit(world, {"clusters": ["list"]})
+        (notice,) = await preflight.install_releases(jane, "v0.26.0")
+        assert 'cannot list resource "eksareleases"' in notice
+
+    story(tell)
+
+
+@pytest.mark.parametrize("reads_map", [True, False], ids=["all", "all but the ConfigMap"])
+def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: bool) -> None:
+    async def tell(world: ManagedLaptop, jane: Client) -> None:
+        laptop = Key("default", "laptop")
+        with pytest.raises(Failure, match="it manages clusters: default/garden") as told:
+            await preflight.check_may_go(jane, laptop)
+        assert ("is not known" in str(told.value)) is not reads_map
+        await limit(world, {"clusters": ["get", "delete"]})
+        with pytest.raises(Failure, match='cannot list resource "clusters"'):
+            await preflight.check_may_go(jane, laptop)
+
+    story(tell, leave_out="" if reads_map else ADMINS)

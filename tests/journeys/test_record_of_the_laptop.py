@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
 from espalier.cli.home import Home
+from espalier.clusters.preview.asking import LAST_APPLIED
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
@@ -62,13 +65,87 @@ def test_a_change_does_not_move_a_cluster_to_another_release_unasked(world: Lapt
     assert "cluster default/garden has release v0.25.1, and would be moved to release v0.26.0" in " ".join(
         told.err.split()
     )
+    assert "`espalier plan -f FILE --move-release` says which" in " ".join(told.err.split())
     assert world.espalier(*RELEASE).out == "v0.25.1"
+    count, release = "spec.workerNodeGroupConfigurations.md-0.count", "spec.eksaVersion"
+    assert planned(world, grown) == planned(world, grown, "--keep-release") == {count: 3}
+    assert planned(world, grown, "--move-release") == {count: 3, release: "v0.26.0"}
     kept = world.apply(grown, "upgrade", "--keep-release", "--no-wait")
     assert kept.code == 0, kept.err
     assert world.espalier(*RELEASE).out == "v0.25.1"
+    assert planned(world, grown, "--keep-release") == {}
+    assert planned(world, grown, "--move-release") == {release: "v0.26.0"}
     moved = world.apply(grown, "upgrade", "--move-release", "--timeout", "60s")
     assert moved.code == 0, moved.err
     assert world.espalier(*RELEASE).out == "v0.26.0"
+
+
+def planned(world: LaptopWorld, text: str, *flags: str) -> Tree:
+    """The fields of the Cluster that a plan says are changed, with what they become."""
+    told = world.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
+    assert told.out, told.err
+    (cluster,) = json.loads(told.out)["clusters"]
+    assert cluster["refusals"] == []
+    changes = [one for one in cluster["asked"] if one["kind"] == "Cluster"]
+    return {one["field"]: one["new"] for change in changes for one in change["fields"]}
+
+
+def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(world: LaptopWorld) -> None:
+    """kubectl sends null for a field that its last manifest had, and this one has not."""
+    (cluster,) = (one.tree for one in read_manifests(EXAMPLE, source="test") if one.kind == "Cluster")
+    release = world.espalier(*RELEASE).out
+    last = {**cluster, "spec": {**cluster["spec"], "eksaVersion": release}}
+    said = ""
+
+    async def by_kubectl(client: Client) -> None:
+        nonlocal said
+        note = {"metadata": {"annotations": {LAST_APPLIED: json.dumps(last)}}}
+        await client.patch(Cluster.resource, "garden", "default", patch=note, type=PatchType.MERGE)
+        sent = {"spec": {"eksaVersion": None}}
+        with pytest.raises(Invalid) as refusal:
+            await client.patch(Cluster.resource, "garden", "default", patch=sent, type=PatchType.MERGE)
+        said = str(refusal.value)
+
+    do(world, by_kubectl)
+    told = world.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
+    assert told.code == 2, told
+    (planned_,) = json.loads(told.out)["clusters"]
+    (refusal,) = planned_["refusals"]
+    assert refusal["field"] == "spec.eksaVersion"
+    assert refusal["message"] in said
+    kept = world.espalier("plan", "-f", "-", "--keep-release", stdin=EXAMPLE)
+    assert kept.code in (0, 1), kept
+    assert world.apply(EXAMPLE, "upgrade", "--keep-release", "--no-wait").code == 0
+    assert world.espalier(*RELEASE).out == release
+
+    async def forget(client: Client) -> None:
+        note = {"metadata": {"annotations": {LAST_APPLIED: None}}}
+        await client.patch(Cluster.resource, "garden", "default", patch=note, type=PatchType.MERGE)
+
+    do(world, forget)
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (("--move-release",), "--move-release asks what `espalier upgrade cluster -f FILE` would do: give -f"),
+        (("--keep-release", "--manager"), "--keep-release asks what"),
+        (("-f", "-", "--move-release", "--eksa-version", "v0.26.0"), "and no --eksa-version"),
+    ],
+)
+def test_the_flags_of_an_upgrade_need_its_manifest(world: LaptopWorld, flags: Sequence[str], complaint: str) -> None:
+    told = world.espalier("plan", *flags, stdin=EXAMPLE)
+    assert told.code == 2
+    assert complaint in " ".join(told.err.split())
+
+
+@pytest.mark.parametrize("flag", ["--move-release", "--keep-release"])
+def test_an_upgrade_of_what_is_not_there_is_no_plan(world: LaptopWorld, flag: str) -> None:
+    text = EXAMPLE.replace("name: garden", "name: orchard")
+    for command in (("plan", "-f", "-", flag), ("upgrade", "cluster", "-f", "-", flag)):
+        told = world.espalier(*command, stdin=text)
+        assert told.code != 0
+        assert "cluster default/orchard does not exist; create it with `espalier create cluster" in told.err
 
 
 def test_the_record_is_not_deleted_while_it_manages_clusters(world: LaptopWorld) -> None:

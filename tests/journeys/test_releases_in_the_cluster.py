@@ -23,7 +23,7 @@ from espalier.api.meta import Condition, Tree
 from espalier.apiserver.store import MemoryStore
 from espalier.cli.installing import PATIENCE, InstallReleases
 from espalier.cli.planning import Asked
-from espalier.clusters import Isolation, names, rights
+from espalier.clusters import Isolation, names, rbac
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid
@@ -184,7 +184,7 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
 
 
 def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
-    resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
+    resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS
 
     async def tell(world: ManagedLaptop) -> None:
         async with unasked(world.client):
@@ -315,7 +315,7 @@ def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_k
         versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = []
         earlier = {"spec": {"versions": versions}}
         await world.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=earlier, type=PatchType.MERGE)
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
         await asyncio.sleep(1)
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
         await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
@@ -346,7 +346,7 @@ def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
     async def tell(world: ManagedLaptop) -> None:
         await world.apply()
         await world.until_ready()
-        with pytest.raises(Forbidden, match="clusters are made of this: default/garden"):
+        with pytest.raises(Forbidden, match="clusters are made of this: 2; move them"):
             await world.client.delete(resource, name, namespace)
         await world.client.delete(EKSARelease.resource, "eksa-v0-24-2")
 

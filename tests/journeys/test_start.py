@@ -25,7 +25,7 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
 from espalier.cli.installing import PATIENCE
-from espalier.clusters import names, rights
+from espalier.clusters import names, rbac
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
@@ -264,7 +264,7 @@ async def no_right_to_create(client: Client) -> None:
 
 
 async def nobody_answers_for_it(client: Client) -> None:
-    found = (await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)).tree
+    found = (await client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
     for webhook in found["webhooks"]:
         if "releases.distro" in webhook["name"]:
             webhook["clientConfig"] = {"url": "https://127.0.0.1:1/nobody"}

@@ -25,7 +25,7 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import chosen_release, documents
-from espalier.clusters import rights
+from espalier.clusters import rbac
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.providers.kinds import CATALOG
@@ -85,14 +85,14 @@ async def born_before_releases(world: ManagedLaptop) -> None:
 @asynccontextmanager
 async def nobody_judges(world: ManagedLaptop) -> AsyncIterator[None]:
     """Neither the webhook nor the rules of the definition."""
-    webhooks = (await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)).tree
+    webhooks = (await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
     definition = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS)
+    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
     await _define(world, without_rules(definition["spec"]))
     yield
     await _define(world, definition["spec"])
     await world.client.create(
-        VALIDATING_WEBHOOK_CONFIGURATION, webhooks | {"metadata": {"name": rights.VALIDATING_WEBHOOKS}}
+        VALIDATING_WEBHOOK_CONFIGURATION, webhooks | {"metadata": {"name": rbac.VALIDATING_WEBHOOKS}}
     )
 
 

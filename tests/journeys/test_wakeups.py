@@ -1,6 +1,6 @@
 """No controller of the laptop sleeps through what concerns it: in a settled world, one that is woken has nothing to do.
 
-Controllers are not woken by every change (`simulator/capi/relevance.py`). Whatever is left undone because a view lacks
+Controllers are not woken by every change (`simulator/capi/predicates.py`). Whatever is left undone because a view lacks
 what a controller reads shows here, as soon as all of them are made to look.
 """
 

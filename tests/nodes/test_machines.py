@@ -18,8 +18,8 @@ from espalier.apiserver.store import MemoryStore
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.realnodes.nspawn import cgroups, processes
-from espalier.realnodes.nspawn.build import remove_everything
 from espalier.realnodes.nspawn.clusters import CARRIED, CILIUM_MISSING
+from espalier.realnodes.nspawn.setup import remove_everything
 from espalier.realnodes.nspawn.state import State
 from tests.support.footprint import Footprint, footprint
 from tests.support.node_provider import ADDRESSES, VERSION, is_provisioned, provider, ready, says

@@ -22,7 +22,7 @@ from espalier.api.resource import Key
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import prepare
 from espalier.clusterapi.network import Network
-from espalier.clusters import building as clusters
+from espalier.clusters import setup as clusters
 from espalier.clusters.names import labels as cluster_labels
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
@@ -38,13 +38,13 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator.build import Timing, build_machines
 from espalier.simulator.capi.certificates import kubeconfig_secret
+from espalier.simulator.setup import Timing, build_machines
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.building import Hooks
-from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
+from espalier.upgrades.setup import Hooks
+from espalier.upgrades.setup import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD

@@ -9,8 +9,8 @@ import msgspec
 from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusters.design import Components, Design
 from espalier.clusters.provider import Providers
+from espalier.clusters.render_input import Components, Design
 from espalier.providers.docker import render
 from espalier.providers.docker.provider import DOCKER
 

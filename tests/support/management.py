@@ -24,7 +24,7 @@ from espalier.cli.environment.management import prepare
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
 from espalier.cli.upgrader_images import UpgraderImages
-from espalier.clusters import rights
+from espalier.clusters import rbac
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
@@ -37,8 +37,8 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
-from espalier.simulator.build import Timing, build
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess
@@ -189,9 +189,9 @@ async def production(
         await kubectl("apply", "-f", "-", stdin=await _espalier("manifests", "--kubeconfig-copies", "-n", "default"))
         stack.push_async_callback(_let_go, client)
         # Webhooks that fail closed must not outlive who answers them.
-        configurations = ("validatingwebhookconfiguration", rights.VALIDATING_WEBHOOKS)
+        configurations = ("validatingwebhookconfiguration", rbac.VALIDATING_WEBHOOKS)
         stack.push_async_callback(kubectl, "delete", *configurations)
-        configurations = ("mutatingwebhookconfiguration", rights.MUTATING_WEBHOOKS)
+        configurations = ("mutatingwebhookconfiguration", rbac.MUTATING_WEBHOOKS)
         stack.push_async_callback(kubectl, "delete", *configurations)
         token = await kubectl("create", "token", manifests.NAME, "--namespace", SYSTEM_NAMESPACE)
         kubeconfig = Kubeconfig.of_cluster(

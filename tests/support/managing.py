@@ -10,7 +10,7 @@ import msgspec
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.cli import manifests
 from espalier.cli.managing import Managing
-from espalier.clusters import rights
+from espalier.clusters import rbac
 from espalier.kube.client import Client
 from espalier.runtime.manager import Manager
 
@@ -40,7 +40,7 @@ async def register_webhooks(client: Client, url: str, authority: bytes) -> None:
 @asynccontextmanager
 async def unasked(client: Client) -> AsyncIterator[None]:
     """While no validating webhook of ours is asked, as when somebody took them away, or another manager had none."""
-    resource, name = VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS
+    resource, name = VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS
     hooks = (await client.get(resource, name)).tree["webhooks"]
     await client.delete(resource, name)
     yield

@@ -29,8 +29,8 @@ from espalier.providers.registry import LOCAL
 from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBases
-from espalier.realnodes.nspawn.build import build
 from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.setup import build
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache

@@ -27,10 +27,10 @@ from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusters.design import Components, Design
 from espalier.clusters.provider import Dependency, Links, Provider, Providers
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 

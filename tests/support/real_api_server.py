@@ -17,7 +17,7 @@ from espalier.api.kinds import KubeObject
 from espalier.cli.environment.management import prepare
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
-from espalier.clusters import building as clusters
+from espalier.clusters import setup as clusters
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
@@ -34,10 +34,10 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator.build import Timing, build
+from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.setup import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
 from tests.journeys.isolation_stories import without_admission
 from tests.support.control_plane import ControlPlane

@@ -28,6 +28,8 @@ class LaptopWorld:
     """A world in a folder; `espalier` runs commands against it."""
 
     home: Path
+    prefix: tuple[str, ...] = ()
+    """Of each command: what runs it somewhere else."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -38,7 +40,7 @@ class LaptopWorld:
         self, *arguments: str, stdin: str | None = None, folder: Path | None = None, **environment: str
     ) -> Told:
         done = subprocess.run(
-            [*PROGRAM, *arguments],
+            [*self.prefix, *PROGRAM, *arguments],
             input=stdin,
             capture_output=True,
             text=True,

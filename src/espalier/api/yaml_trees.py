@@ -139,7 +139,7 @@ class Builder:
         self._source = source
         self._lenient = lenient
         self._count = 0
-        self._open: set[int] = set()
+        self._open: dict[int, yaml.Node] = {}
         self.problems: list[Problem] = []
 
     def build(self, node: yaml.Node) -> Any:
@@ -150,21 +150,31 @@ class Builder:
     def _value(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Any:
         self._count += 1
         if self._count > MOST_NODES:
-            raise error_in(self._source, f"a document has more than {MOST_NODES} fields, its aliases followed")
+            message = f"a document has more than {MOST_NODES} fields, its aliases followed; use fewer, or split it"
+            raise ManifestError([problem_at(self._source, message, self._followed_at())])
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:
             raise ManifestError([problem_at(self._source, "an anchor must not contain itself", node.start_mark)])
         if len(self._open) >= MOST_LEVELS:  # through aliases it may become deeper than it is written
             message = f"this is nested more than {MOST_LEVELS} levels deep, its aliases followed; make it flatter"
-            raise ManifestError([problem_at(self._source, message, node.start_mark)])
-        self._open.add(id(node))
+            raise ManifestError([problem_at(self._source, message, self._followed_at())])
+        self._open[id(node)] = node
         try:
             if isinstance(node, yaml.SequenceNode):
                 return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
             return self._mapping(node, path)
         finally:
-            self._open.discard(id(node))
+            del self._open[id(node)]
+
+    def _followed_at(self) -> Any:
+        """The mark of the innermost node on the way from the root that is no alias: below it, aliases are followed."""
+        written: yaml.Node | None = None
+        for node in self._open.values():
+            if written is not None and not written.start_mark.index <= node.start_mark.index < written.end_mark.index:
+                break
+            written = node
+        return written.start_mark if written is not None else None
 
     def _mapping(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
         tree: Tree = {}

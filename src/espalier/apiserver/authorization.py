@@ -5,7 +5,7 @@ from __future__ import annotations
 from espalier.api.meta import Tree
 from espalier.apiserver import bodies, failures
 from espalier.apiserver.core import Answer, Core
-from espalier.apiserver.requests import Ask, Attributes
+from espalier.apiserver.requests import Attributes, RequestInfo
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import User
 
@@ -30,7 +30,7 @@ def masters_only(attributes: Attributes, user: User) -> bool:
     return MASTERS in user.groups or (attributes.verb == "create" and attributes.resource in _OPEN)
 
 
-def reviewed(core: Core, ask: Ask) -> Answer:
+def reviewed(core: Core, ask: RequestInfo) -> Answer:
     """The answer to a review."""
     tree = bodies.object_of(ask)
     spec = tree.get("spec") or {}

@@ -8,8 +8,8 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import builtin, content, failures, go_json, options
-from espalier.apiserver.requests import Ask
-from espalier.apiserver.tidying import Tidying
+from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.requests import RequestInfo
 from espalier.kube.errors import ApiError
 
 EVICTION, EVICTION_VERSION = "Eviction", "policy/v1"
@@ -38,7 +38,7 @@ _TYPED = {
 _NO_VERSION = "couldn't get version/kind; json parse error: "
 
 
-def object_of(ask: Ask, kind: str = "", api_version: str = "") -> Tree:
+def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
     """The object in the body of a request; of another kind than the path's, where subresources speak one.
 
     Raises `BadRequest` and `Invalid` as kube-apiserver does.
@@ -101,7 +101,7 @@ def _unrecognized(kind: str, problem: str, body: bytes) -> ApiError:
     )
 
 
-def _require_head(ask: Ask, tree: Tree) -> None:
+def _require_head(ask: RequestInfo, tree: Tree) -> None:
     """Objects of definitions say what they are: nothing is taken for granted."""
     text = ask.request.body.decode("utf-8", "replace")
     for field, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
@@ -121,7 +121,7 @@ def _refuse_kind(tree: Tree, wanted: str, expected: str) -> None:
     raise unhandled(kind, api_version, wanted, problem)
 
 
-def hold_to_url(ask: Ask, tree: Tree, kind: str = "", api_version: str = "") -> None:
+def hold_to_url(ask: RequestInfo, tree: Tree, kind: str = "", api_version: str = "") -> None:
     """Refuse an object that is not of the kind, name and namespace that the URL says; fill in what it leaves out."""
     resource = ask.kind.resource
     kind, api_version = kind or resource.kind, api_version or resource.api_version
@@ -166,7 +166,7 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     orphan_dependents: bool | None = None
 
 
-def delete_options(ask: Ask) -> DeleteOptions:
+def delete_options(ask: RequestInfo) -> DeleteOptions:
     """The options of a deletion. Raises `BadRequest`, `Invalid`."""
     body = ask.request.body or b"{}"
     if ask.subresource == "eviction":

@@ -9,8 +9,8 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import failures, rules
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.structure import node_of
-from espalier.apiserver.tidying import Tidying
 from espalier.apiserver.validation import validator_of
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json

@@ -13,9 +13,9 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import builtin, default_problems, failures, rule_problems
 from espalier.apiserver.json_path import compiled
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
-from espalier.apiserver.tidying import Tidying
 from espalier.apiserver.validation import validator_of
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json

@@ -11,11 +11,11 @@ import msgspec
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.apiserver import bodies, definitions, failures, metadata
-from espalier.apiserver.admitting import Admitting
+from espalier.apiserver.admission import Admitting
 from espalier.apiserver.bodies import DeleteOptions
 from espalier.apiserver.core import Answer, Core, Steps, put, shown
 from espalier.apiserver.metadata import FOREGROUND, ORPHAN
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.selectors import selector_of
 from espalier.apiserver.webhooks import Result, WebhookCall
 from espalier.kube.errors import NotFound
@@ -38,15 +38,15 @@ class Deleter:
         self._core = core
         self._admitting = admitting
 
-    def delete(self, ask: Ask) -> Steps:
+    def delete(self, ask: RequestInfo) -> Steps:
         """DELETE of one object."""
         return (yield from self.delete_with(ask, bodies.delete_options(ask)))
 
-    def delete_with(self, ask: Ask, options: DeleteOptions) -> Steps:
+    def delete_with(self, ask: RequestInfo, options: DeleteOptions) -> Steps:
         """The same, with options that came otherwise."""
         return (yield from self._delete(ask, options))
 
-    def delete_collection(self, ask: Ask) -> Steps:
+    def delete_collection(self, ask: RequestInfo) -> Steps:
         """DELETE of all objects of a kind in a namespace that selectors select."""
         options = bodies.delete_options(ask)
         selector = selector_of(ask.kind, ask.query)
@@ -73,7 +73,7 @@ class Deleter:
         }
         return Answer(encode_json(body), revision, warnings=warnings)
 
-    def _delete(self, ask: Ask, options: DeleteOptions) -> Steps:
+    def _delete(self, ask: RequestInfo, options: DeleteOptions) -> Steps:
         table = self._core.store.table(ask.kind.table)
         for _ in range(ATTEMPTS):
             old = table.objects.get(ask.key)
@@ -89,13 +89,13 @@ class Deleter:
         raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
 
     def _admit(
-        self, ask: Ask, old: Object, warnings: list[str]
+        self, ask: RequestInfo, old: Object, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], None]:
         tree = old.tree
         yield from self._admitting.mutate(ask, "delete", None, tree, warnings)
         yield from self._admitting.validate(ask, "delete", None, tree, warnings)
 
-    def _check_preconditions(self, ask: Ask, old: Object, options: DeleteOptions) -> None:
+    def _check_preconditions(self, ask: RequestInfo, old: Object, options: DeleteOptions) -> None:
         wanted = options.preconditions or {}
         found = old.head.metadata
         uid, version = wanted.get("uid"), wanted.get("resourceVersion")
@@ -114,7 +114,7 @@ class Deleter:
                 f"({found.resource_version}). The object might have been modified",
             )
 
-    def _deleted(self, ask: Ask, old: Object, options: DeleteOptions, warnings: list[str]) -> Answer:
+    def _deleted(self, ask: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Answer:
         kind, tree = ask.kind, old.tree
         tree["apiVersion"] = kind.storage_version
         system = tree["metadata"]
@@ -146,7 +146,7 @@ class Deleter:
         stored = put(self._core, kind, ask.key, tree)
         return Answer(shown(stored.raw, kind), self._core.store.revision, warnings=warnings)
 
-    def _finalizers(self, ask: Ask, tree: Tree, options: DeleteOptions) -> list[str]:
+    def _finalizers(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> list[str]:
         """Those that are to hold the object: its own, and the one that the propagation policy asks for."""
         present = list(tree["metadata"].get("finalizers") or ())
         policy = options.propagation_policy
@@ -160,7 +160,7 @@ class Deleter:
             present.append(definitions.CLEANUP)
         return present
 
-    def _grace(self, ask: Ask, tree: Tree, options: DeleteOptions) -> int:
+    def _grace(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> int:
         """Seconds that the object has to end. Only pods that a kubelet runs need any."""
         if ask.kind.resource != builtin.POD:
             return 0
@@ -172,10 +172,10 @@ class Deleter:
         running = tree["metadata"].get("deletionGracePeriodSeconds")
         return int(grace if running is None else min(grace, running))
 
-    def _is_namespace(self, ask: Ask) -> bool:
+    def _is_namespace(self, ask: RequestInfo) -> bool:
         return ask.kind.resource == builtin.NAMESPACE
 
-    def _gone(self, ask: Ask, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]) -> Answer:
+    def _gone(self, ask: RequestInfo, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]) -> Answer:
         if not options.dry_run:
             tree["metadata"].pop("finalizers", None)
             put(self._core, ask.kind, ask.key, tree, deleted=True)

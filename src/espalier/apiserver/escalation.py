@@ -17,7 +17,7 @@ from espalier.api.resource import Key
 from espalier.apiserver import failures
 from espalier.apiserver.authorization import MASTERS
 from espalier.apiserver.rbac import Binding, PolicyRule, Role
-from espalier.apiserver.requests import Ask, Attributes, Authorizer
+from espalier.apiserver.requests import Attributes, Authorizer, RequestInfo
 from espalier.apiserver.store import Store
 from espalier.kube.errors import ApiError
 from espalier.kube.wire import User
@@ -38,7 +38,9 @@ _EVERYTHING = (
 """What an aggregated role may come to hold."""
 
 
-def check(ask: Ask, new: Tree, old: Tree | None, store: Store, authorizer: Authorizer, rules_for: RulesFor) -> None:
+def check(
+    ask: RequestInfo, new: Tree, old: Tree | None, store: Store, authorizer: Authorizer, rules_for: RulesFor
+) -> None:
     """Raise `Forbidden` when a write would give rights that its writer lacks. `old` is None of what is new."""
     resource = ask.kind.resource
     if MASTERS in ask.user.groups:
@@ -111,7 +113,7 @@ def _has(held: Sequence[str], wanted: str) -> bool:
     return "*" in held or wanted in held
 
 
-def _refusal(ask: Ask, missing: Sequence[PolicyRule]) -> ApiError:
+def _refusal(ask: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
     shown = [_shown(rule) for rule in missing[:MOST_SHOWN]]
     more = [f"and {len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else []
     groups = ", ".join(f'"{group}"' for group in ask.user.groups)

@@ -13,7 +13,7 @@ from espalier.apiserver import bodies, failures, metadata
 from espalier.apiserver.bodies import DeleteOptions
 from espalier.apiserver.core import Core, Steps, put
 from espalier.apiserver.deleting import Deleter
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.webhook_rules import LabelSelector
 from espalier.kube.errors import ApiError, StatusCause, StatusDetails, TooManyRequests
 from espalier.kube.objects import Object
@@ -37,7 +37,7 @@ class Evictor:
         self._core = core
         self._deleter = deleter
 
-    def evict(self, ask: Ask) -> Steps:
+    def evict(self, ask: RequestInfo) -> Steps:
         """POST of an Eviction. Raises `TooManyRequests` when the pod's budget allows no disruption now."""
         options = bodies.delete_options(ask)
         pod = self._core.store.table(ask.kind.table).objects.get(ask.key)
@@ -46,7 +46,7 @@ class Evictor:
         self._ask_budget(ask, pod, options)
         return (yield from self._deleter.delete_with(ask, options))
 
-    def _ask_budget(self, ask: Ask, pod: Object, options: DeleteOptions) -> None:
+    def _ask_budget(self, ask: RequestInfo, pod: Object, options: DeleteOptions) -> None:
         tree = pod.tree
         status = tree.get("status") or {}
         if status.get("phase") in _UNGUARDED or tree["metadata"].get("deletionTimestamp"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from espalier.api.meta import Tree
 from espalier.apiserver import authorization, bodies, failures, options
-from espalier.apiserver.admitting import Admitting
+from espalier.apiserver.admission import Admitting
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.deleting import Deleter
 from espalier.apiserver.evicting import Evictor
 from espalier.apiserver.reading import Reader
-from espalier.apiserver.requests import APPLY, Ask, attributes_of
+from espalier.apiserver.requests import APPLY, RequestInfo, attributes_of
 from espalier.apiserver.tables import form_of
 from espalier.apiserver.writing import Writer
 from espalier.kube.objects import encode_json
@@ -26,12 +26,12 @@ class Handler:
         self._deleter = Deleter(core, admitting)
         self._evictor = Evictor(core, self._deleter)
 
-    def authorize(self, ask: Ask) -> None:
+    def authorize(self, ask: RequestInfo) -> None:
         """Raise `Forbidden` unless the user may do what is asked."""
         if not self._core.authorizer(attributes_of(ask), ask.user):
             raise failures.forbidden(ask.user, ask.verb, ask.kind.resource, ask.subresource, ask.namespace, ask.name)
 
-    def steps(self, ask: Ask) -> Steps:
+    def steps(self, ask: RequestInfo) -> Steps:
         """The course of a request that is authorized."""
         options.check(ask.verb, ask.query, apply=ask.content_type == APPLY)
         resource = ask.kind.resource
@@ -47,7 +47,7 @@ class Handler:
             answer.body = form.object(ask.kind, answer.body, self._core.now())
         return answer
 
-    def _about_one(self, ask: Ask) -> Steps:
+    def _about_one(self, ask: RequestInfo) -> Steps:
         match ask.verb, ask.subresource:
             case "get", _:
                 return self._reader.get(ask)
@@ -65,7 +65,7 @@ class Handler:
             case _:
                 return (yield from self._deleter.delete(ask))
 
-    def _bind(self, ask: Ask) -> Steps:
+    def _bind(self, ask: RequestInfo) -> Steps:
         """A scheduler says on which node a pod runs."""
         binding = bodies.object_of(ask, "Binding", "v1")
         node = (binding.get("target") or {}).get("name", "")

@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import failures, options
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import RequestInfo
 from espalier.kube.wire import Response
 
 SUBRESOURCE = "log"
@@ -24,7 +24,7 @@ async def nothing(_pod: Tree, _container: str) -> bytes:
     return b""
 
 
-async def answer(ask: Ask, pod: bytes, read: ReadLog) -> Response:
+async def answer(ask: RequestInfo, pod: bytes, read: ReadLog) -> Response:
     """The log of one container, `tailLines` and `limitBytes` honoured. Raises `BadRequest`."""
     tree = msgspec.json.decode(pod)
     container = _container(ask, tree)
@@ -39,7 +39,7 @@ async def answer(ask: Ask, pod: bytes, read: ReadLog) -> Response:
     return Response(200, content, {"content-type": PLAIN})
 
 
-def _container(ask: Ask, pod: Tree) -> str:
+def _container(ask: RequestInfo, pod: Tree) -> str:
     """Which container is meant: the only one, or the one that is named."""
     mains = [one["name"] for one in pod["spec"].get("containers") or ()]
     inits = [one["name"] for one in pod["spec"].get("initContainers") or ()]
@@ -56,7 +56,7 @@ def _container(ask: Ask, pod: Tree) -> str:
     return str(mains[0])
 
 
-def _number(ask: Ask, option: str) -> int | None:
+def _number(ask: RequestInfo, option: str) -> int | None:
     text = ask.query.get(option)
     if text is None:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from espalier.api import paths
 from espalier.api.meta import Tree
-from espalier.apiserver.comparing import element_of, elements_of
+from espalier.apiserver.field_set_diff import element_of, elements_of
 from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause
 

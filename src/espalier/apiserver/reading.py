@@ -13,7 +13,7 @@ from espalier.api import json_trees
 from espalier.api.resource import Key
 from espalier.apiserver import failures, options
 from espalier.apiserver.core import Answer, Core, shown
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.scaling import scale_of
 from espalier.apiserver.selectors import selector_of
 from espalier.apiserver.store import Table
@@ -45,7 +45,7 @@ class Reader:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def get(self, ask: Ask) -> Answer:
+    def get(self, ask: RequestInfo) -> Answer:
         """GET of one object or of its scale."""
         store = self._core.store
         if version := ask.query.get("resourceVersion"):
@@ -58,7 +58,7 @@ class Reader:
             return Answer(encode_json(scale_of(ask.kind, item.tree)), revision)
         return Answer(shown(item.raw, ask.kind), revision)
 
-    def list(self, ask: Ask) -> Answer:
+    def list(self, ask: RequestInfo) -> Answer:
         """GET of a collection."""
         kind, store = ask.kind, self._core.store
         table = store.table(kind.table)
@@ -91,7 +91,7 @@ class Reader:
         )
         return Answer(head + b",".join(chosen) + b"]}", store.revision)
 
-    def _moment(self, ask: Ask) -> tuple[int, Key | None]:
+    def _moment(self, ask: RequestInfo) -> tuple[int, Key | None]:
         """The revision to show, and the key after which to begin."""
         current = self._core.store.revision
         if token := ask.query.get("continue"):

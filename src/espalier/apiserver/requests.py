@@ -22,7 +22,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestInfo:
     """A request for objects. `namespace` is empty for cluster-scoped kinds and for lists over all namespaces."""
 
     verb: str
@@ -68,7 +68,7 @@ class Ask:
         return options.flag(self.query, name)
 
 
-def parse(registry: Registry, request: Request, user: User, *, watch: bool = False) -> Ask:
+def parse(registry: Registry, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
     """Understand a request. Raises `NotFound` when nothing is served at its path, `MethodNotAllowed`, `BadRequest`."""
     parts = request.path.strip("/").split("/")
     if parts[0] == "api" and len(parts) == 2:
@@ -94,10 +94,10 @@ def parse(registry: Registry, request: Request, user: User, *, watch: bool = Fal
     verb = _verb(kind, request, name, subresource, watch)
     if kind.resource.namespaced and not namespace and (name or verb in ("create", "deletecollection")):
         raise failures.method_not_allowed() if not name and not kind.custom else nowhere()
-    return Ask(verb, kind, namespace, name, subresource, request, user)
+    return RequestInfo(verb, kind, namespace, name, subresource, request, user)
 
 
-def with_json_body(ask: Ask) -> Ask:
+def with_json_body(ask: RequestInfo) -> RequestInfo:
     """The same request with its body as JSON. Raises `UnsupportedMediaType`, `BadRequest`."""
     request = ask.request
     if not request.body or ask.verb in _WITHOUT_BODY:
@@ -138,7 +138,7 @@ class Attributes:
     name: str = ""
 
 
-def attributes_of(ask: Ask) -> Attributes:
+def attributes_of(ask: RequestInfo) -> Attributes:
     """What a request is to do. Who selects one object of a collection by its name asks for that one (as upstream)."""
     resource = ask.kind.resource
     name = ask.name or _selected_name(ask.query.get("fieldSelector", ""))

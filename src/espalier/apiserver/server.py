@@ -16,12 +16,12 @@ from espalier.apiserver import definitions, failures, logs, options, warnings
 from espalier.apiserver.content import JSON, NOT_FOUND, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
+from espalier.apiserver.garbage_collector import Housekeeping
 from espalier.apiserver.handler import Handler
-from espalier.apiserver.housekeeping import Housekeeping
 from espalier.apiserver.openapi import OpenApi
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import Registry
-from espalier.apiserver.requests import Ask, Authorizer, parse, with_json_body
+from espalier.apiserver.requests import Authorizer, RequestInfo, parse, with_json_body
 from espalier.apiserver.store import Change, Store
 from espalier.apiserver.watches import Watch
 from espalier.apiserver.webhooks import CallFailed, CallWebhook, Result, WebhookCall
@@ -135,7 +135,7 @@ class Server:
         self._watches[watch] = None
         return watch
 
-    async def _log(self, ask: Ask) -> Response:
+    async def _log(self, ask: RequestInfo) -> Response:
         if ask.verb != "get":
             raise failures.method_not_allowed()
         found = self._store.table(ask.kind.table).objects.get(ask.key)
@@ -150,7 +150,7 @@ class Server:
             raise failures.method_not_allowed()
         return found
 
-    def _understood(self, request: Request, user: User, *, watch: bool = False) -> Ask:
+    def _understood(self, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
         if not self._started:
             raise ServerFailure(Status(message="the server is not running", reason="ServiceUnavailable", code=503))
         ask = parse(self.registry, request, user, watch=watch)

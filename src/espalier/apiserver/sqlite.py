@@ -8,7 +8,10 @@ one transaction on a worker thread. One connection does everything: SQLite then 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +35,19 @@ _SCHEMA = """
 _NEW = (("format", FORMAT), ("revision", 1), ("compacted", 0))
 
 
-class UnknownFormat(Exception):
+_LEAST_SPACE = 64 * 1024
+"""Bytes that SQLite needs beside a database, to open it."""
+
+
+class Unusable(Exception):
+    """The file of a store can't be used, and was left as it is. The message says which, and why."""
+
+
+class NoSpace(Unusable):
+    """No space is left on the disk of the file."""
+
+
+class UnknownFormat(Unusable):
     """The file was written by a later release."""
 
 
@@ -64,8 +79,8 @@ class SqliteStore(Store):
         self._failure = ""
 
     async def start(self) -> None:
-        """Open the file and read it. Raises `UnknownFormat`, or `apsw.Error` when it is not such a file."""
-        state, rows = await asyncio.to_thread(self._open)
+        """Open the file and read it. Raises `Unusable`; a file that was not there before is not there then, either."""
+        state, rows = await asyncio.to_thread(self._open_or_explain)
         self._compacted = state["compacted"]
         self.revision = self.durable = max(state["revision"], rows[-1].revision if rows else 0)
         for row in rows:
@@ -87,9 +102,25 @@ class SqliteStore(Store):
                 self._turn = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._turn)
 
+    def _open_or_explain(self) -> tuple[dict[str, int], list[_Row]]:
+        is_new = False
+        try:
+            is_new = not self._path.exists()
+            self._path.touch(mode=0o600)  # SQLite gives the files beside it the mode of this one
+            self._path.chmod(0o600)
+            if not is_new:
+                _check(self._path)
+            return self._open()
+        except (apsw.Error, OSError) as error:
+            if is_new:
+                for suffix in ("", "-wal", "-shm"):
+                    with suppress(OSError):
+                        self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+            if _is_full(self._path, error):
+                raise NoSpace(f"{self._path} can't be written, no space is left on its disk") from error
+            raise Unusable(f"{self._path} {_why(error)}") from error
+
     def _open(self) -> tuple[dict[str, int], list[_Row]]:
-        self._path.touch(mode=0o600)  # SQLite gives the files beside it the mode of this one
-        self._path.chmod(0o600)
         connection = apsw.Connection(str(self._path))
         try:
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000")
@@ -97,10 +128,6 @@ class SqliteStore(Store):
                 connection.execute(_SCHEMA)
                 connection.executemany("INSERT OR IGNORE INTO state VALUES (?, ?)", _NEW)
             state = dict(connection.execute("SELECT name, value FROM state"))
-            if state["format"] > FORMAT:
-                raise UnknownFormat(
-                    f"{self._path} has format {state['format']}; this release reads up to {FORMAT}: use a later release"
-                )
             query = 'SELECT revision, "table", namespace, name, deleted, body FROM log ORDER BY revision'
             rows = [_Row(*row) for row in connection.execute(query)]
         except BaseException:
@@ -179,6 +206,48 @@ class SqliteStore(Store):
             self._tables[change.table].undo(change)
         self._writing, self._pending = [], []
         self.revision = self.durable
+
+
+def _check(path: Path) -> None:
+    """Raise `Unusable` for a file that no store wrote, or not to its end. Only read: nothing of it is lost."""
+    if path.stat().st_size == 0:
+        raise Unusable(f"{path} is empty, which it never is once it was written")
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        if (found := connection.execute("PRAGMA quick_check(1)").get) != "ok":
+            raise Unusable(f"{path} is damaged ({' '.join(str(found).split())})")
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if not tables:
+            return  # made, and nothing was written yet
+        format_ = None
+        if {"log", "state"} <= tables:
+            with suppress(apsw.SQLError):  # tables of these names, and others
+                format_ = connection.execute("SELECT value FROM state WHERE name = 'format'").get
+        if not isinstance(format_, int):
+            raise Unusable(f"{path} is a database of another program")
+        if format_ > FORMAT:
+            raise UnknownFormat(f"{path} has format {format_}; this release reads up to {FORMAT}: use a later release")
+    finally:
+        connection.close()
+
+
+def _is_full(path: Path, error: apsw.Error | OSError) -> bool:
+    """Of the files beside its own, SQLite says only that it could not write them."""
+    if isinstance(error, apsw.IOError | apsw.CantOpenError):
+        disk = os.statvfs(path.parent)
+        return disk.f_bavail * disk.f_frsize < _LEAST_SPACE
+    return isinstance(error, apsw.FullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _why(error: apsw.Error | OSError) -> str:
+    match error:
+        case apsw.NotADBError():
+            return "is no database of this program"
+        case apsw.CorruptError():
+            return f"is damaged ({error})"
+        case OSError():
+            return f"can't be opened: {error.strerror}"
+    return f"can't be opened: {error}"
 
 
 def _superseded(change: Change) -> list[int]:

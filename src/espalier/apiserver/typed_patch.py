@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from espalier.apiserver.comparing import element_of
+from espalier.apiserver.field_set_diff import element_of
+from espalier.apiserver.pruning import is_of_type
 from espalier.apiserver.structure import Node
-from espalier.apiserver.tidying import is_of_type
 
 _WANTED = {"integer": "int", "number": "number", "boolean": "boolean", "array": "list", "object": "map"}
 

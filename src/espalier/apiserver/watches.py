@@ -15,7 +15,7 @@ from espalier.apiserver.content import said
 from espalier.apiserver.core import shown
 from espalier.apiserver.reading import revision_of
 from espalier.apiserver.registry import ServedKind
-from espalier.apiserver.requests import Ask
+from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.selectors import selector_of
 from espalier.apiserver.store import Change, Store
 from espalier.apiserver.tables import Form, form_of
@@ -30,7 +30,7 @@ _EVENT = b'{"type":"%s","object":%s}'
 class Watch:
     """One running watch: a `kube.wire.Stream` of encoded events."""
 
-    def __init__(self, store: Store, ask: Ask, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, ask: RequestInfo, now: Callable[[], datetime]) -> None:
         """Start where the request says. Raises `ServerFailure` for a version that is none.
 
         A version that is not there yet is waited for in silence, as kube-apiserver does: what comes up to it, the
@@ -59,7 +59,7 @@ class Watch:
         if (seconds := options.number(ask.query, "timeoutSeconds") or 0) > 0:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
 
-    def _begin(self, ask: Ask) -> None:
+    def _begin(self, ask: RequestInfo) -> None:
         version = ask.query.get("resourceVersion", "")
         listed = ask.flag("sendInitialEvents")
         wanted = revision_of(version) if version else 0

@@ -15,16 +15,16 @@ import msgspec
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver import bodies, definitions, failures, go_json, managers, metadata, patches, typed_patch
-from espalier.apiserver.admitting import Admitting
+from espalier.apiserver import bodies, definitions, failures, go_json, managed_fields, metadata, patches, typed_patch
+from espalier.apiserver.admission import Admitting
 from espalier.apiserver.content import UnsupportedMediaType
 from espalier.apiserver.core import Core, Steps, inward, is_sound, outward
-from espalier.apiserver.finishing import Draft, Finisher, manager_of
-from espalier.apiserver.managers import Managers
+from espalier.apiserver.managed_fields import Managers
+from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import ServedKind
-from espalier.apiserver.requests import APPLY, Ask, attributes_of
+from espalier.apiserver.requests import APPLY, RequestInfo, attributes_of
 from espalier.apiserver.scaling import scale_of, set_replicas
-from espalier.apiserver.tidying import Tidying
+from espalier.apiserver.storage_pipeline import Draft, Finisher, manager_of
 from espalier.kube.errors import StatusDetails
 from espalier.kube.objects import Object, encode_json
 
@@ -47,7 +47,7 @@ class Writer:
         self._core = core
         self._finisher = Finisher(core, admitting)
 
-    def create(self, ask: Ask) -> Steps:
+    def create(self, ask: RequestInfo) -> Steps:
         """POST of an object."""
         tree = inward(bodies.object_of(ask), ask.kind)
         if tree["metadata"].get("resourceVersion"):
@@ -62,7 +62,7 @@ class Writer:
                 break
         raise failures.already_exists(ask.kind.resource, draft.ask.name)
 
-    def update(self, ask: Ask) -> Steps:
+    def update(self, ask: RequestInfo) -> Steps:
         """PUT of an object, or of a subresource."""
         if ask.subresource == "scale":
             body = bodies.object_of(ask, *SCALE)
@@ -73,14 +73,14 @@ class Writer:
             raise failures.invalid_object(ask.kind.resource.plural, ask.kind.resource.group, ask.name, [cause])
         return (yield from self.modify(ask, lambda _: tree))
 
-    def patch(self, ask: Ask) -> Steps:
+    def patch(self, ask: RequestInfo) -> Steps:
         """PATCH of an object, or of a subresource."""
         if ask.content_type == APPLY:
             return (yield from self._apply(ask))
         change = self._patching(ask)
         return (yield from self.modify(ask, self._scaled(ask, change) if ask.subresource == "scale" else change))
 
-    def modify(self, ask: Ask, change: Change) -> Steps:
+    def modify(self, ask: RequestInfo, change: Change) -> Steps:
         """Change an object that is there, by a function from what it is to what it shall be."""
         for _ in range(ATTEMPTS):
             old = self._stored(ask)
@@ -97,7 +97,7 @@ class Writer:
                 break
         raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
 
-    def _apply(self, ask: Ask) -> Steps:
+    def _apply(self, ask: RequestInfo) -> Steps:
         if not ask.query.get("fieldManager"):
             cause = failures.required("fieldManager", "is required for apply patch")
             raise failures.invalid_object("PatchOptions", "meta.k8s.io", "", [cause])
@@ -116,7 +116,7 @@ class Writer:
             if old is None:
                 self._require_right_to_create(ask)
             before, owned = self._opened(old, ask.kind) if old is not None else ({}, {})
-            new, after = managers.applied(
+            new, after = managed_fields.applied(
                 before,
                 config,
                 owned,
@@ -126,7 +126,7 @@ class Writer:
                 force=ask.flag("force"),
             )
             whole = {"apiVersion": ask.kind.resource.api_version, "kind": ask.kind.resource.kind, **config}
-            new = managers.kept_for_kubectl(before, whole, new, manager_of(ask, "Apply"))
+            new = managed_fields.kept_for_kubectl(before, whole, new, manager_of(ask, "Apply"))
             if old is None:
                 draft = self._created(ask, new, "")
             else:
@@ -140,14 +140,14 @@ class Writer:
                 return answer
         raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
 
-    def _require_right_to_create(self, ask: Ask) -> None:
+    def _require_right_to_create(self, ask: RequestInfo) -> None:
         """Who may patch may not for that reason make what is not there."""
         if not self._core.authorizer(replace(attributes_of(ask), verb="create"), ask.user):
             raise failures.forbidden(ask.user, "create", ask.kind.resource, "", ask.namespace, ask.name)
 
     # What a new object starts from.
 
-    def _created(self, ask: Ask, new: Tree, base: str) -> Draft:
+    def _created(self, ask: RequestInfo, new: Tree, base: str) -> Draft:
         kind = ask.kind
         new["apiVersion"], new["kind"] = kind.storage_version, kind.resource.kind
         new["metadata"] = system = dict(new.get("metadata") or {})
@@ -170,7 +170,7 @@ class Writer:
         named = replace(ask, name=str(system.get("name") or ""))
         return Draft(named, None, {}, new, {})
 
-    def _require_namespace(self, ask: Ask) -> None:
+    def _require_namespace(self, ask: RequestInfo) -> None:
         if not ask.namespace:
             return
         resource = builtin.NAMESPACE
@@ -190,7 +190,7 @@ class Writer:
 
     # What a change starts from.
 
-    def _stored(self, ask: Ask) -> Object:
+    def _stored(self, ask: RequestInfo) -> Object:
         old = self._core.store.table(ask.kind.table).objects.get(ask.key)
         if old is None:
             raise failures.not_found(ask.kind.resource, ask.name)
@@ -205,9 +205,9 @@ class Writer:
         tree["metadata"].pop("managedFields", None)
         if not is_sound(old, kind):
             Tidying(kind.node, typed=False).object(tree, kind.node)
-        return tree, managers.decode(entries)
+        return tree, managed_fields.decode(entries)
 
-    def _merged(self, ask: Ask, before: Tree, new: Tree) -> Tree:
+    def _merged(self, ask: RequestInfo, before: Tree, new: Tree) -> Tree:
         """What a write through this path may change; all else stays as it was."""
         kept = dict(before["metadata"])
         if ask.subresource == "status":
@@ -226,7 +226,7 @@ class Writer:
                 merged["status"] = before["status"]
         return merged
 
-    def _check_preconditions(self, ask: Ask, old: Object, new: Tree) -> None:
+    def _check_preconditions(self, ask: RequestInfo, old: Object, new: Tree) -> None:
         resource, wanted = ask.kind.resource, new.get("metadata") or {}
         version = str(wanted.get("resourceVersion") or "")
         if version.isdecimal() and version != old.head.metadata.resource_version:
@@ -241,7 +241,7 @@ class Writer:
             sentence = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.head.metadata.uid}"
             raise failures.conflict(resource, ask.name, sentence)
 
-    def _patching(self, ask: Ask) -> Change:
+    def _patching(self, ask: RequestInfo) -> Change:
         kind, media = ask.kind, ask.content_type
         accepted = {JSON_PATCH, MERGE} if kind.custom else {JSON_PATCH, MERGE, STRATEGIC}
         if media not in accepted:
@@ -275,7 +275,7 @@ class Writer:
 
         return change
 
-    def _refuse_media(self, ask: Ask) -> NoReturn:
+    def _refuse_media(self, ask: RequestInfo) -> NoReturn:
         """Say which patches there are; to nobody in particular when it is none at all that came."""
         if ask.content_type not in (JSON_PATCH, MERGE, STRATEGIC):
             raise UnsupportedMediaType.of("415: Unsupported Media Type", StatusDetails())
@@ -284,7 +284,7 @@ class Writer:
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
 
-    def _scaled(self, ask: Ask, change: Change) -> Change:
+    def _scaled(self, ask: RequestInfo, change: Change) -> Change:
         """A change of the scale as a change of the object."""
 
         def on_object(tree: Tree) -> Tree:
@@ -296,7 +296,7 @@ class Writer:
 
         return on_object
 
-    def _config(self, ask: Ask) -> Tree:
+    def _config(self, ask: RequestInfo) -> Tree:
         """What is applied, as far as this path takes it, in stored form. Raises `BadRequest`, `ServerFailure`."""
         resource = ask.kind.resource
         try:
@@ -327,17 +327,17 @@ def _with_managers(tree: Tree, owned: Managers) -> Tree:
 
 
 def _encoded(owned: Managers) -> list[Tree]:
-    entries: list[Tree] = msgspec.json.decode(encode_json(managers.encode(owned)))
+    entries: list[Tree] = msgspec.json.decode(encode_json(managed_fields.encode(owned)))
     return entries
 
 
-def _given(ask: Ask, entries: Any, owned: Managers) -> Managers | None:
+def _given(ask: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
     """The managers that a write says there are; None when it leaves that to the server."""
     if entries in ([], [{}]):
         return {}
     if ask.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
         return None
-    return managers.decode(entries)
+    return managed_fields.decode(entries)
 
 
 def _check_patched(kind: ServedKind, patched: Tree) -> None:
@@ -350,7 +350,7 @@ def _check_patched(kind: ServedKind, patched: Tree) -> None:
         raise failures.invalid_object("", "", "", [cause])
 
 
-def _taken(ask: Ask, tree: Tree) -> Tree:
+def _taken(ask: RequestInfo, tree: Tree) -> Tree:
     """The part of an applied configuration that its path takes."""
     if ask.subresource == "status":
         named = {name: part for name, part in tree["metadata"].items() if name in _IDENTITY}

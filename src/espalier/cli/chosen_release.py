@@ -36,6 +36,14 @@ def left_by_move(tree: Tree, existing: Object | None, own: str) -> str:
     return f"release {before}" if before and before != own else ""
 
 
+def upgraded(tree: Tree, existing: Object, own: str, *, moves: bool) -> bool:
+    """Set the release in a Cluster that `espalier upgrade cluster` is about to send. True as of `choose`."""
+    if moves:
+        return choose(tree, existing, own)
+    keep(tree, existing)
+    return False
+
+
 def keep(tree: Tree, existing: Object) -> None:
     """Leave the Cluster that is about to be sent with the release, or the Bundles, of the one there."""
     for field in ("eksaVersion", "bundlesRef"):

@@ -13,8 +13,8 @@ from espalier.api.violations import nearest_name
 EXIT_CODES = """
 \b
 Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
-2 wrong command line · 3 no API server answered · 4 time is over ·
-130 interrupted
+2 wrong command line, or a broken file of the local environment ·
+3 no API server answered · 4 time is over · 130 interrupted
 """
 
 COMPLETING = "_ESPALIER_COMPLETE"

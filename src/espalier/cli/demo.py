@@ -26,6 +26,7 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
+from espalier.clusterapi.kubernetes_versions import minor
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -131,7 +132,7 @@ async def _scale(story: Story) -> None:
 
 async def _upgrade(story: Story, offered: tuple[str, ...]) -> None:
     now = str(story.cluster["spec"]["kubernetesVersion"])
-    later = [version for version in offered if _minor(version) == _minor(now) + 1]
+    later = [version for version in offered if minor(version) == minor(now) + 1]
     if not later:
         raise Failure(
             f"spec.kubernetesVersion: {now} is the newest of this release ({', '.join(offered)}); nothing to upgrade to"
@@ -220,7 +221,3 @@ async def _client(kubeconfig: bytes) -> AsyncIterator[Client]:
 def _chapter(story: Story, title: str) -> None:
     story.progress.settle()
     story.progress.out.print(f"\n[bold]{title}[/]")
-
-
-def _minor(version: str) -> int:
-    return int(version.split(".")[1])

@@ -19,7 +19,7 @@ from espalier.api.resource import Resource
 from espalier.cli import connection, flags, output, support
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
-from espalier.cli.family import Member, family, obstacle
+from espalier.cli.ownership_tree import Member, family, obstacle
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery

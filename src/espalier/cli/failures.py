@@ -26,7 +26,7 @@ class Exit(enum.IntEnum):
     REFUSED = 1
     """The input is wrong, the API server refused it, or the operation failed for a reason that was said."""
     USAGE = 2
-    """The command line is wrong."""
+    """The command line is wrong, or a file of the local environment."""
     UNREACHABLE = 3
     """No API server answered."""
     TIMEOUT = 4
@@ -43,6 +43,12 @@ class Failure(Exception):
 
 class Usage(Failure):
     """The command line is wrong."""
+
+    exit = Exit.USAGE
+
+
+class Broken(Failure):
+    """A file or folder of the local environment can't be used. The message names it, and says what to do."""
 
     exit = Exit.USAGE
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from espalier.cli.failures import Failure
+from espalier.cli.failures import Broken, Failure
+from espalier.kube.errors import KubeError, ServerFailure
 from espalier.kube.kubeconfig import Kubeconfig
+
+_FULL = 507
+"""HTTP status of a write that an API server has no space for."""
+
+_ADVICE = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in your quota",
+    errno.EROFS: "mount it for writing",
+    errno.EACCES: "allow yourself to write there",
+    errno.EPERM: "allow yourself to write there",
+}
 
 
 def private(path: str, flags: int) -> int:
@@ -19,6 +33,17 @@ def private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An `OSError` of a write to this file says which file it was: the system does so only when files are opened."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -113,4 +138,48 @@ class Home(msgspec.Struct, frozen=True):
         """The port that the world served at when it last ran, 0 before the first time."""
         if not self.kubeconfig.exists():
             return 0
-        return urlsplit(Kubeconfig.load([self.kubeconfig]).context().server).port or 0
+        try:
+            return urlsplit(Kubeconfig.load([self.kubeconfig]).context().server).port or 0
+        except (KubeError, ValueError) as error:
+            raise Broken(
+                f"{self.kubeconfig} can't be read, so the port before is not known: {error}\nMove the file away, and "
+                "`espalier up` writes a new one; --port says at which port"
+            ) from error
+
+    def require_database(self) -> None:
+        """Raise `Broken` when there was a world, and its database is not there any more, or empty."""
+        there = self.database.exists()
+        if there and self.database.stat().st_size:
+            return
+        left = [*self.authority.glob("ca.*"), *self.clusters.glob("*/objects.db")]
+        if left:
+            state = "is empty" if there else "is not there"
+            raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that a world was kept here")
+        self.database.unlink(missing_ok=True)  # a first start that got no further
+
+    def no_space(self, problem: str) -> Broken:
+        """A file can't be written for want of space."""
+        return Broken(f"{problem}: {_ADVICE[errno.ENOSPC]}, or set ESPALIER_HOME to another folder")
+
+    def broken_database(self, problem: str) -> Broken:
+        """The database can't be used."""
+        return Broken(
+            f"{problem}. Nothing was changed. Make it usable, or put the file back from a backup; "
+            "`espalier down --delete-data` deletes this world with all its clusters, for a new one"
+        )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raises `Broken` for an `OSError` about something in this folder, or above it, and for a full database."""
+        try:
+            yield
+        except ServerFailure as error:
+            if error.status.code != _FULL:
+                raise
+            raise self.no_space(f"{self.database}: {error}") from error
+        except OSError as error:
+            named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+            if named is None or not (named.is_relative_to(self.root) or self.root.is_relative_to(named)):
+                raise
+            advice = _ADVICE.get(error.errno or 0, "make it usable")
+            raise Broken(f"{named}: {error.strerror}: {advice}, or set ESPALIER_HOME to another folder") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from espalier.api.kinds import KubeObject
-from espalier.cli.advice import advice
+from espalier.cli.hints import advice
 from espalier.kube.client import Client
 from espalier.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from espalier.releases import Releases, Uninstalled, install

@@ -6,13 +6,13 @@ import click
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
 from espalier.clusterapi import kubeconfig as kubeconfigs
-from espalier.clusters import names
+from espalier.clusters import copying, names
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
@@ -40,7 +40,7 @@ async def read(client: Client, key: Key) -> bytes:
     """The kubeconfig of a cluster: the copy, else the one that Cluster API made. Raises `Failure` without any."""
     beside, source = (kubeconfigs.secret_key(place, key.name) for place in (key.namespace, SYSTEM_NAMESPACE))
     copy, refusal = await _get(client, SECRET, beside)
-    content = kubeconfigs.content(copy) if copy is not None and _is_copy(copy, key) else None
+    content = kubeconfigs.content(copy) if copy is not None and copying.is_copy(copy) else None
     if content is not None:
         return content
     made, refused = await _get(client, capi.Cluster.resource, Key(SYSTEM_NAMESPACE, key.name))
@@ -57,13 +57,6 @@ async def read(client: Client, key: Key) -> bytes:
         "the cluster does not exist there, "
         "or its control plane is not initialized yet (`espalier get clusters -A` tells)"
     )
-
-
-def _is_copy(secret: Object, key: Key) -> bool:
-    """A Secret of that name may be the user's own."""
-    if key.namespace == SYSTEM_NAMESPACE:
-        return kubeconfigs.cluster_of(secret) == key.name
-    return secret.metadata.labels.get(CLUSTER_NAME_LABEL) == key.name
 
 
 async def _get(client: Client, resource: Resource, key: Key) -> tuple[Object | None, Forbidden | None]:

@@ -178,13 +178,13 @@ async def _push(
     creating: bool,
     move_release: bool | None = None,
 ) -> None:
-    from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+    from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
     output.check_format(format_)
     found = documents.read(files)
     document, own = documents.cluster_of(found), chosen_release.own_version()
     tree = document.tree
-    judging.check_managed(document)
+    preflight.check_managed(document)
     chosen_release.check(document, own)
     async with connection.connect(flag) as connected:
         client = connected.client
@@ -192,16 +192,19 @@ async def _push(
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
-            judging.check_is_managed(existing)
-        keeps = existing is not None and not await _moves(tree, existing, own, move_release)
+            preflight.check_is_managed(existing)
+        moves = existing is not None and await _moves(tree, existing, own, move_release)
         with Progress() as progress:
-            if existing is not None and keeps:
-                chosen_release.keep(tree, existing)
-            elif chosen_release.choose(tree, existing, own):
+            if existing is None:
+                exchanged = chosen_release.choose(tree, existing, own)
+            else:
+                exchanged = chosen_release.upgraded(tree, existing, own, moves=moves)
+            if exchanged:
                 progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
+            notices: tuple[str, ...] = ()
             if dry_run != "server":
-                await judging.install_releases(client)
-            for notice in await judging.judge(client, prepared):
+                notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
+            for notice in (*notices, *await preflight.judge(client, prepared)):
                 progress.say(f"cluster {key}: {notice}")
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
@@ -231,9 +234,9 @@ async def _check_may_go(client: Client, key: Key) -> None:
         return  # said by the deletion
     manager = ((found.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
     if manager in ("", key.name):
-        from espalier.cli import judging  # noqa: PLC0415  with all of admission: not for those who only delete
+        from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
-        await judging.check_may_go(client, key)
+        await preflight.check_may_go(client, key)
 
 
 async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> bool:
@@ -246,10 +249,15 @@ async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> b
     what = f"cluster {existing.key} has {left}, and would be moved to release {own}, which may replace its machines"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Usage(
-            f"{what} (`espalier plan -f FILE --eksa-version {own}` says which): give --move-release to have that, or "
+            f"{what} (`espalier plan -f FILE --move-release` says which): give --move-release to have that, or "
             "--keep-release to change only what the manifest says"
         )
     return await asyncio.to_thread(click.confirm, f"{what}. Move it? (no: it keeps its release)", err=True)
+
+
+def absent(key: Key) -> Failure:
+    """There is no such cluster to upgrade."""
+    return Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`")
 
 
 async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
@@ -257,7 +265,7 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
         existing = await client.get(Cluster.resource, key.name, key.namespace)
     except NotFound:
         if not creating:
-            raise Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`") from None
+            raise absent(key) from None
         return None
     else:
         if creating:

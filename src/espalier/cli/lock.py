@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from espalier.cli.failures import Failure
+from espalier.cli.home import naming
 from espalier.realnodes.nspawn.processes import identify
 
 _PROC = Path("/proc")
@@ -41,7 +42,8 @@ class Lock:
     def announce(self, url: str) -> None:
         """Write down process id and address, for `status` and `down`."""
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, json.dumps(asdict(_oneself(url))).encode(), 0)
+        with naming(self._path):
+            os.pwrite(self._descriptor, json.dumps(asdict(_oneself(url))).encode(), 0)
 
 
 @contextlib.contextmanager

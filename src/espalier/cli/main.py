@@ -16,9 +16,9 @@ import click
 import uvloop
 
 from espalier.cli import output
+from espalier.cli.command_index import COMMANDS
 from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
 from espalier.cli.failures import Exit, explain, printing
-from espalier.cli.listed import COMMANDS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

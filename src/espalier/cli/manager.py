@@ -17,12 +17,12 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.cli import flags, lasting, manifests
-from espalier.cli.advice import advice
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
+from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
-from espalier.clusters import Isolation, rights
-from espalier.clusters import building as clusters
+from espalier.clusters import Isolation, rbac
+from espalier.clusters import setup as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.access import Access
 from espalier.kube.client import Client
@@ -40,9 +40,9 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades.building import Hooks
-from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
+from espalier.upgrades.setup import Hooks
+from espalier.upgrades.setup import build as build_upgrades
 
 LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
@@ -205,8 +205,8 @@ async def manager(
             running.replica_client,
             namespace=SYSTEM_NAMESPACE,
             names=webhook_names.split(","),
-            validating=[rights.VALIDATING_WEBHOOKS],
-            mutating=[rights.MUTATING_WEBHOOKS],
+            validating=[rbac.VALIDATING_WEBHOOKS],
+            mutating=[rbac.MUTATING_WEBHOOKS],
             registrations=[Extension(running.replica_client, hooks_at)] if by_hooks else [],
             serve=webhooks.use,
             clock=clock,

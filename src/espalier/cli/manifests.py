@@ -21,12 +21,12 @@ from espalier.api.resource import Resource
 from espalier.cli import flags, guarding, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
-from espalier.clusters import admission, rights
+from espalier.clusters import admission, rbac
 from espalier.clusters.provider import Providers, infrastructures
-from espalier.kube.rights import Right, trees
+from espalier.kube.rbac import Right, trees
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from espalier.upgrades import rights as upgrade_rights
+from espalier.upgrades import rbac as upgrade_rights
 
 NAME = "espalier-controller-manager"
 CLUSTERS_ROLE = f"{NAME}-clusters"
@@ -153,10 +153,10 @@ def installed(
     providers: Providers = PROVIDERS,
 ) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
-    everywhere = rights.CLUSTER_SCOPED if namespaces else (*rights.namespaced(providers), *rights.CLUSTER_SCOPED)
+    everywhere = rbac.CLUSTER_SCOPED if namespaces else (*rbac.namespaced(providers), *rbac.CLUSTER_SCOPED)
     if in_place is FrontEnd.HOOKS:
         everywhere = (*everywhere, *upgrade_rights.HOOKS)
-    system = (*rights.system(providers), *upgrade_rights.system(infrastructures(providers)))
+    system = (*rbac.system(providers), *upgrade_rights.system(infrastructures(providers)))
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
         *(msgspec.to_builtins(crd_of(kind)) for kind in EKSA_KINDS),
@@ -167,7 +167,7 @@ def installed(
         *(
             tree
             for namespace in namespaces
-            for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rights.namespaced(providers))
+            for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rbac.namespaced(providers))
         ),
     ]
 
@@ -177,7 +177,7 @@ def copying(namespaces: Sequence[str]) -> list[Tree]:
     return [
         tree
         for namespace in namespaces
-        for tree in _granted(core.ROLE, core.ROLE_BINDING, COPIES_ROLE, namespace, rights.COPIES)
+        for tree in _granted(core.ROLE, core.ROLE_BINDING, COPIES_ROLE, namespace, rbac.COPIES)
     ]
 
 
@@ -204,8 +204,8 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     return [
         (resource, _object(resource, name) | {"webhooks": [_webhook(url, hook, namespaces) for hook in hooks]})
         for resource, name, hooks in (
-            (core.MUTATING_WEBHOOK_CONFIGURATION, rights.MUTATING_WEBHOOKS, MUTATED),
-            (core.VALIDATING_WEBHOOK_CONFIGURATION, rights.VALIDATING_WEBHOOKS, VALIDATED),
+            (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, MUTATED),
+            (core.VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS, VALIDATED),
         )
     ]
 

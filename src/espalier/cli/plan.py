@@ -30,6 +30,11 @@ or a wrong command line · 3 no API server answered · 4 time is over ·
     metavar="VERSION",
     help="As if this release were asked for; without -f, of all clusters.",
 )
+@click.option(
+    "--move-release/--keep-release",
+    default=None,
+    help="What `espalier upgrade cluster -f FILE` with this flag would do; without it, what applying FILE would do.",
+)
 @click.option("--manager", is_flag=True, help="What a manager of this build would do with the clusters as they are.")
 @flags.choice("--isolation", Isolation.LAYERS, help="The setting of the manager that is asked about.")
 @flags.all_namespaces
@@ -40,6 +45,7 @@ async def plan(
     *,
     filename: Sequence[str],
     eksa_version: str,
+    move_release: bool | None,
     manager: bool,
     isolation: Isolation,
     all_namespaces: bool,
@@ -61,12 +67,15 @@ async def plan(
     try:
         if output_format not in ("", "json", "yaml"):
             raise Usage(f"-o: found {output_format!r}, allowed are json and yaml")
+        if move_release is not None and (eksa_version or not filename):
+            flag = "--move-release" if move_release else "--keep-release"
+            raise Usage(f"{flag} asks what `espalier upgrade cluster -f FILE` would do: give -f, and no --eksa-version")
         if not filename and not eksa_version and not manager:
             raise Usage("name a manifest (-f FILE), a release (--eksa-version V), or ask for --manager")
         if manager and (filename or eksa_version):
             raise Usage("--manager asks about the clusters as they are: leave out -f and --eksa-version")
         found = documents.read(filename, several=True) if filename else []
-        asked = Asked(found, eksa_version, isolation, releases)
+        asked = Asked(found, eksa_version, isolation, releases, moves=move_release)
         async with connection.connect(connect) as connected:
             namespace = None if all_namespaces else connected.namespace
             if manager:

@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.cli import output
 from espalier.clusters.names import PATCHES_ANNOTATION
-from espalier.clusters.preview.differing import FieldChange, ObjectChange, Verb
+from espalier.clusters.preview.diff import FieldChange, ObjectChange, Verb
 from espalier.clusters.preview.duration import Duration
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Group
 from espalier.clusters.preview.previews import Preview
@@ -82,7 +82,7 @@ class _Paper:
         yield from self._section("You change", preview.asked)
         for refusal in preview.refusals:
             yield from self._marked("!", f"refused: {refusal.field}: {refusal.message}".replace(": : ", ": "))
-        if preview.stops:
+        if preview.stops and not preview.objects:
             yield from self._marked("!", f"then nothing is done: {preview.stops}")
         yield from self._section("The manager writes", preview.objects)
         if preview.cni is not None:
@@ -103,6 +103,8 @@ class _Paper:
             yield from self._sentence(_estimate(preview.duration))
         if preview.in_place is not None:
             yield from self._sentence(_out_of_service(preview.in_place))
+        if preview.stops and preview.objects:
+            yield from self._marked("!", f"then nothing more is done: {preview.stops}")
         for what in preview.drift:
             yield from self._marked("!", f"drifted, and left as it is: {what}")
         for layer in preview.offered:

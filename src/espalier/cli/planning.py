@@ -14,9 +14,9 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import documents
+from espalier.cli import chosen_release, documents, lifecycle, preflight
 from espalier.cli.plan_text import Planned
-from espalier.clusters import by_hooks
+from espalier.clusters import runtime_hooks
 from espalier.clusters.gate import Isolation
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
@@ -33,12 +33,20 @@ class Asked:
     """What the command line asks about."""
 
     def __init__(
-        self, found: Sequence[Document], eksa_version: str, isolation: Isolation, releases: Path | None
+        self,
+        found: Sequence[Document],
+        eksa_version: str,
+        isolation: Isolation,
+        releases: Path | None,
+        *,
+        moves: bool | None = None,
     ) -> None:
+        """`moves`: as `espalier upgrade cluster --move-release` or `--keep-release` would do; None as applying does."""
         self._found = found
         self._version = eksa_version
         self._isolation = isolation
         self._releases = Releases.load(releases)
+        self._moves = moves
         self._notices: tuple[str, ...] = ()
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
@@ -46,15 +54,35 @@ class Asked:
         trees = [tree for _, tree in documents.in_namespace(self._found, namespace)]
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
+        own = "" if self._moves is None else self._check_upgrade()
         for tree in clusters:
             self._choose_release(tree["spec"])
         versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
-        previews = await self._read(client, clusters, versions)
+        previews = await self._read(client, clusters, [*versions, own] if own else versions)
         planned = []
         for tree in clusters:
             linked = [other for other in others if documents.links(tree, other)]
-            planned.append(Planned(previews.of_change(_key(tree), [*linked, tree])))
+            if own:
+                self._upgrade(previews.live(tree), tree, own)
+            planned.append(Planned(previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))))
         return self._noticed(planned)
+
+    def _check_upgrade(self) -> str:
+        """The release of this program, if `espalier upgrade cluster` would take the manifest. Raises what it raises."""
+        own = chosen_release.own_version()
+        for document in self._found:
+            if document.kind == Cluster.resource.kind:
+                preflight.check_managed(document)
+                chosen_release.check(document, own)
+        return own
+
+    def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
+        """Set the release that an upgrade would send. Raises what it raises."""
+        if existing is None:
+            raise lifecycle.absent(_key(tree))
+        preflight.check_is_managed(existing)
+        moves = bool(self._moves) or not chosen_release.left_by_move(tree, existing, own)
+        chosen_release.upgraded(tree, existing, own, moves=moves)
 
     async def of_release(self, client: Client, namespace: str | None) -> list[Planned]:
         """All clusters, as if another release were asked for."""
@@ -90,7 +118,9 @@ class Asked:
 
     async def _read(self, client: Client, clusters: Sequence[Tree], versions: Sequence[str]) -> Previews:
         keys = [_key(tree) for tree in clusters]
-        return (await self._snapshot(client, keys, versions, None, starts=False, manifests=clusters))[0]
+        return (await self._snapshot(client, keys, versions, None, starts=self._moves is not None, manifests=clusters))[
+            0
+        ]
 
     async def _read_all(
         self, client: Client, namespace: str | None, versions: Sequence[str], *, starts: bool = False
@@ -110,16 +140,17 @@ class Asked:
         starts: bool,
         manifests: Sequence[Tree] = (),
     ) -> tuple[Previews, list[Object]]:
-        """What is there; for a manager that `starts` also what it brings."""
+        """What is there; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
         world = await reading.read(
             client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
         )
         self._notices = world.notices
         snapshot = Snapshot()
-        front_end = by_hooks.chosen(world.objects)
+        front_end = runtime_hooks.chosen(world.objects)
         observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(world.objects, starts=starts), *world.objects])
-        return Previews(snapshot, observer, world.fleets, now=datetime.now(UTC)), world.objects
+        previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC), secrets=world.secrets)
+        return previews, world.objects
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
         """What a manager of these releases installs when it starts; what is there is never overwritten.

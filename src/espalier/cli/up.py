@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import click
 import msgspec
@@ -21,8 +22,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import connection, flags, lasting, lock, output, tables
 from espalier.cli.commands import Command
-from espalier.cli.failures import Away, Failure, Overdue, Usage
-from espalier.cli.home import Home, private
+from espalier.cli.failures import Away, Exit, Failure, Overdue, Usage, explain
+from espalier.cli.home import Home, naming, private
 from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
@@ -30,6 +31,7 @@ from espalier.kube.errors import KubeError
 from espalier.releases import Releases
 from espalier.runtime import logs
 
+_READY = "ready"
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
 REAL_START_SECONDS = 240.0
@@ -117,25 +119,66 @@ async def up(
     fit(nodes, api_server, in_place)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
     home = Home.locate()
-    home.create()
     if nodes is Nodes.SIMULATED:
         os.umask(0o077)  # real nodes have files that programs of other users there read
     if detach:
+        with home.explained():
+            home.create()
         arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
         arguments += ["--nodes", nodes, "--node-addresses", node_addresses, "--in-place", in_place]
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
+    # What a world in the background prints goes to its log.
+    printed = naming(home.log) if ready_descriptor >= 0 else contextlib.nullcontext()
+    with _Starter(ready_descriptor) as starter, home.explained(), printed:
+        await _run(home, RealNodes(node_addresses, in_place), nodes, port, boot_seconds, offered, starter)
+
+
+class _Starter:
+    """The command that waits for a world in the background: it is told that it serves, or why it does not start.
+
+    Not by the log, which may lie on a disk that is full.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        explained = explain(error) if error is not None else None
+        if explained is not None:
+            self.tell(f"{explained[0]:d} {explained[1]}")
+
+    def tell(self, text: str) -> None:
+        """Say it, once; nobody may wait."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.write(descriptor, text.encode())
+            os.close(descriptor)
+
+
+async def _run(
+    home: Home,
+    real: RealNodes,
+    nodes: Nodes,
+    port: int,
+    boot_seconds: float,
+    offered: Releases,
+    starter: _Starter,
+) -> None:
+    home.create()
     with lock.hold(home.lock) as held, Progress() as progress:
         progress.wait("starting the API server and the controllers")
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with _world(home, nodes, RealNodes(node_addresses, in_place), port, boot_seconds, offered) as world:
+        async with _world(home, nodes, real, port, boot_seconds, offered) as world:
             held.announce(world.url)
-            if ready_descriptor >= 0:
-                os.write(ready_descriptor, b"ready\n")
-                os.close(ready_descriptor)
+            starter.tell(_READY)
             progress.say(f"the management cluster serves at {world.url}")
             _how_to_go_on(progress, home)
             await world.until_failed_or(stop)
@@ -203,7 +246,7 @@ def _how_to_go_on(progress: Progress, home: Home) -> None:
 async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
     read, write = os.pipe()
     command = [sys.executable, "-m", "espalier.cli", "up", *arguments]
-    with open(home.log, "ab", opener=private) as log:  # noqa: ASYNC230  the log that another process writes
+    with home.explained(), open(home.log, "ab", opener=private) as log:  # noqa: ASYNC230  another process writes it
         process = subprocess.Popen(  # noqa: ASYNC220  it outlives this loop
             [*command, "--ready-descriptor", str(write)],
             pass_fds=[write],
@@ -220,11 +263,16 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(read, "rb"))
         try:
             async with asyncio.timeout(seconds):
-                line = await reader.readline()
+                answer = (await reader.read()).decode(errors="replace")
         except TimeoutError:
             process.kill()
             raise Overdue(f"the world did not serve within {seconds:g} s; see {home.log}") from None
-        if not line:
+        code, _, text = answer.partition(" ")
+        if code.isdecimal():
+            failure = Failure(text)
+            failure.exit = Exit(int(code))
+            raise failure
+        if answer != _READY:
             tail = home.log.read_text(errors="replace").splitlines()[-5:]
             raise Failure("the world did not start:\n" + "\n".join(tail) + f"\n(all of it: {home.log})")
         running = lock.holder(home.lock)
@@ -258,7 +306,7 @@ async def down(*, delete_data: bool) -> None:
         else:
             progress.say("no world was running", mark="-")
         if delete_data and home.root.exists():
-            from espalier.realnodes.nspawn.build import remove_everything  # noqa: PLC0415
+            from espalier.realnodes.nspawn.setup import remove_everything  # noqa: PLC0415
 
             left = state_of(home).nodes()
             if left or state_of(home).network() is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from espalier.api import conditions
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Condition
@@ -15,7 +16,6 @@ from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime import conditions
 from espalier.upgrades.node_steps import STEPS
 
 RETRY_ANNOTATION = f"{GROUP}/retry"

@@ -35,11 +35,6 @@ def stated(
     return [result[type_] for type_ in sorted(result)]
 
 
-def find(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    """The condition of a type."""
-    return next((observed for observed in conditions if observed.type == type_), None)
-
-
 def summary(type_: str, parts: Sequence[Condition], *, reason: str, otherwise: str) -> Condition:
     """True with `reason` when all parts are, else the worst of them with the messages of all that are not True."""
     failing = [part for part in parts if part.status != "True"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.meta import Condition
+from espalier.api.meta import Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
@@ -26,17 +25,6 @@ SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
 def reference(resource: Resource, name: str) -> ContractReference:
     """A reference to an object, as v1beta2 has it: no version, no namespace."""
     return ContractReference(api_group=resource.group, kind=resource.kind, name=name)
-
-
-def condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
-    """The condition of a type."""
-    return next((found for found in conditions if found.type == type_), None)
-
-
-def holds(conditions: Sequence[Condition], type_: str) -> bool:
-    """Whether a condition is there and True."""
-    found = condition(conditions, type_)
-    return found is not None and found.status == "True"
 
 
 def is_observed(object_: KubeadmControlPlane | MachineDeployment | Cluster) -> bool:
@@ -60,6 +48,23 @@ def is_infrastructure_provisioned(cluster: Cluster) -> bool:
     return cluster.status.initialization.infrastructure_provisioned
 
 
+class _Initialization(Observed, frozen=True):
+    provisioned: bool = False
+
+
+class _InfrastructureStatus(Observed, frozen=True):
+    initialization: _Initialization = _Initialization()
+
+
+class _Infrastructure(Observed, frozen=True):
+    status: _InfrastructureStatus = _InfrastructureStatus()
+
+
+def is_provisioned(infrastructure: Object) -> bool:
+    """Whether infrastructure says of itself that it is there, of any provider."""
+    return infrastructure.decode(_Infrastructure).status.initialization.provisioned
+
+
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
     """Whether all machines there are, which may be none yet, are as the control plane asks for.
 
@@ -76,7 +81,7 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     """Whether all of the control plane has the version asked for, its status is current, and it can be used."""
     return (
         is_observed(control_plane)
-        and holds(control_plane.status.conditions, "Available")
+        and condition_list.is_true(control_plane.status.conditions, "Available")
         and control_plane.status.version == control_plane.spec.version
     )
 

@@ -18,6 +18,7 @@ from espalier.api import paths
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
+from espalier.clusterapi.kubernetes_versions import minor
 
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
@@ -25,7 +26,7 @@ CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 _OWN_DOMAIN = "cluster.x-k8s.io"
 _TEMPLATE_HASH = "machine-template-hash"
 _LOCAL_MODE = "ControlPlaneKubeletLocalMode"
-_LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = (1, 31), (1, 36)
+_LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = minor("1.31"), minor("1.36")
 _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
 
 
@@ -108,7 +109,7 @@ def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
 
     From 1.31 until it is always on (1.36) that is a feature gate of kubeadm, unless the spec says something about it.
     """
-    if not _LOCAL_MODE_FROM <= _minor(version) < _LOCAL_MODE_BEFORE:
+    if not _LOCAL_MODE_FROM <= minor(version) < _LOCAL_MODE_BEFORE:
         return spec
     cluster = spec.get("clusterConfiguration") or {}
     gates = {_LOCAL_MODE: True, **(cluster.get("featureGates") or {})}
@@ -198,11 +199,6 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
 def _bootstrap(parts: MachineParts, version: str) -> Tree:
     spec = parts.bootstrap or {}
     return control_plane_bootstrap(spec, version) if parts.is_completed else spec
-
-
-def _minor(version: str) -> tuple[int, int]:
-    major, minor, *_ = version.removeprefix("v").split(".")
-    return int(major), int(minor)
 
 
 def _as_join(init: Tree) -> Tree:

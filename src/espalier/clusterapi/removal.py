@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
-from espalier.clusterapi.contract import holds
 
 DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
 """The annotation with which somebody asks for a machine to go before others."""
@@ -14,7 +14,7 @@ def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
     return (
         DELETE_FIRST not in machine.metadata.annotations,
         machine.status.node_ref is not None,
-        holds(machine.status.conditions, "Ready"),
+        condition_list.is_true(machine.status.conditions, "Ready"),
         machine.metadata.name,
     )
 
@@ -24,6 +24,6 @@ def of_control_plane(machine: Machine) -> tuple[bool, bool]:
     ready = (
         machine.status.node_ref is not None
         and machine.metadata.deletion_timestamp is None
-        and holds(machine.status.conditions, "Ready")
+        and condition_list.is_true(machine.status.conditions, "Ready")
     )
     return (DELETE_FIRST not in machine.metadata.annotations, ready)

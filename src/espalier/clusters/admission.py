@@ -19,12 +19,22 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
 from espalier.clusters import generated, names
+from espalier.clusters.downgrade import way_back
 from espalier.clusters.observe import Observer
+from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
-from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, support, unsupported, wishes
-from espalier.clusters.running import running
+from espalier.clusters.rules import (
+    annotation_values,
+    changes,
+    content,
+    gitops,
+    messages,
+    releases,
+    sharing,
+    support,
+    unsupported,
+)
 from espalier.clusters.scope import Machinery, is_self_managed, read
-from espalier.clusters.way_back import way_back
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
@@ -49,11 +59,17 @@ _NOT_READY = AdmissionResponse(
 
 
 class Admission:
-    """The handlers. They look at caches alone, and at the clock."""
+    """The handlers. They look at caches alone, and at the clock.
 
-    def __init__(self, observer: Observer, now: Callable[[], datetime]) -> None:
+    What they say names no object that the request does not: whoever asks may not read it. Only where all was read by
+    the rights of who asks, it `names_others`.
+    """
+
+    def __init__(self, observer: Observer, now: Callable[[], datetime], *, names_others: bool = False) -> None:
         self._observer = observer
         self._now = now
+        self._names_others = names_others
+        self._told = messages.listed if names_others else messages.counted
 
     def serve(self, webhooks: Webhooks) -> None:
         """Offer the handlers at their paths."""
@@ -78,7 +94,7 @@ class Admission:
             if not users:
                 return AdmissionResponse()
             where = f"{request.old.kind} {request.old.name}"
-            message = f"{where} can't be deleted: {messages.in_use(messages.listed(users))}"
+            message = f"{where} can't be deleted: {messages.in_use(self._told(users))}"
             return AdmissionResponse(False, message)
 
         return judge
@@ -119,7 +135,7 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return _refusal(asked, schema.violations(eksa.Cluster, asked.tree))
-        wished = tuple(wishes.warnings(new.metadata.annotations, self._observer.patches))
+        wished = tuple(annotation_values.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
             return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
         if not self._observer.is_filled:
@@ -146,7 +162,7 @@ class Admission:
         managed = known.managed() if known.is_it(record.key) else []
         if not managed or not _manages_itself(record):
             return AdmissionResponse()
-        message = messages.manages(messages.listed(one.key for one in managed))
+        message = messages.manages(self._told(one.key for one in managed))
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
@@ -170,7 +186,7 @@ class Admission:
     ) -> Iterable[Violation]:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
-        yield from gitops.violations(old, new, management)
+        yield from gitops.violations(old, new, management, is_told=self._names_others)
         yield from sharing.violations(old, new, management)
         machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name), new.spec)
         if not is_self_managed(new):
@@ -192,13 +208,14 @@ class Admission:
         before = old if old is not None and is_self_managed(old) else None
         if before is None and not (known.is_named and known.is_it(key)):
             found = new.spec.management_cluster.name or "nothing"
-            allowed = known.key.name if known.key is not None else ""
-            message = messages.not_the_management_cluster(known.key)
+            allowed = known.key.name if known.key is not None and self._names_others else ""
+            message = messages.not_the_management_cluster(known.key, is_told=self._names_others)
             yield Violation("spec.managementCluster.name", found, allowed, message)
         elif known.is_it(key):
             managed = self._observer.managed()
-            yield from releases.managed(before, new, [(one, self._observer.release_of(one)) for one in managed])
-            yield from sharing.of_record(before, new, managed)
+            at = [(one, self._observer.release_of(one)) for one in managed]
+            yield from releases.managed(before, new, at, self._told)
+            yield from sharing.of_record(before, new, managed, self._told)
 
     def _management_violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
@@ -211,10 +228,10 @@ class Admission:
         if old is not None and old.spec.management_cluster.name == name:
             return
         if key is not None and key.name != name:
-            message = messages.no_management_cluster(name, key)
-            yield Violation("spec.managementCluster.name", name, key.name, message)
+            message = messages.no_management_cluster(name, key, is_told=self._names_others)
+            yield Violation("spec.managementCluster.name", name, key.name if self._names_others else "", message)
         elif management is not None and not is_self_managed(management):
-            allowed = management.spec.management_cluster.name
+            allowed = management.spec.management_cluster.name if self._names_others else ""
             yield Violation("spec.managementCluster.name", name, allowed, messages.manages_nobody(name))
 
     def _content_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
@@ -234,7 +251,7 @@ class Admission:
 
     def _name_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         for other in self._observer.namesakes(new):
-            message = f"there is a cluster {other}; names of clusters are unique in all namespaces, choose another"
+            message = messages.cluster_name_taken(other if self._names_others else None)
             yield Violation("metadata.name", new.metadata.name, "", message)
 
     def _generated_name_violations(
@@ -247,15 +264,15 @@ class Admission:
         key = Key(new.metadata.namespace, new.metadata.name)
         before = set(generated.series_of(old)) if old is not None else set()
         groups = generated.groups(new.spec)
-        made_for = {one.key.name: one.cluster for one in machinery.taken if one.cluster not in (None, key)}
+        made_for = {one.key.name: one.cluster for one in machinery.taken if one.cluster and one.cluster != key}
         for place, series in enumerate(generated.series(key.name, groups)):
             if series in before:
                 continue
             others = self._observer.needing(series, key) or sorted(
-                {cluster for name, cluster in made_for.items() if cluster and name in (series, f"{series}-1")}
+                {cluster for name, cluster in made_for.items() if name in (series, f"{series}-1")}
             )
             field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if place else "metadata.name"
-            for other in others:
+            for other in others if self._names_others else [None for _ in others][:1]:
                 yield Violation(field, groups[place - 1] if place else key.name, "", messages.name_of(series, other))
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from espalier.api.core import DAEMON_SET
-from espalier.clusters.design import Design
 from espalier.clusters.render.layered import rendered
+from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 
 __all__ = ["Manifest", "mark", "objects"]

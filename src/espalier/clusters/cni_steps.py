@@ -12,13 +12,13 @@ from espalier.api.capi import cluster as capi
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import cni, names, readiness, workload
+from espalier.clusters.context import Pass
 from espalier.clusters.drift import Drift, lost_cni
-from espalier.clusters.oversight import seen_in_workload
-from espalier.clusters.passing import Pass
+from espalier.clusters.drift_correction import seen_in_workload
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
-from espalier.runtime.errands import FRESH, Failed
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.remote_tasks import FRESH, Failed
 
 AGAIN = 60.0
 """Seconds after which a cluster whose nodes are waited for is compared once more: its CNI may be lost meanwhile."""
@@ -32,10 +32,10 @@ async def restore_cni(p: Pass) -> Outcome:
     scope = p.scope
     installed = scope.machinery.installed_cni
     is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it, and wrote no mark
-    if is_new or scope.leaves_cni_alone or scope.design is None:
+    if is_new or scope.leaves_cni_alone:
         return Continue()
-    answer = await seen_in_workload(p, cni.objects(scope.design))
-    if answer is None or answer.failure or not answer.drifts:
+    answer = await seen_in_workload(p, _manifests(p))
+    if answer is None or not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
     if installed != scope.wanted_cni:
@@ -89,7 +89,7 @@ async def compare_cni(p: Pass) -> Outcome:
     answer = await seen_in_workload(p, _manifests(p))
     if answer is None:
         return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be compared")
-    if answer.failure or not answer.drifts:
+    if not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
     if p.tools.rests.is_resting(p.scope.key):

@@ -7,18 +7,19 @@ from contextlib import suppress
 
 import msgspec
 
+from espalier.api import conditions
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
+from espalier.clusters.context import Pass, Tools
 from espalier.clusters.guarded import NameTaken
-from espalier.clusters.passing import Pass, Tools
 from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.status import reported, status_of, unreadable
-from espalier.clusters.steps import DELETION, LIFE, check
+from espalier.clusters.steps import DELETION, steps_of
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
-from espalier.runtime import conditions, steps
+from espalier.runtime import steps
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
 
@@ -85,11 +86,7 @@ class Reconciler:
             await guard(p)
             if scope.is_deleted:
                 return held(scope) or _paused_deletion(p) or await steps.run(DELETION, p)
-            if scope.is_self_managed and not scope.is_management:
-                return await steps.run((check,), p)
-            if scope.is_paused:
-                return Done()
-            return await steps.run(LIFE, p)
+            return await steps.run(steps_of(scope), p)
         except NameTaken as found:  # since the scope was read
             return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([found]), after=1.0)
         except _REFUSALS as refusal:

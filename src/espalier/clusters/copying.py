@@ -17,8 +17,9 @@ from espalier.api.meta import Condition, ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
-from espalier.clusters.passing import Pass
+from espalier.clusters.context import Pass
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from espalier.kube.objects import Object
 from espalier.runtime import owners
 
 TYPE = f"{GROUP}/kubeconfig"
@@ -31,6 +32,11 @@ TRY_EVERY = 60.0
 
 NOT_ALLOWED = "KubeconfigCopyNotAllowed"
 NOT_OURS = "KubeconfigNotOfThisCluster"
+
+
+def is_copy(secret: Object) -> bool:
+    """Whether a Secret is a copy, and not a user's own of that name: whatever its labels are, its type says so."""
+    return secret.decode(core.Secret).type == TYPE
 
 
 async def keep(p: Pass) -> None:
@@ -49,8 +55,8 @@ async def keep(p: Pass) -> None:
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if copies.is_waiting(scope.key, digest):
-        return
+    if copies.is_waiting(scope.key, digest) and (is_copied or p.copied is not None):
+        return  # who takes the note of a copy away has it made again
     if is_copied:
         # A manager that has just started asks nothing, unless something was in the way.
         if p.copied is not None or copies.is_due(scope.key, digest):

@@ -21,9 +21,9 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
 from espalier.clusterapi.templates import are_of_one_series
-from espalier.clusters import by_hooks, names, ownership, plan
-from espalier.clusters.design import Design
+from espalier.clusters import deleted, names, ownership, plan, runtime_hooks
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
@@ -84,7 +84,7 @@ def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None
     manager upgrades machines in place by another way now is nobody's change: the next one that is asked for brings it.
     """
     owners = [one for kind in (KubeadmControlPlane, MachineDeployment) for one in machinery.of(kind.resource).values()]
-    design = replace(design, front_end=by_hooks.chosen(owners))
+    design = replace(design, front_end=runtime_hooks.chosen(owners))
     wanted = [*plan.control_plane(design, machinery, name_in_use), *plan.worker_groups(design, machinery, name_in_use)]
     found = [_changed(change, machinery) for change in plan.changes(wanted, machinery)]
     cluster = machinery.cluster_object
@@ -98,7 +98,8 @@ def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None
         )
     found += [_unasked(removal) for removal in _superfluous(design, wanted, machinery)]
     found += _going(wanted, machinery)
-    if cluster is not None and cluster.metadata.deletion_timestamp is not None:  # nothing is made for what goes away
+    is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
+    if is_going or deleted.lost_control_plane(machinery):  # nothing is made for what goes away
         found = [drift._replace(remedy=None) for drift in found]
     return found
 

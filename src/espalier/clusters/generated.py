@@ -16,13 +16,14 @@ import msgspec
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import guarded, names
-from espalier.clusters.design import group_name
+from espalier.clusters.render_input import group_name
 from espalier.kube.objects import Object
 
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
@@ -139,6 +140,16 @@ def needed(cluster: str, groups: list[str], resource: Resource, known: Iterable[
 def secrets(cluster: str) -> list[Key]:
     """The Secrets that Cluster API makes for a cluster, or finds."""
     return [Key(SYSTEM_NAMESPACE, f"{cluster}-{purpose}") for purpose in SECRETS]
+
+
+def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:
+    """Of these Secrets, those that Cluster API would take for a cluster's that it is yet to make: another's keys.
+
+    Those with the labels of the Cluster are meant for it.
+    """
+    wanted = set(secrets(cluster.name))
+    found = ((one, names.cluster_of(one.metadata.labels)) for one in secrets_ if one.key in wanted)
+    return tuple(Taken(SECRET, one.key, LEFT_OVER, owner) for one, owner in found if owner != cluster)
 
 
 def prefixes(name: str) -> Iterator[str]:

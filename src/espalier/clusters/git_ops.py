@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import gitops
 from espalier.api.resource import Key, Resource
-from espalier.clusters.linked import Missing
+from espalier.clusters.references import Missing
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Caches
 

@@ -69,8 +69,8 @@ class Guarded:
 
         Raises `NameTaken` when it is another's by now, and `Conflict` when another one has its name.
         """
-        live = self._judged(resource, object_.key, belongs) or object_
-        if holder := belongs(resource, live):
+        self._judged(resource, object_.key, belongs)
+        if holder := belongs(resource, object_):
             raise NameTaken(resource, object_.key, holder)
         try:
             return await self._client.delete(

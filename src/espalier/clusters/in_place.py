@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.conditions import is_false
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     ACCEPTED,
@@ -24,7 +26,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
 )
 from espalier.api.meta import Condition
-from espalier.clusterapi.contract import PAUSED_ANNOTATION, condition, desired_replicas
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import (
     ChangeKind,
     MachineParts,
@@ -32,10 +34,9 @@ from espalier.clusterapi.machine_change import (
     of_control_plane,
     of_machine_template,
 )
-from espalier.clusters import by_hooks
-from espalier.clusters.by_hooks import Owner
+from espalier.clusters import runtime_hooks
+from espalier.clusters.runtime_hooks import Owner
 from espalier.kube.objects import Object
-from espalier.runtime.conditions import is_false
 
 UPGRADING = "InPlaceUpgradeInProgress"
 """Reason of conditions while machines are upgraded in place."""
@@ -70,7 +71,7 @@ def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: Front
     if strategy is None or strategy.type != "InPlace":
         return
     if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
-        by_hooks.leave_to(wanted, strategy.fallback or "Fail")
+        runtime_hooks.leave_to(wanted, strategy.fallback or "Fail")
         return
     if live is None:
         return
@@ -90,9 +91,9 @@ def obstacle(
         return None
     if live is None or is_held(live) or machine_change(_parts(live), _parts(wanted)).kind is not ChangeKind.REPLACE:
         return None
-    if by_hooks.is_too_small(wanted):
-        return Story(TOO_FEW, by_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
-    waiting = by_hooks.undiscovered(extension)
+    if runtime_hooks.is_too_small(wanted):
+        return Story(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
+    waiting = runtime_hooks.undiscovered(extension)
     return Story(NOT_ASKED, waiting) if waiting else None
 
 
@@ -140,7 +141,7 @@ def is_untouched(live: KubeadmControlPlane, upgrades: tuple[Object, ...]) -> boo
 def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
-        told = by_hooks.story(live, upgrades)
+        told = runtime_hooks.story(live, upgrades)
         return Story(_reason(told), told.message) if told else None
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
@@ -150,14 +151,14 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
         if found.kind != kind.resource.kind or live.metadata.uid not in owners:
             continue
         conditions = found.decode(kind).status.conditions
-        ready = condition(conditions, "Ready")
+        ready = condition_list.get(conditions, "Ready")
         if ready is not None:
             return Story(_reason_of(conditions), ready.message)
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
     return Story(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
 
 
-def _reason(told: by_hooks.Told) -> str:
+def _reason(told: runtime_hooks.Told) -> str:
     if told.is_refused:
         return STOPPED
     return FAILED if told.has_failed else UPGRADING

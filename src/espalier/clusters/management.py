@@ -6,8 +6,8 @@ oldest record counts: nobody who comes later takes the place of the management c
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,9 +18,10 @@ from espalier.clusters import names
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
-
-if TYPE_CHECKING:
-    from espalier.runtime.controller import Controller
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.events import Recorder
+from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.predicates import generation_changed
 
 BY_MANAGER = "manager"
 SELF = ""
@@ -35,12 +36,16 @@ class ManagementCluster:
     def __init__(self, caches: Caches, clusters: Cache) -> None:
         fields = f"metadata.name={names.MANAGEMENT_CLUSTER.name}"
         self.named = caches.of(CONFIG_MAP, names.MANAGEMENT_CLUSTER.namespace, fields=fields)
-        self._clusters = clusters
+        self.clusters = clusters
         clusters.add_indexes({BY_MANAGER: _by_manager})
 
     def watched_by(self, controller: Controller, everybody: Callable[[], Iterable[Key]]) -> None:
         """Have a change of the ConfigMap bring all Clusters."""
         controller.watch(self.named, lambda _changed: everybody())
+
+    def configured_by(self, cluster: Object) -> Iterable[Key]:
+        """The ConfigMap, for the Cluster that it names."""
+        return [names.MANAGEMENT_CLUSTER] if self.is_named and self.is_it(cluster.key) else []
 
     @property
     def is_named(self) -> bool:
@@ -52,7 +57,7 @@ class ManagementCluster:
         """Where the record is, or is to be; None while nothing says so, or what does can't be understood."""
         found = self.named.get(names.MANAGEMENT_CLUSTER)
         if found is None:
-            oldest = min(self._clusters.by_index(BY_MANAGER, SELF), key=_age, default=None)
+            oldest = min(self.clusters.by_index(BY_MANAGER, SELF), key=_age, default=None)
             return oldest.key if oldest is not None else None
         return named_by(found)
 
@@ -60,7 +65,7 @@ class ManagementCluster:
     def record(self) -> eksa.Cluster | None:
         """The record of the management cluster; None when it is not there."""
         key = self.key
-        found = self._clusters.get(key) if key is not None else None
+        found = self.clusters.get(key) if key is not None else None
         return _decoded(found) if found is not None else None
 
     def of(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
@@ -78,7 +83,7 @@ class ManagementCluster:
     def managed(self) -> list[Object]:
         """The Clusters that name the management cluster as theirs, those that are being deleted as well."""
         key = self.key
-        return self._clusters.by_index(BY_MANAGER, key.name) if key is not None else []
+        return self.clusters.by_index(BY_MANAGER, key.name) if key is not None else []
 
     @property
     def trouble(self) -> str:
@@ -90,12 +95,29 @@ class ManagementCluster:
             return f"there is no {where}, which says which Cluster is the management cluster: {so}; {HOW}"
         if key is None:
             return f"{where} is to have namespace and name of the management cluster's Cluster in its data; {HOW}"
-        found = self._clusters.get(key)
+        found = self.clusters.get(key)
         decoded = _decoded(found) if found is not None else None
         if decoded is None or not is_self_managed(decoded):
             what = "does not exist" if found is None else "is not self-managed"
             return f"Cluster {key}, which {where} names as the management cluster, {what}"
         return ""
+
+
+def controller(
+    known: ManagementCluster, recorder: Recorder, *, resync: float = RESYNC, entropy: random.Random | None = None
+) -> Controller:
+    """Tells who looks at the ConfigMap when it names no Cluster that can be the management cluster."""
+
+    async def reconcile(key: Key) -> Outcome:
+        found = known.named.get(key)
+        if found is not None and known.trouble:
+            recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
+        return Done()
+
+    made = Controller("management-cluster", reconcile, workers=1, resync=resync, entropy=entropy)
+    made.watch(known.named)
+    made.watch(known.clusters, known.configured_by, predicate=generation_changed)
+    return made
 
 
 def named_by(found: Object) -> Key | None:

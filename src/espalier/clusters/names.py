@@ -90,6 +90,9 @@ CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
 """All of them, by the table."""
 
+CONTROL_PLANE_LOST = "ControlPlaneLost"
+CLUSTER_API_OBJECT_DELETED = "ClusterAPIObjectDeleted"
+
 WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 """Reason of a fault that passes once the API server of the workload cluster answers again."""
 

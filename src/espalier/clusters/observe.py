@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +14,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import (
     RUNTIME_EXTENSION,
@@ -26,17 +26,17 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import generated, names, synced
-from espalier.clusters.design import Design, design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
-from espalier.clusters.linked import Linked, LinkedObjects, references
 from espalier.clusters.management import ManagementCluster
+from espalier.clusters.predicates import Reports, relevant
 from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.references import Linked, LinkedObjects, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
-from espalier.clusters.relevance import Reports, relevant
+from espalier.clusters.render_input import Design, design
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
 from espalier.kube.objects import Object
@@ -147,7 +147,7 @@ class Observer:
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
-        asked = any_of(generation_changed, self.reports.by_others, _finalizer_lost)
+        asked = any_of(generation_changed, self.reports.by_others, _finalizers_changed)
         controller.watch(self.clusters, predicate=asked)
         self.linked.watched_by(controller, self._users_of)
         self.git_ops.watched_by(controller, self._users_of_git_ops)
@@ -194,6 +194,7 @@ class Observer:
             management=management,
             management_key=self.management_cluster.key,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
+            managed=tuple((one, self.release_of(one)) for one in self.managed()) if is_record else (),
             bundles=bundles,
             release=self.release_of(cluster),
             release_content=self.releases.content(cluster.spec),
@@ -279,7 +280,7 @@ class Observer:
         is_another = any(generated.is_of_cluster(one.resource) for one in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         if not is_ours:
-            taken += _found_by_cluster_api(key, secrets)
+            taken += generated.left_over(key, secrets)
         return Machinery(
             objects=by_kind,
             secrets=secrets,
@@ -416,17 +417,13 @@ class Observer:
         return [*rivals, *([key] if key is not None and self.clusters.get(key) is not None else [])]
 
 
-def _found_by_cluster_api(key: Key, secrets: Iterable[Object]) -> Iterator[Taken]:
-    """Secrets that Cluster API would take for those of a cluster that it is yet to make: another's keys."""
-    names_ = set(generated.secrets(key.name))
-    for secret in secrets:
-        if secret.key in names_ and names.cluster_of(secret.metadata.labels) != key:
-            yield Taken(SECRET, secret.key, generated.LEFT_OVER, names.cluster_of(secret.metadata.labels))
+def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
+    """Passes a Cluster that got or lost a finalizer of ours: by itself that is no other generation."""
+    return _finalizers(old) != _finalizers(new)
 
 
-def _finalizer_lost(old: Object | None, new: Object | None) -> bool:
-    """Passes a Cluster that nothing holds any longer, though it is not being deleted."""
-    return new is None or (CLUSTER_FINALIZER not in new.metadata.finalizers and new.metadata.deletion_timestamp is None)
+def _finalizers(found: Object | None) -> frozenset[str]:
+    return names.FINALIZERS.intersection(found.metadata.finalizers) if found is not None else frozenset()
 
 
 def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:

@@ -13,9 +13,9 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import infrastructure, templates
-from espalier.clusters import in_place, names, ownership, way_back
-from espalier.clusters.design import Design, group_name
+from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.render.layered import rendered
+from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.scope import Machinery
 from espalier.kube.objects import Object
 
@@ -60,13 +60,30 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     wanted = rendered(design)
     live = machinery.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
+    _keep_endpoint(wanted.infrastructure, machinery)
     template = wanted.machine_template
     template.metadata.name = naming(machinery, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
-    way_back.step_down(wanted.control_plane, live)
+    downgrade.step_down(wanted.control_plane, live)
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
+
+
+def _keep_endpoint(infrastructure: KubeObject, machinery: Machinery) -> None:
+    """Infrastructure that is made again gets the control plane endpoint that the cluster has.
+
+    Kubeconfigs and certificates name it, and Cluster API never changes it; left out, the provider chooses another one.
+    What the provider chose when the cluster was made is its own.
+    """
+    spec = getattr(infrastructure, "spec", None)
+    known = machinery.cluster.spec.control_plane_endpoint if machinery.cluster else None
+    if known is None or not known.host or getattr(spec, "control_plane_endpoint", known) is not None:
+        return
+    live = machinery.of(infrastructure.resource).get(infrastructure.metadata.name)
+    fields = ownership.owned_fields(live) if live is not None else None
+    if live is None or "f:controlPlaneEndpoint" in (fields or {}).get("f:spec", {}):
+        infrastructure.spec.control_plane_endpoint = known  # type: ignore[attr-defined]
 
 
 def postponed(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> str:

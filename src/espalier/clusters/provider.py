@@ -18,7 +18,7 @@ from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.kube.objects import Object
 
 if TYPE_CHECKING:
-    from espalier.clusters.design import Components, Design
+    from espalier.clusters.render_input import Components, Design
 
 
 class Dependency(NamedTuple):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, rollouts
-from espalier.clusters import generated, in_place, names, plan
-from espalier.clusters.design import group_count, group_name
+from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
+from espalier.clusters.render_input import group_count, group_name
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 
 # Reasons, as EKS Anywhere has them.
 INITIALIZING = "ControlPlaneInitializationInProgress"
@@ -178,8 +178,15 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
 def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.CONTROL_PLANE_READY
     control_plane = scope.machinery.control_plane
-    if initialized.status != "True" or control_plane is None:
+    if initialized.status != "True":
         return _condition(type_, "False", initialized.reason, initialized.message)
+    if lost := deleted.lost_control_plane(scope.machinery):
+        return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
+    absent = deleted.absent(scope.machinery)
+    if absent or control_plane is None:
+        return _condition(type_, "False", *_absent(scope, absent))
+    if unprovisioned := deleted.unprovisioned(scope.machinery):
+        return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
     upgrade = in_place.story(control_plane, scope.machinery.upgrades)
@@ -195,7 +202,7 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble[1]))
     if trouble is not None:
         return _condition(type_, "False", *trouble)
-    available = contract.condition(control_plane.status.conditions, "Available")
+    available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         message = available.message if available and available.message else "the control plane is not available yet"
         return _condition(type_, "False", UNHEALTHY, message)
@@ -203,6 +210,19 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
     )
     return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def _absent(scope: Scope, absent: str) -> tuple[str, str]:
+    """An object that is missing is made again with the same control plane endpoint, or once that is asked for."""
+    if scope.is_paused:
+        return names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is made again while the cluster is paused"
+    if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return (
+            CONTROL_PLANE_NOT_READY,
+            f"{absent}; it is made again, with the control plane endpoint of the cluster",
+        )
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it made again"
+    return names.CLUSTER_API_OBJECT_DELETED, f"{absent}: {how}, with the control plane endpoint of the cluster"
 
 
 def _postponed(scope: Scope) -> str:

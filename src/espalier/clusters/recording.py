@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters import names
-from espalier.clusters.passing import Pass
+from espalier.clusters.context import Pass
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.runtime import owners
@@ -20,13 +20,11 @@ async def guard(p: Pass) -> None:
     finalizers, so it is taken off whatever Cluster has it.
     """
     scope, writer = p.scope, p.tools.writer
-    is_there = names.MANAGEMENT_FINALIZER in scope.cluster.metadata.finalizers
     is_wanted = scope.is_management and bool(scope.manages)
-    if is_wanted and not is_there and not scope.is_deleted:  # a server takes none for what is being deleted
-        writer.wrote(
-            CLUSTER, await owners.add_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
-        )
-    elif is_there and not is_wanted:
+    if is_wanted and not scope.is_deleted:  # a server takes none for what is being deleted
+        record = await owners.add_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+        writer.wrote(CLUSTER, record)
+    elif not is_wanted:
         await owners.remove_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
 
 

@@ -14,8 +14,8 @@ from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key, Resource
 from espalier.clusters import release_content
-from espalier.clusters.design import kubernetes_versions
 from espalier.clusters.layers import release
+from espalier.clusters.render_input import kubernetes_versions
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled, release_name
 from espalier.runtime.cache import Cache, Caches

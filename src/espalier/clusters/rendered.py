@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -41,3 +42,5 @@ class Rendered(msgspec.Struct, frozen=True):
     health_check: MachineHealthCheck
     groups: tuple[RenderedGroup, ...]
     cni: tuple[Manifest, ...]
+    digests: Mapping[str, str] = {}
+    """Of the images of the CNI, by what they are pulled from; those of which the Bundles know one."""

@@ -19,12 +19,12 @@ from espalier.api.eksa.release import Bundles
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
-from espalier.clusters.design import Components, Design, cni_of
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import Layer
-from espalier.clusters.linked import GateKey, Missing
 from espalier.clusters.provider import Providers
+from espalier.clusters.references import GateKey, Missing
+from espalier.clusters.render_input import Components, Design, cni_of
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait
@@ -60,6 +60,16 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
     def cluster(self) -> capi.Cluster | None:
         """The Cluster of Cluster API."""
         return self.cluster_object.decode(capi.Cluster) if self.cluster_object else None
+
+    @property
+    def infrastructure(self) -> Object | None:
+        """What the machines share, as the Cluster of Cluster API names it."""
+        reference = self.cluster.spec.infrastructure_ref if self.cluster else None
+        if reference is None:
+            return None
+        named = (reference.api_group, reference.kind)
+        found = (of_kind.get(reference.name) for one, of_kind in self.objects.items() if (one.group, one.kind) == named)
+        return next(found, None)
 
     @cached_property
     def control_plane(self) -> KubeadmControlPlane | None:
@@ -133,6 +143,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Where the record of the management cluster is; None when nothing says so."""
     manages: tuple[Key, ...] = ()
     """Of the record of the management cluster: the Clusters that it manages."""
+    managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
+    """Of the record: those of them that can be read, each with its release as far as that is known."""
     bundles: Bundles | None = None
     release: semver.Version | None = None
     """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
@@ -144,6 +156,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Clusters of the same name elsewhere that were there before."""
     contested: tuple[tuple[str, Key], ...] = ()
     """Names that Clusters need as well that were there before, of which nothing was made yet."""
+    left_over: tuple[Taken, ...] = ()
+    """Secrets of others that Cluster API would take for this cluster's, once they were looked for."""
+    is_foreseen: bool = False
+    """Whether this is a preview: what time alone brings counts as there."""
     design: Design | None = None
     """None while the components are not known, or something is missing of which objects are rendered."""
     problem: LookupError | None = None
@@ -272,7 +288,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         after it. Here nothing is left of the one before, or the finalizer would have held it.
         """
         said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
-        if self.machinery.cluster_object is not None or not said or not self.identity:
+        if self.machinery.cluster_object is not None or not self.identity:
             return False
         return said.partition("/")[0] == self.identity.partition("/")[0] and said != self.identity
 

@@ -8,15 +8,15 @@ from typing import Literal
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import Problem, missing_objects, problem, standing_problem
+from espalier.clusters.validity import Problem, missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
@@ -184,14 +184,16 @@ def _trouble(scope: Scope) -> Problem | None:
     """
     if _is_unjudged(scope):
         return None
+    if scope.is_management and scope.is_paused:
+        return record_problem(scope)
     if scope.missing:
         return missing_objects(scope.missing)
     return standing_problem(scope) if scope.is_settled else problem(scope)
 
 
 def _is_unjudged(scope: Scope) -> bool:
-    """Paused Clusters are left alone; but there is one record of a management cluster, and that is said of others."""
-    return scope.is_deleted or (scope.is_paused and (scope.is_management or not scope.is_self_managed))
+    """Paused Clusters are left alone; but a record of a management cluster concerns others."""
+    return scope.is_deleted or (scope.is_paused and not scope.is_self_managed)
 
 
 def _distro(scope: Scope) -> EksdReleaseRef | None:

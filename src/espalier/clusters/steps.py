@@ -1,13 +1,19 @@
-"""The steps of a pass, in order. Each does what is left to do of its part, and says what it waits for."""
+"""The steps of a reconcile, in order. Each does what is left to do of its part, and says what it waits for.
+
+What a step decides by the scope alone is a pure function, which `Step` acts on and a preview asks as well. Plain
+coroutines among the steps only act: what they meet is not known before.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -17,16 +23,16 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, remediation
-from espalier.clusters import copying, generated, in_place, names, plan, readiness
+from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
-from espalier.clusters.design import Design
-from espalier.clusters.linked import GateKey
-from espalier.clusters.oversight import oversee
-from espalier.clusters.passing import Pass
-from espalier.clusters.plan import Removal
+from espalier.clusters.context import Pass
+from espalier.clusters.drift_correction import oversee
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.references import GateKey
+from espalier.clusters.render_input import Design
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
-from espalier.clusters.scope import read
+from espalier.clusters.scope import Scope, read
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.errors import AlreadyExists
@@ -34,6 +40,45 @@ from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
+
+
+class Write(NamedTuple):
+    """Decides on objects of Cluster API to write and to delete, in order; an event of the reason says which."""
+
+    what: Sequence[Change | Removal]
+    reason: str
+
+
+Decision: TypeAlias = Outcome | Write
+
+
+async def write(p: Pass, decision: Decision) -> Outcome:
+    """What is done about a decision: the next step follows when it is written."""
+    if not isinstance(decision, Write):
+        return decision
+    await p.write(decision.what, decision.reason)
+    return Continue()
+
+
+class Step:
+    """A decision over the scope, and what is done about it. Its name in logs is that of the decision."""
+
+    def __init__(
+        self,
+        decide: Callable[[Scope], Decision],
+        act: Callable[[Pass, Decision], Awaitable[Outcome]] = write,
+        *,
+        awaits: bool = False,
+    ) -> None:
+        self.decide = decide
+        self.awaits = awaits
+        """Whether it waits for what other controllers report of the objects that are written."""
+        self.__name__ = decide.__name__
+        self._act = act
+
+    async def __call__(self, p: Pass) -> Outcome:
+        """Decide and act."""
+        return await self._act(p, self.decide(p.scope))
 
 
 async def hold(p: Pass) -> Outcome:
@@ -46,31 +91,40 @@ async def hold(p: Pass) -> Outcome:
     return Continue()
 
 
-async def choose_release(p: Pass) -> Outcome:
+def choose_release(scope: Scope) -> Decision:
     """A new Cluster that names no release gets that of its management cluster; one that has machines, never."""
-    spec, management = p.scope.spec, p.scope.management
-    if spec.eksa_version is not None or spec.bundles_ref is not None or p.scope.is_self_managed:
+    spec, management = scope.spec, scope.management
+    if spec.eksa_version is not None or spec.bundles_ref is not None or scope.is_self_managed:
         return Continue()
-    if p.scope.machinery.control_plane is not None:
+    if scope.machinery.control_plane is not None:
         return Continue()  # `check` says what is missing
     if management is None:
-        found = problem(p.scope)
-        return Wait(*found) if found else Continue()
+        return check(scope)
     if management.spec.eksa_version is None:
         message = f'Cluster "{management.metadata.name}" names no eksaVersion itself; give spec.eksaVersion'
         return Wait(names.EKSA_VERSION_INVALID, message)
+    return Wait(_RELEASE_CHOSEN, f"release {management.spec.eksa_version} was taken from the management cluster")
+
+
+_RELEASE_CHOSEN = "ReleaseChosen"
+
+
+async def take_release(p: Pass, decision: Decision) -> Outcome:
+    """Name the release that was chosen."""
+    management = p.scope.management
+    if not isinstance(decision, Wait) or decision.reason != _RELEASE_CHOSEN or management is None:
+        return await write(p, decision)
     # Only of the Cluster that was read: somebody may have named a release since then.
     seen = {"resourceVersion": p.scope.object.resource_version}
     chosen = {"eksaVersion": management.spec.eksa_version}
     await p.tools.writer.merge(CLUSTER, p.scope.object, {"metadata": seen, "spec": chosen})
-    message = f"release {management.spec.eksa_version} was taken from the management cluster"
-    p.event("Normal", "ReleaseChosen", message)
-    return Wait("ReleaseChosen", message)
+    p.event("Normal", "ReleaseChosen", decision.message)
+    return decision
 
 
-async def find_children(p: Pass) -> Outcome:
+def find_children(scope: Scope) -> Decision:
     """All linked objects are there."""
-    found = missing_objects(p.scope.awaited)
+    found = missing_objects(scope.awaited)
     return Wait(*found) if found else Continue()
 
 
@@ -123,19 +177,17 @@ async def make_gate_key(p: Pass) -> Outcome:
     return Continue()
 
 
-async def carry_credentials(p: Pass) -> Outcome:
+def carry_credentials(scope: Scope) -> Decision:
     """Where nothing but credentials changed, what carries them is written.
 
     Nothing else is, whatever this manager would render otherwise: no machine is replaced by a new password.
     """
-    scope = p.scope
     if not scope.takes_credentials or scope.is_bereft:
         return Continue()
     found = problem(scope)
     if found:
         return Wait(*found)
-    await p.apply(plan.carriers(_design(p), scope.machinery), "CredentialsApplied")
-    return Continue()
+    return Write(plan.changes(plan.carriers(_design(scope), scope.machinery), scope.machinery), "CredentialsApplied")
 
 
 async def limit_remediation(p: Pass) -> Outcome:
@@ -175,21 +227,29 @@ RETRIES = 2
 """How many machines may take the place of an unhealthy one, and of each other, until it is for somebody to look."""
 
 
-async def leave_settled(p: Pass) -> Outcome:
+def leave_settled(scope: Scope) -> Decision:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
-    if p.scope.is_bereft:
-        return Wait(*readiness.bereft(p.scope))
-    if not p.scope.is_settled:
-        return Continue()
+    if scope.is_bereft:
+        return Wait(*readiness.bereft(scope))
+    return Done() if scope.is_settled else Continue()
+
+
+async def look_after_settled(p: Pass, decision: Decision) -> Outcome:
+    """Of what is left alone: the copy of the kubeconfig is kept, and drift is seen to."""
+    if not isinstance(decision, Done):
+        return await write(p, decision)
     await copying.keep(p)
     await p.close_gate()  # writes only when the cluster is adopted, or credentials changed
     return await oversee(p)
 
 
-async def check(p: Pass) -> Outcome:
-    """What is asked for can be made."""
-    found = problem(p.scope)
-    return Wait(*found) if found else Continue()
+def check(scope: Scope) -> Decision:
+    """What is asked for can be made, of a control plane that there is."""
+    found = problem(scope)
+    if found:
+        return Wait(*found)
+    lost = deleted.lost_control_plane(scope.machinery)
+    return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
 
 async def copy_kubeconfig(p: Pass) -> Outcome:
@@ -198,49 +258,45 @@ async def copy_kubeconfig(p: Pass) -> Outcome:
     return Continue()
 
 
-async def find_left_over_secrets(p: Pass) -> Outcome:
-    """Before there is a cluster, no keys are there that Cluster API would find and take for its own.
+async def read_left_over_secrets(p: Pass) -> Outcome:
+    """Before there is a cluster: find keys that Cluster API would take for its own.
 
-    Also Secrets without labels, which are not watched. Those with the labels of this Cluster are meant for it.
+    Also Secrets without labels, which are not watched.
     """
-    scope = p.scope
-    if scope.machinery.cluster_object is not None:
-        return Continue()
-    client = p.tools.writer.client
-    listed = await asyncio.gather(
-        *(
-            client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}")
-            for key in generated.secrets(scope.key.name)
+    if p.scope.machinery.cluster_object is None:
+        client = p.tools.writer.client
+        wanted = generated.secrets(p.scope.key.name)
+        listed = await asyncio.gather(
+            *(client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}") for key in wanted)
         )
-    )
-    found = [
-        generated.Taken(core.SECRET, secret.key, generated.LEFT_OVER, None)
-        for secrets_ in listed
-        for secret in secrets_.items
-        if names.cluster_of(secret.metadata.labels) != scope.key
-    ]
-    return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(found), after=60.0) if found else Continue()
-
-
-async def make_control_plane(p: Pass) -> Outcome:
-    """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
-    wanted = plan.control_plane(_design(p), p.scope.machinery)
-    if plan.postponed(wanted, _design(p), p.scope.machinery):
-        wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
-    obstacle = plan.obstacle(wanted, _design(p), p.scope.machinery)
-    if obstacle is not None:
-        return Wait(*obstacle)
-    await p.apply(_timely(p, wanted), "ControlPlaneApplied")
+        found = generated.left_over(p.scope.key, (secret for part in listed for secret in part.items))
+        p.scope = msgspec.structs.replace(p.scope, left_over=found)
     return Continue()
 
 
-async def begin_workers(p: Pass) -> Outcome:
+def find_left_over_secrets(scope: Scope) -> Decision:
+    """Before there is a cluster, no keys of another are there."""
+    if scope.machinery.cluster_object is not None or not scope.left_over:
+        return Continue()
+    return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)
+
+
+def make_control_plane(scope: Scope) -> Decision:
+    """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
+    design, machinery = _design(scope), scope.machinery
+    wanted = plan.control_plane(design, machinery)
+    if not scope.is_foreseen and plan.postponed(wanted, design, machinery):
+        wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
+    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), machinery), "ControlPlaneApplied")
+
+
+def begin_workers(scope: Scope) -> Decision:
     """The groups of a cluster that never had an API server are there beside it: their machines join when it answers.
 
     They are only made here, and only while all that there is of the control plane has its version: no node may be
     ahead of its API server. What is changed waits its turn.
     """
-    machinery, design = p.scope.machinery, _design(p)
+    machinery, design = scope.machinery, _design(scope)
     cluster, control_plane = machinery.cluster, machinery.control_plane
     if cluster is None or contract.is_control_plane_initialized(cluster):
         return Continue()
@@ -250,13 +306,12 @@ async def begin_workers(p: Pass) -> Outcome:
         return Continue()
     wanted = plan.worker_groups(design, machinery)
     new = [one for one in wanted if one.metadata.name not in machinery.of(one.resource)]
-    await p.apply(_timely(p, new), "WorkersApplied")
-    return Continue()
+    return Write(plan.changes(_timely(scope, new), machinery), "WorkersApplied")
 
 
-async def await_control_plane(p: Pass) -> Outcome:
+def await_control_plane(scope: Scope) -> Decision:
     """All of the control plane has the version asked for: before that, nothing else changes."""
-    machinery = p.scope.machinery
+    machinery = scope.machinery
     control_plane = machinery.control_plane
     upgrade = in_place.story(control_plane, machinery.upgrades) if control_plane else None
     if upgrade is not None:
@@ -265,61 +320,57 @@ async def await_control_plane(p: Pass) -> Outcome:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
-    available = contract.condition(control_plane.status.conditions, "Available")
+    available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
         message = f"waiting for the control plane to be available{detail}"
-        return Wait(readiness.CONTROL_PLANE_NOT_READY, message, after=_again(p))
+        return Wait(readiness.CONTROL_PLANE_NOT_READY, message, after=_again(scope))
     at = control_plane.status.version or "no version"
     message = f"waiting for all of the control plane to have {control_plane.spec.version}; it is at {at}"
-    return Wait(readiness.ROLLING, message, after=_again(p))
+    return Wait(readiness.ROLLING, message, after=_again(scope))
 
 
-async def change_created(p: Pass) -> Outcome:
+def await_creation(scope: Scope) -> Decision:
     """What was changed while the control plane was still being made follows, before any of the workers."""
-    wanted = plan.control_plane(_design(p), p.scope.machinery)
-    postponed = plan.postponed(wanted, _design(p), p.scope.machinery)
-    if postponed:
-        return Wait(in_place.UPGRADING, postponed)
-    made = await make_control_plane(p)
-    return await await_control_plane(p) if isinstance(made, Continue) else made
+    design, machinery = _design(scope), scope.machinery
+    postponed = plan.postponed(plan.control_plane(design, machinery), design, machinery)
+    return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
 
 
-async def make_workers(p: Pass) -> Outcome:
-    """The objects of all groups of workers are as they should be, and there are no others."""
-    design = _design(p)
-    wanted = plan.worker_groups(design, p.scope.machinery)
-    obstacle = plan.obstacle(wanted, design, p.scope.machinery)
-    if obstacle is not None:
-        return Wait(*obstacle)
-    await p.apply(_timely(p, wanted), "WorkersApplied")
-    await p.remove(plan.superfluous_workers(design, p.scope.machinery), "WorkersRemoved")
-    return Continue()
+def make_workers(scope: Scope) -> Decision:
+    """The objects of all groups of workers are as they should be."""
+    machinery = scope.machinery
+    wanted = plan.worker_groups(_design(scope), machinery)
+    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), machinery), "WorkersApplied")
 
 
-async def await_readiness(p: Pass) -> Outcome:
+def remove_workers(scope: Scope) -> Decision:
+    """There are no groups of workers that are not asked for."""
+    return Write(plan.superfluous_workers(_design(scope), scope.machinery), "WorkersRemoved")
+
+
+def await_readiness(scope: Scope) -> Decision:
     """Every part of the cluster is as it was asked for, and ready."""
-    obstacle = first_obstacle(readiness.conditions(p.scope))
+    obstacle = first_obstacle(readiness.conditions(scope))
     if obstacle is not None:
-        return Wait(obstacle.reason, obstacle.message, after=_again(p))
-    going = plan.going_workers(_design(p), p.scope.machinery)
+        return Wait(obstacle.reason, obstacle.message, after=_again(scope))
+    going = plan.going_workers(_design(scope), scope.machinery)
     if going:
         return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be gone")
     return Continue()
 
 
-async def remove_unused_templates(p: Pass) -> Outcome:
+def remove_unused_templates(scope: Scope) -> Decision:
     """Templates go once nothing refers to them."""
-    await p.remove(plan.unused_templates(p.scope.machinery), "TemplatesRemoved")
-    return Continue()
+    return Write(plan.unused_templates(scope.machinery), "TemplatesRemoved")
 
 
-async def make_health_checks(p: Pass) -> Outcome:
+def make_health_checks(scope: Scope) -> Decision:
     """All health checks are there. Most are made before, as soon as a node was ready."""
-    design, machinery = _design(p), p.scope.machinery
+    design, machinery = _design(scope), scope.machinery
     wanted = [*plan.control_plane(design, machinery), *plan.worker_groups(design, machinery)]
-    await p.apply([one for one in wanted if one.resource == MachineHealthCheck.resource], "HealthChecksApplied")
-    return Continue()
+    checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
+    return Write(plan.changes(checks, machinery), "HealthChecksApplied")
 
 
 async def settle(p: Pass) -> Outcome:
@@ -332,29 +383,40 @@ async def settle(p: Pass) -> Outcome:
 LIFE = (
     hold,
     limit_remediation,
-    choose_release,
-    find_children,
+    Step(choose_release, take_release),
+    Step(find_children),
     own_children,
     make_gate_key,
-    carry_credentials,
-    leave_settled,
-    check,
+    Step(carry_credentials),
+    Step(leave_settled, look_after_settled),
+    Step(check),
     copy_kubeconfig,
-    find_left_over_secrets,
+    read_left_over_secrets,
+    Step(find_left_over_secrets),
     restore_cni,
-    make_control_plane,
-    begin_workers,
-    await_control_plane,
+    Step(make_control_plane),
+    Step(begin_workers),
+    Step(await_control_plane, awaits=True),
     install_cni,
-    change_created,
-    make_workers,
-    await_readiness,
-    remove_unused_templates,
-    make_health_checks,
+    Step(await_creation, awaits=True),
+    Step(make_control_plane),
+    Step(await_control_plane, awaits=True),
+    Step(make_workers),
+    Step(remove_workers),
+    Step(await_readiness, awaits=True),
+    Step(remove_unused_templates),
+    Step(make_health_checks),
     compare_cni,
     settle,
 )
 """From a Cluster to a cluster."""
+
+
+def steps_of(scope: Scope) -> Sequence[Callable[[Pass], Awaitable[Outcome]]]:
+    """The steps of a Cluster that is not being deleted; none while it is paused."""
+    if scope.is_self_managed and not scope.is_management:
+        return (Step(check),)
+    return () if scope.is_paused else LIFE
 
 
 async def delete_cluster(p: Pass) -> Outcome:
@@ -363,7 +425,7 @@ async def delete_cluster(p: Pass) -> Outcome:
     if cluster is None:
         return Continue()
     if cluster.metadata.deletion_timestamp is None:
-        await p.remove([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
+        await p.write([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
     paused = readiness.paused_objects(p.scope)
     reason = readiness.CLUSTER_API_PAUSED if paused else "Deleting"
     return Wait(reason, "; ".join(filter(None, [_what_is_left(p), paused, _held_up(p)])))
@@ -376,7 +438,7 @@ async def delete_leftovers(p: Pass) -> Outcome:
     for its own, and lose its authority when they go.
     """
     machinery = p.scope.machinery
-    await p.remove(plan.leftovers(machinery), "LeftoversRemoved")
+    await p.write(plan.leftovers(machinery), "LeftoversRemoved")
     left = [f"{resource.kind} {name}" for resource, found in machinery.objects.items() for name in found]
     left += [f"Secret {found.name}" for found in machinery.secrets if contract.is_owned(found)]
     return Wait("Deleting", f"waiting for {', '.join(left)} to be gone") if left else Continue()
@@ -393,29 +455,37 @@ DELETION = (delete_cluster, delete_leftovers, leave_children, let_go)
 """From a cluster to nothing. Needs none of the linked objects."""
 
 
-def _design(p: Pass) -> Design:
-    if p.scope.design is None:
+def _design(scope: Scope) -> Design:
+    if scope.design is None:
         raise AssertionError("the step `check` lets nothing pass without a design")
-    return p.scope.design
+    return scope.design
 
 
-def _timely(p: Pass, wanted: Iterable[KubeObject]) -> list[KubeObject]:
+def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
+    """Why these objects may not be written yet. In a preview: not at all, unless somebody acts."""
+    found = plan.obstacle(wanted, _design(scope), scope.machinery)
+    if found is None or (scope.is_foreseen and found.reason not in names.FAILURES):
+        return None
+    return Wait(*found)
+
+
+def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
     """Without the health checks that are not due yet: as long as no node can be ready, they would replace them all.
 
     One that is there stays, and is kept as it should be.
     """
-    machinery = p.scope.machinery
+    machinery = scope.machinery
     live = machinery.of(MachineHealthCheck.resource)
-    has_cni = machinery.installed_cni == p.scope.wanted_cni or bool(machinery.installed_cni)
+    has_cni = machinery.installed_cni == scope.wanted_cni or bool(machinery.installed_cni)
     ready = machinery.control_plane.status.ready_replicas if machinery.control_plane else 0
-    if has_cni and ready:
+    if scope.is_foreseen or (has_cni and ready):
         return list(wanted)
     return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
 
 
-def _again(p: Pass) -> float | None:
+def _again(scope: Scope) -> float | None:
     """When nodes that are waited for should be asked about once more: no watch tells what becomes of their CNI."""
-    return AGAIN if p.scope.machinery.installed_cni and not p.scope.leaves_cni_alone else None
+    return AGAIN if scope.machinery.installed_cni and not scope.leaves_cni_alone else None
 
 
 def _what_is_left(p: Pass) -> str:
@@ -433,7 +503,7 @@ def _what_is_left(p: Pass) -> str:
 def _held_up(p: Pass) -> str:
     """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
     cluster = p.scope.machinery.cluster
-    said = contract.condition(cluster.status.conditions, "Deleting") if cluster else None
+    said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
     return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from espalier.api import conditions
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness
 from espalier.clusters.drift import Drift, Policy, policy
@@ -12,7 +13,7 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.runtime import conditions
+from espalier.clusters.validity import missing_objects
 
 AS_RENDERED = "AsRendered"
 DRIFTED = "Drifted"
@@ -35,10 +36,10 @@ def unseen(scope: Scope) -> Condition | None:
         return None
     if scope.is_paused:
         return _unknown(PAUSED, "nothing is compared while the cluster is paused")
+    if why := incomparable(scope):  # then nothing is being made either
+        return _unknown(NOT_COMPARABLE, why)
     if not scope.is_settled:
         return _unknown(BEING_CHANGED, "what was asked for last is being made; what there is, is compared with it then")
-    if why := incomparable(scope):
-        return _unknown(NOT_COMPARABLE, why)
     before = conditions.get(scope.status.conditions, names.SYNCED)
     if before is not None and before.reason in _COMPARED:
         return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
@@ -46,7 +47,9 @@ def unseen(scope: Scope) -> Condition | None:
 
 
 def incomparable(scope: Scope) -> str:
-    """Why a settled cluster can't be compared; empty when it can."""
+    """Why a cluster can't be compared, whether or not it is settled; empty when it can."""
+    if missing := missing_objects(scope.awaited):
+        return missing.message
     if scope.design is None:
         because = f"; {scope.uninstalled}" if scope.uninstalled else ""
         return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
@@ -94,6 +97,8 @@ def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
     if wish is None:
         allowed = ", ".join(Policy)
         return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
+    if not any(drift.remedy for drift in drifts):
+        return ""
     if wish is Policy.REPORT:
         wish_for = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
         price = ", which replaces machines" if wish_for is Policy.CORRECT_MACHINES else ""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from espalier.clusters import names
-from espalier.clusters.linked import Missing
+from espalier.clusters.observed_versions import running
+from espalier.clusters.references import Missing
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
-from espalier.clusters.running import running
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
 
@@ -39,6 +39,15 @@ def standing_problem(scope: Scope) -> Problem | None:
     What it says itself was judged then.
     """
     return _self_managed(scope) or _relations(scope)
+
+
+def record_problem(scope: Scope) -> Problem | None:
+    """What is wrong with the record of the management cluster for the sake of those that it manages."""
+    if found := list(releases.managed(None, scope.cluster, scope.managed)):
+        return Problem(names.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
+    if found := list(sharing.of_record(None, scope.cluster, [one for one, _ in scope.managed])):
+        return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found)))
+    return None
 
 
 def _relations(scope: Scope) -> Problem | None:

@@ -11,7 +11,7 @@ from espalier.clusters.rendered import Manifest
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.objects import Object
-from espalier.runtime.errands import Errand
+from espalier.runtime.remote_tasks import Errand
 
 
 class NotCorrected(KubeError):

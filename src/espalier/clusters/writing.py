@@ -12,7 +12,7 @@ from espalier.api.resource import Resource
 from espalier.clusters.guarded import Belongs, Guarded
 from espalier.clusters.names import FIELD_MANAGER
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.relevance import Reports
+from espalier.clusters.predicates import Reports
 from espalier.kube.client import Client, PatchType
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object

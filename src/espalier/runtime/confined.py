@@ -121,7 +121,8 @@ def write(root: Path, path: str, content: str, mode: int = 0o600) -> None:
     file = child(make_folder(root, folder), name)
     staged = file.with_name(f".{file.name[: LONGEST_NAME - 20]}.{os.getpid()}")
     staged.unlink(missing_ok=True)
-    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    # O_EXCL: whatever was put there since, also a link, is not opened.
+    descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "w") as opened:
         os.fchmod(descriptor, mode)
         opened.write(content)

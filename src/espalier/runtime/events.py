@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 
 import structlog
 
+from espalier.api.conditions import timestamp
 from espalier.api.core import CORE_EVENT
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
-from espalier.runtime.conditions import timestamp
 
 EventType = Literal["Normal", "Warning"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import msgspec
@@ -15,11 +16,12 @@ import msgspec
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineAddress
-from espalier.api.core import Secret
+from espalier.api.core import NODE, Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
-from espalier.clusterapi import names
+from espalier.apiserver.sqlite import Unusable
+from espalier.clusterapi import contract, names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import (
     Infrastructure,
@@ -31,12 +33,14 @@ from espalier.clusterapi.infrastructure import (
 )
 from espalier.clusterapi.network import machine_addresses, network_of
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, secret_name
 from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.versions import newest
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -66,29 +70,38 @@ class InfrastructureClusters:
         self._kinds = kinds
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Give one cluster its address, keep its API server running, and take both away in the end."""
+        """Give one cluster its address, keep its API server running, and take both away in the end.
+
+        What the API server stored is on the machines, and outlives infrastructure that somebody deletes under them.
+        """
         found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
         if found is None or is_paused(found):
             return Done()
         resource = self._kinds.cluster
         writer = self._scheme.writer
+        owner = self._owner(found)
         if found.metadata.deletion_timestamp is not None:
-            await self._workloads.remove(cluster_key(found))
+            if owner is not None and owner.metadata.deletion_timestamp is None:
+                await self._workloads.stop(owner.key)
+            else:
+                await self._workloads.remove(cluster_key(found))
             await writer.finalizer(resource, found, finalizer_of(resource), present=False)
             return Done()
-        owner = self._owner(found)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         typed = found.decode(InfrastructureCluster)
         found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
+            is_new = contract.endpoint(owner.decode(Cluster)) is None
+            if is_new and self._workloads.reach(owner.key) is None:  # what one of its name stored is not its own
+                await self._workloads.remove(owner.key)
             endpoint = self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
             found = await writer.change(resource, found, {"spec": address})
         problem = await self._keep_open(owner, endpoint)
         await self._report(found, typed, problem)
-        return Wait("ControlPlaneClosed", problem, after=5.0) if problem else Done()
+        return Wait(CLOSED, problem, after=5.0) if problem else Done()
 
     def _owner(self, found: Object) -> Object | None:
         owner = owning_cluster(found.metadata)
@@ -102,13 +115,13 @@ class InfrastructureClusters:
             return ""
         try:
             workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
-        except (AddressTaken, ValueError) as error:
-            return str(error)
+        except _HINDRANCES as error:
+            return _advised(error)
         workload.version = newest(running)
         return ""
 
     async def _report(self, found: Object, typed: InfrastructureCluster, problem: str) -> None:
-        ready = condition("Ready", not problem, "Ready" if not problem else "ControlPlaneClosed", problem)
+        ready = condition("Ready", not problem, "Ready" if not problem else CLOSED, problem)
         generation = typed.metadata.generation
         conditions = stated(typed.status.conditions, [ready], now=self._scheme.clock.now(), generation=generation)
         status = InfrastructureClusterStatus(
@@ -153,6 +166,8 @@ class InfrastructureMachines:
         found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
         if found is None or found.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
+            if found is None:
+                await self._forget(key)
             return Done()
         if is_paused(found):
             return Done()
@@ -163,6 +178,17 @@ class InfrastructureMachines:
         if isinstance(outcome, Wait):
             await self._report(found, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
         return outcome
+
+    async def _forget(self, gone: Key) -> None:
+        """Delete the node of infrastructure that is gone, as cloud controller managers do.
+
+        A machine deletes its node as well, unless somebody takes its finalizer away before.
+        """
+        for workload in self._workloads.running(gone.namespace):
+            node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=gone.name))
+            if node is not None:
+                with suppress(NotFound):
+                    await workload.client.delete(NODE, node.name, uid=node.metadata.uid)
 
     async def _boot(self, found: Object, typed: InfrastructureMachine) -> Outcome:
         inventory = self._scheme.inventory
@@ -185,8 +211,8 @@ class InfrastructureMachines:
         cluster = Key(found.namespace, machine.spec.cluster_name)
         try:
             workload = await self._reach(cluster, kubeadm)
-        except (AddressTaken, ValueError) as error:
-            return Wait("ControlPlaneClosed", str(error), after=5.0)
+        except _HINDRANCES as error:
+            return Wait(CLOSED, _advised(error), after=5.0)
         if workload is None:
             # Who waits for a control plane that is lost waits until somebody acts: not each second.
             after = 30.0 if (lost := self._lost(cluster)) else 1.0
@@ -268,6 +294,21 @@ class InfrastructureMachines:
         await self._scheme.writer.status(self._kinds.machine, found, status)
 
 
+_HINDRANCES = (OSError, ValueError, Unusable)
+"""For which an API server can't be run, until somebody does something about it."""
+
+
+def _advised(error: Exception) -> str:
+    if isinstance(error, Unusable):
+        return (
+            f"the API server does not run: {error}; put the file back from a backup, or make it usable, and it "
+            "starts by itself within seconds; or delete the cluster and create it again"
+        )
+    if isinstance(error, AddressTaken):
+        return f"the API server does not run: {error}; it starts by itself once the address is free"
+    return f"the API server does not run: {error}"
+
+
 def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> list[str]:
     """Kubernetes versions of the control plane machines that have booted."""
     booted = {
@@ -285,7 +326,8 @@ async def open_workload(
 ) -> WorkloadCluster:
     """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
 
-    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority.
+    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority,
+    `Unusable` and `OSError` when what it stored can't be read.
     """
     running = workloads.reach(cluster)
     if running is not None:

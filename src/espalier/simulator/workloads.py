@@ -58,6 +58,10 @@ class Workloads:
         """A running workload cluster."""
         return self._running.get(cluster)
 
+    def running(self, namespace: str) -> list[WorkloadCluster]:
+        """The running workload clusters of a namespace."""
+        return [workload for key, workload in self._running.items() if key.namespace == namespace]
+
     def holds(self, cluster: Key) -> bool:
         """Whether there are objects of a workload cluster, be it running or not."""
         return cluster in self._running or self._stores.holds(cluster)
@@ -118,13 +122,16 @@ class Workloads:
         """Stop a cluster's API server, and forget its objects and its address; idempotent."""
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             self._release(cluster)
-            workload = self._running.pop(cluster, None)
-            if workload is not None:
-                self._by_address.pop(f"https://{workload.endpoint.host}:{workload.endpoint.port}", None)
-                self._used_ports.discard(workload.endpoint.port)
-                await workload.stop()
+            stopped = await self._stop(cluster)
+            if stopped is not None:
+                self._used_ports.discard(stopped.port)
             await self._stores.remove(cluster)
         self._locks.pop(cluster, None)
+
+    async def stop(self, cluster: Key) -> None:
+        """Stop a cluster's API server; its objects and its address stay. Idempotent."""
+        async with self._locks.setdefault(cluster, asyncio.Lock()):
+            await self._stop(cluster)
 
     async def close(self) -> None:
         """Stop all of them; what is stored stays."""
@@ -135,6 +142,14 @@ class Workloads:
         self._by_address.clear()
         for workload in running:
             await workload.stop()
+
+    async def _stop(self, cluster: Key) -> Endpoint | None:
+        workload = self._running.pop(cluster, None)
+        if workload is None:
+            return None
+        self._by_address.pop(f"https://{workload.endpoint.host}:{workload.endpoint.port}", None)
+        await workload.stop()
+        return workload.endpoint
 
     def _new(
         self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network

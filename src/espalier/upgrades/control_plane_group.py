@@ -16,9 +16,9 @@ from espalier.clusterapi.machine_change import ChangeKind
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
 from espalier.upgrades import classify, expected, health, names
+from espalier.upgrades.cluster_view import Machinery, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.site import Machinery, MachineView
 from espalier.upgrades.writing import Writer
 
 

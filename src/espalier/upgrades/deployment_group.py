@@ -13,14 +13,14 @@ from espalier.api.eksa.upgrades import (
     ObjectReference,
 )
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.clusterapi import machine_change
+from espalier.clusterapi import kubernetes_versions, machine_change
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
-from espalier.clusterapi.shares import share
+from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
-from espalier.upgrades import classify, expected, names, sequence, versions
+from espalier.upgrades import classify, expected, names, sequence
+from espalier.upgrades.cluster_view import Machinery, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.site import Machinery, MachineView
 from espalier.upgrades.writing import Writer
 
 
@@ -159,7 +159,7 @@ class DeploymentGroup:
             if CONTROL_PLANE_LABEL not in found.metadata.labels:
                 continue
             version = found.decode(Machine).spec.version
-            if versions.is_older(version, scope.version):
+            if kubernetes_versions.is_older(version, scope.version):
                 message = (
                     f"waiting for the control plane: Machine {found.name} has {version}, workers get {scope.version}"
                 )

@@ -19,10 +19,10 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.upgrades import expected, names, versions
+from espalier.upgrades.cluster_view import MachineView, Site
+from espalier.upgrades.context import Tools
 from espalier.upgrades.observe import Observer, cluster_of
-from espalier.upgrades.passing import Tools
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.site import MachineView, Site
 from espalier.upgrades.writing import Writer
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade

@@ -10,9 +10,9 @@ from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import owners_of
 from espalier.runtime.outcome import Done, Outcome
 from espalier.upgrades import sequence
+from espalier.upgrades.context import Tools, told
 from espalier.upgrades.group import Group, GroupPass, observe
 from espalier.upgrades.group_life import DELETION, LIFE
-from espalier.upgrades.passing import Tools, told
 from espalier.upgrades.reconciling import Kind, Reconciler, Report
 
 UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})

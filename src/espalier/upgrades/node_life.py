@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
+from espalier.api.conditions import timestamp
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
-from espalier.runtime import conditions as condition_list
-from espalier.runtime.conditions import timestamp
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import images, names, pod, progress, versions
 from espalier.upgrades.node_pass import (

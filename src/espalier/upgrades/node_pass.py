@@ -15,9 +15,9 @@ from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import AlreadyExists, NotFound
 from espalier.kube.objects import Object
 from espalier.upgrades import names, pod
+from espalier.upgrades.cluster_view import Workload
+from espalier.upgrades.context import Tools
 from espalier.upgrades.node_scope import NodeScope
-from espalier.upgrades.passing import Tools
-from espalier.upgrades.site import Workload
 
 RESOURCE = NodeUpgrade.resource
 

@@ -10,9 +10,9 @@ from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgr
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
 from espalier.upgrades import names, progress
+from espalier.upgrades.cluster_view import MachineView, Site, Workload
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
-from espalier.upgrades.site import MachineView, Site, Workload
 from espalier.upgrades.views import Node, Pod
 
 

@@ -16,8 +16,8 @@ from espalier.runtime.mapping import by_controller
 from espalier.runtime.predicates import Predicate, any_change
 from espalier.runtime.transforms import metadata_only
 from espalier.upgrades import names
-from espalier.upgrades.following import Following
-from espalier.upgrades.site import BY_CONTROLLER, OWNER_KINDS, Site
+from espalier.upgrades.cluster_tracker import Following
+from espalier.upgrades.cluster_view import BY_CONTROLLER, OWNER_KINDS, Site
 
 BY_CLUSTER = "upgrades/cluster"
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from espalier.api import conditions as condition_list
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
-from espalier.runtime import conditions as condition_list
 from espalier.upgrades.node_steps import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
 from espalier.upgrades.views import ContainerState, Pod
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from espalier.api import conditions as condition_list
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
 from espalier.upgrades import names
-from espalier.upgrades.passing import Tools
+from espalier.upgrades.context import Tools
 
 
 class Pass(Protocol):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from espalier.api import conditions as condition_list
 from espalier.api.eksa.upgrades import PROGRESSING, NodeUpgrade
 from espalier.kube.objects import Object
-from espalier.runtime import conditions as condition_list
 from espalier.upgrades import names
-from espalier.upgrades.site import MachineView
+from espalier.upgrades.cluster_view import MachineView
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import semver
-
-
-def parsed(version: str) -> semver.Version | None:
-    """A version like v1.36.3-eks-1-36-1, None when it is none. What EKS Distro appends is no prerelease to us."""
-    try:
-        return semver.Version.parse(version.removeprefix("v"))
-    except ValueError:
-        return None
+from espalier.clusterapi.kubernetes_versions import parsed
 
 
 def obstacle(current: str, wanted: str) -> str:
@@ -36,9 +28,3 @@ def is_reached(reported: str, wanted: str) -> bool:
     if found is None or asked is None:
         return False
     return found == asked or (found.prerelease is None and found == asked.finalize_version())
-
-
-def is_older(one: str, other: str) -> bool:
-    """Whether a version is older than another, patches included. Of what is no version nothing is said."""
-    before, after = parsed(one), parsed(other)
-    return before is not None and after is not None and before.finalize_version() < after.finalize_version()

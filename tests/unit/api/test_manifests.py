@@ -149,7 +149,15 @@ def test_aliases_that_multiply_are_stopped() -> None:
     text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     text += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
     (sentence,) = refused(text)
-    assert sentence == "garden.yaml: a document has more than 200000 fields, its aliases followed"
+    assert sentence == (
+        "garden.yaml:6:5: a document has more than 200000 fields, its aliases followed; use fewer, or split it"
+    )
+
+
+def test_aliases_that_make_a_document_too_deep_are_found_where_they_are_followed() -> None:
+    text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200))
+    (sentence,) = refused(text)
+    assert sentence.startswith("garden.yaml:128:7: this is nested more than 128 levels deep, its aliases followed")
 
 
 def test_problems_of_all_documents_are_said() -> None:

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 
 from espalier.apiserver.http import MAX_BODY, AddressTaken, HttpShell
+from espalier.kube import serving
 from espalier.kube.pki import Authority, KeyPair
 from espalier.kube.wire import Request, Response, Stream, User
 
@@ -270,3 +271,35 @@ async def test_parts_of_somebody_else_are_nobody(world: World, header: str) -> N
         assert response.status == 400
         assert header in (await response.json())["message"]
     assert world.endpoint.requests == [], "least of all is it the administrator who asked"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+async def test_the_body_of_a_read_is_not_waited_for(world: World, method: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.shell.port, ssl=client_tls(ALICE, world.folder))
+    writer.write(f"{method} /api/v1/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf of it".encode())
+    async with asyncio.timeout(10):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+    assert [request.body for request, _ in world.endpoint.requests] == [b""]
+
+
+async def test_a_watch_whose_client_stops_reading_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "ANSWER_WITHIN", 0.05)
+    for _ in range(50):
+        world.endpoint.stream.queue.put_nowait(b"x" * 1_000_000)  # more than all buffers on the way take
+    tls = client_tls(ALICE, world.folder)
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.shell.port, ssl=tls, limit=1024)
+    writer.write(b"GET /pods?watch=true HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    async with asyncio.timeout(10):
+        await world.endpoint.stream.closed.wait()
+    writer.transport.abort()
+
+
+async def test_a_watch_in_which_nothing_happens_for_long_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "ANSWER_WITHIN", 0.02)
+    async with world.client() as session, session.get("/pods?watch=true") as response:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(response.content.readline(), 0.1)
+        world.endpoint.stream.queue.put_nowait(b"1")
+        assert await response.content.readline() == b"1\n"

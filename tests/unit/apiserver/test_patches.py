@@ -104,3 +104,10 @@ def test_a_step_that_is_none_is_invalid_as_upstream(patch: Any) -> None:
 def test_a_json_patch_that_does_not_fit_is_invalid(operation: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         patches.json_patch({"a": 1}, [operation])
+
+
+def test_a_json_patch_has_no_more_operations_than_kube_apiserver_takes() -> None:
+    operations = [{"op": "add", "path": "/a", "value": number} for number in range(10_000)]
+    assert patches.json_patch({}, operations) == {"a": 9_999}
+    with pytest.raises(BadRequest, match=r"maximum operations in a JSON patch is 10000, got 10001"):
+        patches.json_patch({}, [*operations, operations[0]])

@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore, UnknownFormat
+from espalier.apiserver.sqlite import SqliteStore, UnknownFormat, Unusable
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Expired, NotFound, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
@@ -150,3 +150,76 @@ async def test_a_file_of_a_later_release_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(UnknownFormat, match="use a later release"):
         await SqliteStore(path).start()
+
+
+async def written(path: Path) -> bytes:
+    """The content of a store in which something is."""
+    async with opened(path) as (client, _):
+        for number in range(40):
+            await client.create(CONFIG_MAP, body(f"a{number}", x="y" * 1000))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda whole: b"", "is empty, which it never is once it was written"),
+        (lambda whole: b"garbage " * 1000, "is no database of this program"),
+        (lambda whole: whole[: len(whole) // 8192 * 4096], "is damaged"),
+        (lambda whole: whole[:4096] + b"\xff" * 8192 + whole[12288:], "is damaged"),
+    ],
+    ids=["empty", "garbage", "half", "damaged"],
+)
+async def test_a_broken_file_is_named_and_left_as_it_is(
+    tmp_path: Path, spoil: Callable[[bytes], bytes], says: str
+) -> None:
+    path = tmp_path / "objects.db"
+    whole = await written(path)
+    path.write_bytes(spoil(whole))
+    for _ in range(2):
+        with pytest.raises(Unusable, match=f"{path} {says}"):
+            await SqliteStore(path).start()
+        assert path.read_bytes() == spoil(whole)
+    path.write_bytes(whole)
+    async with opened(path) as (client, _):
+        assert len((await client.list(CONFIG_MAP, "default")).items) == 40
+
+
+async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "songs.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE state (title TEXT); CREATE TABLE log (title TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(Unusable, match="is a database of another program"):
+        await SqliteStore(path).start()
+    assert path.read_bytes() == before
+
+
+async def test_a_file_that_lost_its_end_is_damaged_also_where_nothing_is_stored_there(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+    await written(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE gone (x); INSERT INTO gone VALUES (zeroblob(100000)); DROP TABLE gone")
+    connection.close()
+    path.write_bytes(path.read_bytes()[:-8192])
+    with pytest.raises(Unusable, match="is damaged"):
+        await SqliteStore(path).start()
+
+
+async def test_what_stands_beside_a_broken_file_is_kept_as_well(tmp_path: Path) -> None:
+    """After a crash, what was written last is in the log beside it: somebody may put the two together again."""
+    path, crashed = tmp_path / "objects.db", tmp_path / "crashed.db"
+    await written(path)
+    async with opened(path) as (client, _):
+        await client.create(CONFIG_MAP, body("last"))
+        for suffix in ("", "-wal"):
+            crashed.with_name(crashed.name + suffix).write_bytes(path.with_name(path.name + suffix).read_bytes())
+    whole = crashed.read_bytes()
+    crashed.write_bytes(whole[:4096] + b"\xff" * 8192 + whole[12288:])
+    log = tmp_path / "crashed.db-wal"
+    before = crashed.read_bytes(), log.read_bytes()
+    assert before[1]
+    with pytest.raises(Unusable, match="is damaged"):
+        await SqliteStore(crashed).start()
+    assert (crashed.read_bytes(), log.read_bytes()) == before

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from espalier.apiserver.warnings import MOST_BYTES, header
 
+LONGEST_LINE = 8190
+"""Bytes of a header that aiohttp reads, as other clients."""
+
 
 @given(st.lists(st.text(st.characters(), max_size=300), max_size=40))
 def test_a_header_of_warnings_can_be_sent_and_is_not_longer_than_clients_read(texts: list[str]) -> None:
@@ -24,3 +27,7 @@ def test_what_cannot_be_shown_is_written_as_its_number() -> None:
 def test_of_many_long_warnings_the_first_are_sent_short() -> None:
     line = header(["x" * 3000, "y" * 3000, *["z" * 3000] * 50])
     assert line.startswith(f'299 - "{"x" * 256}…", 299 - "{"y" * 256}…"')
+    assert len(line.encode()) < LONGEST_LINE, "clients would refuse the whole answer"
+    assert line.count("299 - ") == MOST_BYTES // len(f'299 - "{"x" * 256}…", '.encode()), (
+        "and as many as there is room for"
+    )

@@ -59,7 +59,10 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 async def test_stores_and_logs_are_for_their_owner_only_wherever_they_lie(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        (tmp_path / "old.db").touch(mode=0o644)
+        before_this = SqliteStore(tmp_path / "old.db")
+        await before_this.start()
+        await before_this.close()
+        (tmp_path / "old.db").chmod(0o644)
         for name in ("old.db", "new.db"):
             store = SqliteStore(tmp_path / name)
             await store.start()

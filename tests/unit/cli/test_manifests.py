@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
+from espalier.apiserver import cel
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Usage
 from espalier.cli.main import run
@@ -64,6 +67,51 @@ def test_the_policy_holds_everything_of_webhooks_but_the_authority() -> None:
         assert f"new.?{field} == old.?{field}" in same
     assert "caBundle" not in same
     assert manifests.ACCOUNT in policy["spec"]["matchConditions"][0]["expression"]
+
+
+def allowed(new: Tree, old: Tree) -> bool:
+    """Whether the policy lets the manager make `new` of a webhook configuration `old`."""
+    (policy,) = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
+    anything = {"x-kubernetes-int-or-string": True}  # the type that nothing is known of
+    for validation in policy["spec"]["validations"]:
+        text = validation["expression"].replace("oldObject", "oldSelf").replace("object.", "self.")
+        expression = cel.compiled(text, anything)
+        if expression.value(cel.Variables(new, old, has_old=True)) is not True:
+            return False
+    return True
+
+
+ADDRESSES = [("", "service"), ("https://10.0.0.1:9443", "url")]
+
+
+@pytest.mark.parametrize(("url", "address"), ADDRESSES, ids=["service", "url"])
+def test_the_manager_changes_nothing_of_a_webhook_but_its_authority(url: str, address: str) -> None:
+    for _, installed in manifests.webhook_configurations(url):
+        assert allowed(copy.deepcopy(installed), installed)
+        trusting = copy.deepcopy(installed)
+        for hook in trusting["webhooks"]:
+            hook["clientConfig"]["caBundle"] = "Y2E="
+        assert allowed(trusting, installed)
+        for place, hook in enumerate(installed["webhooks"]):
+            for field in {*hook, "namespaceSelector", "objectSelector", "matchConditions", "timeoutSeconds"}:
+                changed = copy.deepcopy(installed)
+                if field == "clientConfig":
+                    changed["webhooks"][place][field][address] = "another"
+                else:
+                    changed["webhooks"][place][field] = "another"
+                assert not allowed(changed, installed), field
+        for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+            changed = copy.deepcopy(installed)
+            changed["metadata"][field] = "another"
+            assert not allowed(changed, installed), field
+
+
+@pytest.mark.parametrize("url", ["", "https://10.0.0.1:9443"], ids=["service", "url"])
+def test_the_manager_neither_adds_nor_removes_webhooks(url: str) -> None:
+    for _, installed in manifests.webhook_configurations(url):
+        hooks = installed["webhooks"]
+        for others in ([], hooks[1:], [*hooks, {**hooks[0], "name": "other.example.com"}], [*hooks, hooks[0]]):
+            assert not allowed({**installed, "webhooks": others}, installed)
 
 
 IMAGE = "registry.example.com/espalier:v0.26.0"

@@ -32,6 +32,7 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
         text=True,
         check=False,
         env={"ESPALIER_HOME": str(tmp_path / "home"), "PATH": ""},
+        cwd=tmp_path,
         timeout=60,
     )
 

@@ -42,8 +42,12 @@ def objects(
                 tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark}
             case "KubeadmControlPlane":
                 conditions = [{"type": "Available", "status": "True", "reason": "Available"}]
+                initialization = {"controlPlaneInitialized": True}
                 tree["status"] = counts(tree["spec"]["replicas"]) | {"version": full, "conditions": conditions}
+                tree["status"]["initialization"] = initialization
                 tree["status"] |= control_plane or {}
+            case "DockerCluster":
+                tree["status"] = {"initialization": {"provisioned": True}}
             case "MachineDeployment":
                 tree["status"] = counts(tree["spec"]["replicas"]) | (workers or {})
     sets = [machine_set(tree) for tree in stored if tree["kind"] == "MachineDeployment"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,7 +52,14 @@ def paused(tree: Tree) -> Tree:
     return edited({"metadata.annotations": {PAUSED_ANNOTATION: "true"}}, tree)
 
 
-def ask(new: Tree, old: Tree | None = None, *others: Tree, now: datetime = NOW) -> AdmissionResponse:
+def ask(
+    new: Tree,
+    old: Tree | None = None,
+    *others: Tree,
+    now: datetime = NOW,
+    names_others: bool = True,
+    dry_run: bool = False,
+) -> AdmissionResponse:
     operation: Operation = "CREATE" if old is None else "UPDATE"
     request = AdmissionRequest(
         operation,
@@ -61,8 +69,9 @@ def ask(new: Tree, old: Tree | None = None, *others: Tree, now: datetime = NOW) 
         ADMIN,
         as_object(new),
         as_object(old) if old is not None else None,
+        dry_run=dry_run,
     )
-    return Admission(observer(*others), lambda: now).validate(request)
+    return Admission(observer(*others), lambda: now, names_others=names_others).validate(request)
 
 
 def test_the_example_is_accepted_without_a_word() -> None:
@@ -172,10 +181,43 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({SPEC + "bundlesRef": {"apiVersion": "a", "name": "b", "namespace": "c"}}, "spec.bundlesRef", "deprecated"),
     ({AUDIT: "rules: [a"}, AUDIT, "not YAML"),
-    ({AUDIT: "hello"}, AUDIT, 'no audit policy; found "hello"'),
+    ({AUDIT: "hello"}, AUDIT, 'not a valid audit policy; found "hello"'),
     ({AUDIT: "kind: Pod\nrules: [{level: None}]"}, AUDIT, 'found kind "Pod"; allowed: Po'),
     ({AUDIT: POLICY}, AUDIT, "needs rules"),
     ({AUDIT: POLICY + "rules: [{level: All}]"}, AUDIT, 'found rules[0].level "All"'),
+    ({AUDIT: POLICY + "rules: [{level: None, users: a}]"}, AUDIT, "found rules[0].users; allowed: Expected `array"),
+    ({AUDIT: POLICY + "rules: [{level: None, verbs: [1]}]"}, AUDIT, "found rules[0].verbs[0]; allowed: Expected `s"),
+    ({AUDIT: POLICY + "rules: [{level: None, omitStages: [Soon]}]"}, AUDIT, 'found rules[0].omitStages "Soon"; al'),
+    ({AUDIT: POLICY + "omitStages: [Soon]\nrules: [{level: None}]"}, AUDIT, 'found omitStages "Soon"; allowed: Requ'),
+    ({AUDIT: POLICY + "omitStages: Panic\nrules: [{level: None}]"}, AUDIT, "found .omitStages; allowed: Expected"),
+    ({AUDIT: POLICY + "rules: [{level: None, nonResourceURLs: [healthz]}]"}, AUDIT, "paths that begin with /"),
+    ({AUDIT: POLICY + "rules: [{level: None, nonResourceURLs: ['/a*b']}]"}, AUDIT, "with * at the end only"),
+    (
+        {AUDIT: POLICY + "rules: [{level: None, nonResourceURLs: ['/a'], namespaces: [b]}]"},
+        AUDIT,
+        "nonResourceURLs, or resources and namespaces",
+    ),
+    (
+        {AUDIT: POLICY + "rules: [{level: None, nonResourceURLs: ['/a'], resources: [{group: b}]}]"},
+        AUDIT,
+        "nonResourceURLs, or resources and namespaces",
+    ),
+    ({AUDIT: POLICY + "rules: [{level: None, resources: [{group: apps/v1}]}]"}, AUDIT, "without its version"),
+    ({AUDIT: POLICY + "rules: [{level: None, resources: [{resourceNames: [a]}]}]"}, AUDIT, "resources beside"),
+    *(
+        ({CONTROL_PLANE + "apiServerExtraArgs": {flag: value}}, CONTROL_PLANE + "apiServerExtraArgs." + flag, "no API")
+        for flag, value in (
+            ("v", "loud"),
+            ("v", ""),
+            ("audit-log-maxage", "a week"),
+            ("request-timeout", "60"),
+            ("profiling", "no"),
+            ("feature-gates", "A"),
+            ("feature-gates", "A=yes"),
+            ("allow-privileged", "false"),
+            ("enable-bootstrap-token-auth", "false"),
+        )
+    ),
     ({CONTROL_PLANE + "apiServerExtraArgs": {"": "a"}}, CONTROL_PLANE + "apiServerExtraArgs", "no name of a flag"),
     ({CONTROL_PLANE + "apiServerExtraArgs": {"--a b": "c"}}, CONTROL_PLANE + "apiServerExtraArgs", "leave out dashes"),
     (
@@ -274,6 +316,44 @@ def test_a_wrong_field_is_refused_with_its_path_and_a_sentence(
     blamed = {cause.field: cause.message for cause in response.causes}
     assert sentence in blamed.get(field, ""), blamed
     assert field in response.message
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "- {level: None, unknownField: 1}",
+        "- {level: Metadata, users: null, omitManagedFields: true, omitStages: [Panic]}",
+        "- {level: None, nonResourceURLs: ['*', '/healthz*', /version]}",
+        "- {level: Request, namespaces: [''], resources: [{group: ''}, {group: apps, resources: ['*/scale']}]}",
+        "- {level: Request, resources: [{group: null, resources: [secrets], resourceNames: [a]}]}",
+    ],
+)
+def test_audit_policies_that_api_servers_start_with_are_accepted(rules: str) -> None:
+    response = ask(edited({AUDIT: f"{POLICY}omitManagedFields: true\nrules:\n{rules}\n"}))
+    assert (response.allowed, response.warnings) == (True, ()), response.message
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("v", "0"), ("request-timeout", "1m30s"), ("request-timeout", "0"), ("event-ttl", "1.5h")),
+        *(("profiling", "True"), ("profiling", "0"), ("feature-gates", ""), ("feature-gates", "A=true,B=False")),
+        *(("allow-privileged", "true"), ("unknown-flag", "anything at all"), ("oidc-issuer-url", "")),
+    ],
+)
+def test_values_of_flags_that_may_work_are_accepted(flag: str, value: str) -> None:
+    response = ask(edited({CONTROL_PLANE + "apiServerExtraArgs": {flag: value}}))
+    assert response.allowed, response.message
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("feature-gates", "A=trueX=t" * 20_000), ("event-ttl", "1" * 200_000), ("v", "1" * 200_000 + "y")],
+)
+def test_values_of_flags_are_judged_in_linear_time(flag: str, value: str) -> None:
+    began = time.process_time()
+    assert not ask(edited({CONTROL_PLANE + "apiServerExtraArgs": {flag: value}})).allowed
+    assert time.process_time() - began < 5
 
 
 def test_what_is_passed_on_to_kubernetes_may_be_anything_that_it_reads() -> None:

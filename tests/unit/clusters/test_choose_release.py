@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import random
 from typing import Any
 
+import pytest
+
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
-from espalier.clusters.copies import Copies
-from espalier.clusters.passing import Pass, Tools
-from espalier.clusters.resting import Rests
-from espalier.clusters.steps import choose_release
+from espalier.clusters.context import Pass
+from espalier.clusters.steps import Step, choose_release, take_release
 from espalier.clusters.validity import problem
-from espalier.clusters.writing import Writer
-from espalier.kube.client import Client
-from espalier.kube.wire import Request, Response, Stream
-from espalier.runtime.clock import SystemClock
-from espalier.runtime.errands import Errands
-from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.runtime.remote import RemoteClients
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.seen import GARDEN, example, observer
+from tests.unit.clusters.passes import step
+from tests.unit.clusters.seen import example, laptop, naming
 
 
-class Server:
-    """Agrees to every write, and keeps those of Clusters."""
-
-    def __init__(self) -> None:
-        self.written: list[Tree] = []
-
-    async def request(self, request: Request) -> Response:
-        if request.method == "PATCH":
-            self.written.append(json.loads(request.body))
-        return Response(200, request.body)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        raise AssertionError(request.path)
-
-    async def close(self) -> None: ...
-
-
-def chosen(*trees: Tree, key: Key = GARDEN) -> tuple[Outcome, list[Tree], Pass]:
+def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Pass]:
     """How the step ends among these objects, what it writes, and its pass."""
-
-    async def step() -> tuple[Outcome, list[Tree], Pass]:
-        server, seen = Server(), observer(*trees)
-        client, scope = Client(server), seen.scope(key)
-        assert scope is not None
-        remotes = RemoteClients(lambda _: client)
-        recorder = Recorder(client, component="test", clock=SystemClock(), entropy=random.Random(1))
-        writer = Writer(client, {}, seen.reports)
-        tools = Tools(seen, writer, remotes, recorder, SystemClock(), Errands(remotes), Rests(), Copies())
-        p = Pass(tools, scope)
-        return await choose_release(p), server.written, p
-
-    return asyncio.run(step())
+    return step(Step(choose_release, take_release), trees)
 
 
 def without_release(**spec: Any) -> list[Tree]:
@@ -86,3 +47,35 @@ def test_a_cluster_that_has_machines_never_gets_one() -> None:
     assert found is not None
     assert found.reason == "EksaVersionInvalid"
     assert "name the release" in found.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"eksaVersion": "v0.25.1"},
+        {"bundlesRef": {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "b", "namespace": "eksa-system"}},
+        {"managementCluster": {"name": "garden"}},
+    ],
+    ids=["a release", "Bundles", "a cluster that manages itself"],
+)
+def test_what_is_named_stays(spec: dict[str, Any]) -> None:
+    trees = without_release()
+    trees[0]["spec"] |= spec
+    outcome, written, _ = chosen(*trees, naming(laptop()))
+    assert (outcome, written) == (Continue(), [])
+
+
+def test_without_a_record_or_without_a_release_of_its_own_nothing_is_chosen_and_it_is_said() -> None:
+    record = laptop()
+    record["metadata"]["resourceVersion"] = "2"
+    del record["spec"]["eksaVersion"]
+    outcome, written, _ = chosen(*without_release(), record)
+    assert written == []
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "EksaVersionInvalid"
+    assert 'Cluster "laptop" names no eksaVersion itself' in outcome.message
+    elsewhere = naming(laptop()) | {"data": {"namespace": "default", "name": "gone"}}
+    outcome, written, _ = chosen(*without_release(managementCluster={"name": "gone"}), elsewhere)
+    assert written == []
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "ManagementClusterRefInvalid"

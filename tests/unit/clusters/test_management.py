@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +13,7 @@ import yaml
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
-from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
 from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
@@ -25,15 +23,15 @@ from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
-from espalier.clusters.passing import Pass
 from espalier.clusters.recording import guard, held
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
-from espalier.kube.wire import ADMIN, Request, Response
+from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
-from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, laptop, naming, observer
+from tests.unit.clusters.passes import step
+from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, fill, laptop, naming, observer
 from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
 from tests.unit.clusters.test_versions import hub, release, under_hub
 
@@ -166,8 +164,66 @@ def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
 
 
-def delete(old: Tree, *seen: Tree, kind: str = "Cluster") -> AdmissionResponse:
-    admission = Admission(observer(*seen), lambda: NOW)
+def test_of_the_record_and_the_clusters_only_what_is_new_is_judged_and_only_what_both_name() -> None:
+    """A reference that stays does not keep its Cluster from any other change."""
+    workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
+    apart = edited({"metadata.name": "apart", "metadata.uid": "apart", "metadata.namespace": "default"})
+    there, count = record(edits={SPEC + "datacenterRef": SHARED}), SPEC + "controlPlaneConfiguration.count"
+    assert ask(edited({count: 3}, there), there, workload).allowed
+    refused = ask(there, record(), workload, apart).message
+    assert "clusters that are managed: default/garden;" in refused
+    assert ask(there, record(), apart).allowed
+    assert ask(there, record(), edited({SPEC + "datacenterRef": SHARED})).allowed, "of another namespace"
+
+    scaled = edited({SPEC + "workerNodeGroupConfigurations[0].count": 3}, workload)
+    assert ask(scaled, workload, there).allowed
+    assert "is the management cluster's (default/laptop)" in ask(workload, None, there).message
+    moved = edited({SPEC + "datacenterRef": SHARED | {"name": "own"}}, workload)
+    assert "is the management cluster's" in ask(workload, paused(moved), there).message
+
+
+def test_without_the_configmap_no_record_is_created_though_one_of_its_name_was_seen() -> None:
+    """It may be gone by now: then this one would be the youngest."""
+    nothing = naming(laptop())
+    nothing["metadata"]["name"] = "something-else"
+    assert "there is no record" not in ask(record(), None, record(), nothing).message
+    assert not ask(record(), None, record(), nothing).allowed
+    assert ask(record(), None, record()).allowed
+
+
+def without_records() -> Observer:
+    caches = Caches(Client(NoServer()))
+    made = Observer(caches, providers=PROVIDERS)
+    fill(caches, [garden()])
+    return made
+
+
+def test_without_any_record_nobody_is_the_management_cluster() -> None:
+    seen = without_records()
+    known, cluster = seen.management_cluster, msgspec.convert(garden(), Cluster)
+    assert (known.key, known.record, known.of(cluster), known.managed()) == (None, None, None, [])
+    assert "there is no record either" in known.trouble
+
+
+@pytest.mark.parametrize(
+    ("data", "trouble"),
+    [
+        ({"namespace": "default", "name": "gone"}, "Cluster default/gone, .* does not exist"),
+        ({"namespace": "team-a", "name": "garden"}, "Cluster team-a/garden, .* is not self-managed"),
+        ({"namespace": "default"}, "is to have namespace and name"),
+        ({"name": "laptop"}, "is to have namespace and name"),
+        ({"namespace": "default", "name": 5}, "is to have namespace and name"),
+    ],
+)
+def test_a_configmap_that_leads_to_no_record_is_said_to_do_so(data: Tree, trouble: str) -> None:
+    marker = naming(laptop()) | {"data": data}
+    found = of(garden(), marker).management_cluster
+    assert re.search(trouble, found.trouble)
+    assert found.of(msgspec.convert(garden(), Cluster)) is None
+
+
+def delete(old: Tree, *seen: Tree, kind: str = "Cluster", names_others: bool = True) -> AdmissionResponse:
+    admission = Admission(observer(*seen), lambda: NOW, names_others=names_others)
     handler = admission.validate if kind == "Cluster" else admission.kept(lambda _request: AdmissionResponse())
     metadata = old["metadata"]
     request = AdmissionRequest(
@@ -259,27 +315,39 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
         assert (held(manages) is not None) is scope.is_management, key
 
 
-def guarded(record: Tree) -> list[str]:
-    """What is written of the finalizer of a record that manages a cluster."""
-    writes: list[str] = []
-
-    class Server(NoServer):
-        async def request(self, request: Request) -> Response:
-            writes.append(request.method)
-            return Response(200, as_object(record).raw)
-
-    scope = observer(record, garden()).scope(Key("default", "laptop"))
-    assert scope is not None
-    tools = SimpleNamespace(writer=SimpleNamespace(client=Client(Server()), wrote=lambda *_: None))
-    asyncio.run(guard(cast(Pass, SimpleNamespace(scope=scope, tools=tools))))
-    return writes
+GUARD, OURS, THEIRS = names.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"
+GOING = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def test_a_record_that_is_being_deleted_gets_no_finalizer() -> None:
-    """API servers refuse it, and then nothing would be said of the record."""
-    assert guarded(laptop()) == ["PATCH"]
-    gone = record(edits={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z", "metadata.finalizers": ["a/b"]})
-    assert guarded(gone) == []
+@pytest.mark.parametrize(
+    ("edits", "others", "there", "expected"),
+    [
+        ({}, (garden(),), [], [GUARD]),
+        ({}, (garden(),), [THEIRS], [THEIRS, GUARD]),
+        ({}, (garden(),), [GUARD], None),
+        ({}, (), [THEIRS], None),
+        ({}, (), [GUARD, THEIRS], [THEIRS]),
+        (GOING, (garden(),), [THEIRS], None),
+        (GOING, (garden(),), [GUARD], None),
+        (GOING, (), [GUARD, THEIRS], [THEIRS]),
+        ({}, (garden(), naming(hub())), [THEIRS], None),
+        ({}, (garden(), naming(hub())), [GUARD, THEIRS], [THEIRS]),
+    ],
+)
+def test_the_finalizer_of_the_record_is_there_while_it_manages_clusters(
+    edits: Tree, others: tuple[Tree, ...], there: list[str], expected: list[str] | None
+) -> None:
+    """API servers take none for what is being deleted: then nothing would be said of the record."""
+    cluster = record(edits=edits | {"metadata.finalizers": there})
+    _, written, _ = step(guard, (cluster, *others), Key("default", "laptop"))
+    assert [patch["metadata"]["finalizers"] for patch in written] == ([] if expected is None else [expected])
+
+
+def test_a_workload_cluster_with_the_finalizer_of_a_record_loses_it() -> None:
+    """Manifests are copied with their finalizers."""
+    copied = edited({"metadata.finalizers": [GUARD, OURS]})
+    _, written, _ = step(guard, (copied,))
+    assert [patch["metadata"]["finalizers"] for patch in written] == [[OURS]]
 
 
 def digest_of(tree: Tree) -> str:
@@ -335,6 +403,19 @@ def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:
         assert unused.allowed is (there["kind"] != "Release"), there["kind"]
 
 
+def test_a_cluster_without_a_release_uses_none() -> None:
+    odd = release("None")
+    assert delete(odd, edited({SPEC + "eksaVersion": None}), kind="EKSARelease").allowed
+
+
+def test_a_release_stays_for_clusters_that_name_its_bundles_and_note_nothing_of_it() -> None:
+    """What clusters with Bundles of their own can do follows from it, so they note nothing, and speak for it."""
+    there = release_of_bundles()
+    replaced = evil("0" * 20, kind="EKSARelease", name=there["metadata"]["name"])
+    assert delete(there, replaced, kind="EKSARelease").allowed
+    assert "team-a/garden" in delete(there, replaced, by_bundles(), kind="EKSARelease").message
+
+
 def test_a_replaced_distro_goes_although_its_bundles_are_used_with_other_kubernetes_versions() -> None:
     there = distro_of_bundles("1.35")
     one = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
@@ -350,6 +431,9 @@ def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
     other["spec"] = dict(reversed(other["spec"].items())) | {"nothing": None}
     other["metadata"]["labels"] = {"a": "b"}
     assert release_content.digest(as_object(tree)) == release_content.digest(as_object(other))
+    order = copy.deepcopy(tree)
+    order["spec"]["versionsBundles"][0] |= {"nothing": None}
+    assert release_content.digest(as_object(tree)) == release_content.digest(as_object(order))
     other["spec"]["number"] = 99
     assert release_content.digest(as_object(tree)) != release_content.digest(as_object(other))
 

@@ -19,7 +19,7 @@ from espalier.api.redaction import HIDDEN
 from espalier.cli import plan_text
 from espalier.clusters import names
 from espalier.clusters.admission import Admission
-from espalier.clusters.passing import Pass, Tools
+from espalier.clusters.context import Pass, Tools
 from espalier.clusters.status import status_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
@@ -38,7 +38,7 @@ SECRET_FLAGS = (
     "bootstrap-token",
     "encryption-key",
 )
-OPEN_FLAGS = ("oidc-issuer-url", "audit-log-maxage", "service-account-max-token-expiration", "profiling")
+OPEN_FLAGS = ("oidc-issuer-url", "oidc-username-claim", "service-account-max-token-expiration", "oidc-groups-claim")
 
 
 class Planted:

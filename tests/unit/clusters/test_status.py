@@ -15,13 +15,13 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.clusters import Isolation, names, readiness
+from espalier.clusters import Isolation, gate, names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from tests.unit.clusters.made import made, objects, settled
-from tests.unit.clusters.seen import example, laptop, scope
+from tests.unit.clusters.seen import GARDEN, example, laptop, observer, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WAITING = Wait("OutdatedInformation", "waiting for the control plane to be looked at")
@@ -399,6 +399,24 @@ def test_a_reason_under_its_earlier_name_is_not_kept() -> None:
     old = {"type": "Synced", "status": "Unknown", "reason": "NotLookedYet", "message": "waiting"}
     status = report(made(objects=objects(), status=settled(conditions=[old])), Done())
     assert said(status)["Synced"] == "Unknown/NotYetCompared"
+
+
+@pytest.mark.parametrize("mark", ["settled", gate.OPENED])
+def test_nothing_is_said_to_be_made_while_a_linked_object_is_missing(mark: str) -> None:
+    """Of a settled cluster nothing was asked for; of one that was being changed nothing goes on."""
+    annotations = {names.GATE_ANNOTATION: mark}
+    trees = [*example(), *objects()]
+    trees[0] |= {"status": settled()}
+    trees[0]["metadata"]["annotations"] = annotations
+    for kind in ("datacenter", "bundles"):
+        with_releases = kind == "datacenter"
+        there = [tree for tree in trees if tree["kind"] != "DockerDatacenterConfig" or not with_releases]
+        found = observer(*there, with_releases=with_releases).scope(GARDEN)
+        assert found is not None
+        one = condition(report(found), "Synced")
+        assert (one.status, one.reason) == ("Unknown", "NotComparable")
+        what = "DockerDatacenterConfig garden in namespace team-a" if with_releases else "its Bundles are not there"
+        assert what in one.message
 
 
 def test_a_lost_cni_is_said_until_it_is_compared_again() -> None:

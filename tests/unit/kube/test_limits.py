@@ -145,6 +145,33 @@ async def test_an_event_without_end_is_given_up_and_many_small_ones_are_not() ->
         await stream.close()
 
 
+async def test_each_event_may_be_as_large_as_an_answer_however_it_is_cut_into_pieces() -> None:
+    """What was kept of the beginning of one event counts no more when that event is complete."""
+    taken = asyncio.Semaphore(0)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x" * 20 * KIB)
+        for _ in range(10):
+            await response.write(b"x\n" + b"x" * 20 * KIB)
+            await taken.acquire()
+        return response
+
+    async with (
+        serve(handler) as served,
+        transport_to(HttpTransport, served.access(largest_answer=LARGEST)) as transport,
+    ):
+        stream = await transport.stream(READ)
+        assert not isinstance(stream, Response)
+        sizes = []
+        async for line in stream:
+            sizes.append(len(line))
+            taken.release()
+        await stream.close()
+    assert sizes == [20 * KIB + 1] * 10
+
+
 async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
     """Somebody may have made enormous objects; who lists them gets them all the same."""
 

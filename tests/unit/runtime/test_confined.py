@@ -105,8 +105,9 @@ def test_no_more_is_read_than_asked_for_from_the_end_or_the_beginning(tmp_path: 
     assert confined.read(tmp_path, "large", start=-3) == b"end"
 
 
+@pytest.mark.parametrize("swap", ["a", "a/secret"])
 def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, swap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
@@ -116,10 +117,45 @@ def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
 
     def swapped(at: Path, path: str) -> Path:
         found = follow(at, path)
-        (root / "a").rename(root / "b")
-        (root / "a").symlink_to(tmp_path)
+        (root / swap).rename(root / "b")
+        (root / swap).symlink_to(tmp_path / swap.removeprefix("a").removeprefix("/"))
         return found
 
     monkeypatch.setattr(confined, "place", swapped)
     with pytest.raises(OSError, match=r"directory|symbolic links"):
         confined.read(root, "a/secret")
+
+
+@pytest.mark.parametrize("link", [True, False], ids=["link", "another name of the file"])
+def test_what_is_put_where_a_file_is_staged_is_not_written_to(
+    tmp_path: Path, link: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, secret = tmp_path / "root", tmp_path / "secret"
+    root.mkdir()
+    secret.write_text("of the host")
+    unlink = Path.unlink
+
+    def replaced(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        if link:
+            path.symlink_to(secret)
+        else:
+            path.hardlink_to(secret)
+
+    monkeypatch.setattr(Path, "unlink", replaced)
+    with pytest.raises(FileExistsError):
+        confined.write(root, "a", "of the node")
+    assert secret.read_text() == "of the host"
+
+
+@pytest.mark.parametrize("target", ["folder", "file", "nowhere"])
+def test_of_a_link_the_link_is_removed(tmp_path: Path, target: str) -> None:
+    root = tmp_path / "root"
+    for folder in (root, tmp_path / "folder"):
+        folder.mkdir()
+    (tmp_path / "folder/inside").write_text("of the host")
+    (tmp_path / "file").write_text("of the host")
+    (root / "a").symlink_to(tmp_path / target)
+    confined.remove(root, "a")
+    assert not os.path.lexists(root / "a")
+    assert (tmp_path / "folder/inside").read_text() == (tmp_path / "file").read_text() == "of the host"

@@ -5,10 +5,12 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import uvloop
+from structlog.testing import capture_logs
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
@@ -86,6 +88,25 @@ def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list
 )
 def test_what_follows_from_each_outcome(outcomes: list[Outcome | Exception], times: list[float]) -> None:
     assert times_of_passes(outcomes, 3600.0) == pytest.approx(times)
+
+
+@pytest.mark.parametrize(
+    ("failure", "longest"),
+    [
+        (Fault("F", "a server that is away"), 60.0),
+        (Conflict.of("changed"), 60.0),
+        (ZeroDivisionError("a bug"), 1000.0),
+    ],
+    ids=repr,
+)
+def test_the_pauses_between_faults_grow_to_a_minute_and_those_of_bugs_to_a_quarter_of_an_hour(
+    failure: Outcome | Exception, longest: float
+) -> None:
+    with capture_logs():
+        times = times_of_passes([failure] * 1000, 4 * 3600.0)
+    pauses = [round(later - sooner, 2) for sooner, later in pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == longest
 
 
 def test_a_key_is_never_worked_on_twice_at_once_and_an_event_meanwhile_is_not_lost() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,14 +15,17 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, Expired, ServerFailure, Status, StatusCause, StatusDetails, Unreachable
 from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.kube.watching import EventType
 from espalier.kube.wire import Request
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.reflector import earlier
+from espalier.runtime.reflector import WATCH_SECONDS, Reflector, Source, earlier
 from tests.unit.runtime.simulated import running, simulate
 from tests.unit.runtime.small_server import SmallServer, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
 KEY = Key("default", "a")
+TOO_LARGE = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
 
 
 def play(story: Story) -> Any:
@@ -151,10 +154,59 @@ def test_the_same_version_may_be_another_content_after_a_restore() -> None:
     play(story)
 
 
+class Follower:
+    """Writes down which lists it was told are of a server that was put back."""
+
+    def __init__(self) -> None:
+        self.restored: list[bool] = []
+
+    def begin_list(self, *, restored: bool = False) -> None:
+        self.restored.append(restored)
+
+    def listed(self, objects: Sequence[Object]) -> None:
+        pass
+
+    def end_list(self, resource_version: str) -> None:
+        pass
+
+    def happened(self, type: EventType, object: Object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("sign", ["the server is behind", "it refuses the watch", "an event of before"])
+def test_the_mirror_is_told_of_a_restore_and_once(sign: str) -> None:
+    async def story(server: SmallServer, _: Caches) -> list[bool]:
+        follower = Follower()
+        client = Client(InProcessTransport(server), entropy=random.Random(0))
+        refusals = [ServerFailure(Status(code=504, details=StatusDetails(causes=[TOO_LARGE])))]
+
+        def refuse(request: Request) -> None:
+            if "watch" in request.query and refusals:
+                raise refusals.pop()
+
+        async with running(Reflector(client, Source(CONFIG_MAP), follower, random.Random(1))):
+            await asyncio.sleep(5)
+            (watch,) = server.watches
+            if sign == "the server is behind":
+                restored(server)
+                server.break_watches()
+            elif sign == "it refuses the watch":
+                server.before = refuse
+                await asyncio.sleep(2 * WATCH_SECONDS + 10)
+                assert not refusals
+            else:
+                restored(server, config_map("a"))
+                watch.break_off()
+            await asyncio.sleep(5)
+            server.compact()
+            await asyncio.sleep(5)
+        return follower.restored
+
+    assert play(story) == [False, True, False]
+
+
 def test_own_writes_of_before_a_restore_count_no_more() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
-        from espalier.kube.objects import Object
-
         cache = caches.of(CONFIG_MAP)
         await cache.wait_synced()
         await asyncio.sleep(5)
@@ -167,9 +219,6 @@ def test_own_writes_of_before_a_restore_count_no_more() -> None:
         assert cache.get(Key("default", "b")) is not None
 
     play(story)
-
-
-TOO_LARGE = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.names import PAUSED
 from espalier.kube.objects import Object
 from espalier.runtime.predicates import change_of
-from espalier.simulator.capi import relevance
+from espalier.simulator.capi import predicates
 
 View = Callable[[Object], Any]
 
-OWNED, COUNTED, EXAMINED = relevance.owned_machine, relevance.counted_machine, relevance.examined_machine
+OWNED, COUNTED, EXAMINED = predicates.owned_machine, predicates.counted_machine, predicates.examined_machine
 EVERYBODY = {OWNED, COUNTED, EXAMINED}
 
 
@@ -89,4 +89,4 @@ def cluster(metadata: Mapping[str, Any] = {}, **status: Any) -> Object:
     ],
 )
 def test_who_waits_for_a_cluster_is_woken_by_what_is_waited_for(new: Object, is_woken: bool) -> None:
-    assert change_of(relevance.awaited_cluster)(cluster(), new) is is_woken
+    assert change_of(predicates.awaited_cluster)(cluster(), new) is is_woken

@@ -10,9 +10,9 @@ from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgrade
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
-from espalier.upgrades import health, node_upgrade, passing, sequence, versions
+from espalier.upgrades import context, health, node_upgrade, sequence, versions
+from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.sequence import Member
-from espalier.upgrades.site import MachineView
 from espalier.upgrades.views import Node, Pod
 
 
@@ -26,7 +26,7 @@ def machine(name: str, *, going: bool = False) -> MachineView:
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
-    told = passing.told(Wait(reason, f"it is {reason}"), "", node_upgrade.QUIET)
+    told = context.told(Wait(reason, f"it is {reason}"), "", node_upgrade.QUIET)
     status = NodeUpgradeStatus(told, completed)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 

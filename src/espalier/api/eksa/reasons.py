@@ -89,6 +89,14 @@ REASONS: tuple[Reason, ...] = (
         "ClusterAPIObjectsMissing",
         "the cluster was made before, and its objects of Cluster API are gone; restore them, or have it made anew",
     ),
+    _person(
+        "ClusterAPIObjectDeleted",
+        "an object of Cluster API that the control plane can't do without was deleted; the message says what helps",
+    ),
+    _person(
+        "ControlPlaneLost",
+        "the KubeadmControlPlane was deleted, and etcd goes with it; delete the Cluster and create it again",
+    ),
     # The CNI.
     _time("DefaultCNIInstallationInProgress", "the CNI is being installed, or installed again"),
     _time("DefaultCNIUpgradeInProgress", "the CNI is being changed in the workload cluster"),

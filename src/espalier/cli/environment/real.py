@@ -23,8 +23,8 @@ from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_archives import makings
-from espalier.clusters import building as clusters
-from espalier.clusters import rights
+from espalier.clusters import rbac
+from espalier.clusters import setup as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -37,8 +37,8 @@ from espalier.realnodes.management.control_plane import HOST, control_plane
 from espalier.realnodes.management.processes import ProgramFailed, supervised
 from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
 from espalier.realnodes.nspawn.bases import NodeBases
-from espalier.realnodes.nspawn.build import build as build_nodes
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
+from espalier.realnodes.nspawn.setup import build as build_nodes
 from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
 from espalier.runtime.certificates import Registration, ServingCertificate
@@ -46,9 +46,9 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades.building import Hooks
-from espalier.upgrades.building import build as build_upgrades
 from espalier.upgrades.hooks.registration import Extension
+from espalier.upgrades.setup import Hooks
+from espalier.upgrades.setup import build as build_upgrades
 
 TOOLS = {
     "systemd-nspawn": "systemd-container",
@@ -213,8 +213,8 @@ def _webhooks(client: Client, clock: SystemClock, port: int, registrations: Sequ
         client,
         namespace=SYSTEM_NAMESPACE,
         names=[HOST],
-        validating=[rights.VALIDATING_WEBHOOKS],
-        mutating=[rights.MUTATING_WEBHOOKS],
+        validating=[rbac.VALIDATING_WEBHOOKS],
+        mutating=[rbac.MUTATING_WEBHOOKS],
         registrations=registrations,
         serve=webhooks.use,
         clock=clock,

@@ -11,16 +11,17 @@ from urllib.parse import urlsplit
 
 from espalier.apiserver.http import AddressTaken, HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.sqlite import NoSpace, SqliteStore, Unusable
 from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli import manifests
+from espalier.cli.environment import authority as authorities
 from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
-from espalier.cli.home import Home
+from espalier.cli.home import Home, naming
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
-from espalier.clusters import building as clusters
+from espalier.clusters import setup as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
@@ -33,11 +34,11 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator.build import Timing, build
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.building import build as build_upgrades
+from espalier.upgrades.setup import build as build_upgrades
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -56,9 +57,12 @@ class World:
     async def run(cls, home: Home, *, port: int, boot_seconds: float, releases: Releases) -> AsyncIterator[World]:
         """Start everything; ready when the block is entered, stopped in order when it is left.
 
-        `port` 0 keeps the one the world had before, or takes a free one. Raises `Failure` when it is taken.
+        `port` 0 keeps the one the world had before, or takes a free one. Raises `Failure` when it is taken,
+        and `Broken` for files that can't be used.
         """
         home.create()
+        home.require_database()
+        authority, port = authorities.load(home), port or home.port_before()
         clock, entropy = SystemClock(), random.SystemRandom()
         async with AsyncExitStack() as stack:
             webhooks = Webhooks(port=None)
@@ -66,7 +70,12 @@ class World:
             stack.push_async_callback(outside.close)
             caller = InProcessWebhooks(webhooks, outside)
             server = Server(SqliteStore(home.database), now=clock.now, random=entropy, call_webhook=caller)
-            await server.start()
+            try:
+                await server.start()
+            except NoSpace as error:
+                raise home.no_space(str(error)) from error
+            except Unusable as error:
+                raise home.broken_database(str(error)) from error
             stack.push_async_callback(server.close)
             client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
             stack.push_async_callback(client.close)
@@ -101,7 +110,7 @@ class World:
             await make_record(client, releases)  # by admission, also when an earlier one was lost
             await follow_newest(client, releases)
             # Last: whoever gets an answer finds everything there.
-            url = await _serve(stack, server, home, clock, port)
+            url = await _serve(stack, server, home, clock, authority, port)
             yield cls(url, releases.newest().kubernetes_versions, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
@@ -127,13 +136,15 @@ class InProcessWebhooks:
         return await self.outside(call)
 
 
-async def _serve(stack: AsyncExitStack, server: Server, home: Home, clock: SystemClock, port: int) -> str:
-    """Open the door of the API server, and write the administrator's kubeconfig."""
-    authority = _authority(home, clock)
+async def _serve(
+    stack: AsyncExitStack, server: Server, home: Home, clock: SystemClock, known: Authority | None, port: int
+) -> str:
+    """Open the door of the API server, and write the administrator's kubeconfig. What is issued is new each time."""
+    authority = known or authorities.make(home, now=clock.now())
     shell = HttpShell(
         server,
         host=HOST,
-        port=port or home.port_before(),
+        port=port,
         serving=authority.issue_server("kube-apiserver", names=NAMES, now=clock.now()),
         client_ca=authority.certificate,
     )
@@ -150,18 +161,6 @@ async def _serve(stack: AsyncExitStack, server: Server, home: Home, clock: Syste
         credentials=authority.issue_client("admin", groups=["system:masters"], now=clock.now()),
     )
     home.kubeconfig.unlink(missing_ok=True)
-    kubeconfig.merge_into(home.kubeconfig)
+    with naming(home.kubeconfig):
+        kubeconfig.merge_into(home.kubeconfig)
     return shell.url
-
-
-def _authority(home: Home, clock: SystemClock) -> Authority:
-    """The world's certificate authority, made at its first start. What it issues is made anew at every start."""
-    certificate, key = home.authority / "ca.crt", home.authority / "ca.key"
-    if key.exists() and certificate.exists():
-        return Authority.load(certificate.read_bytes(), key.read_bytes())
-    authority = Authority.create("espalier", now=clock.now())
-    home.authority.mkdir(mode=0o700, exist_ok=True)
-    certificate.write_bytes(authority.certificate)
-    key.touch(mode=0o600)
-    key.write_bytes(authority.key)
-    return authority

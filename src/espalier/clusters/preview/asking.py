@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,8 +10,8 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver import managers
-from espalier.apiserver.managers import Manager
+from espalier.apiserver import managed_fields
+from espalier.apiserver.managed_fields import Manager
 from espalier.apiserver.structure import node_of
 from espalier.kube.objects import Object, encode_json
 
@@ -22,15 +23,15 @@ _OPEN = node_of({}, open_objects=True)
 """The schema of kinds in whose specs maps are merged and lists are replaced: those of all manifests."""
 
 _LASTING = (("spec", "eksaVersion"),)
-"""Fields that stay when a manifest leaves them out: nobody may take them away, so that is never what is meant."""
+"""Fields that this program never takes away: `espalier upgrade cluster` sets them where a manifest leaves them out."""
 
 
-def applied(live: Object | None, manifest: Tree, *, now: datetime) -> Object:
+def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: bool = False) -> Object:
     """The object after the manifest was applied to what is there.
 
     As `kubectl apply` does, if the object was made by it; else as server-side apply of whoever applied it before does:
-    kubectl, or this program. So a field that was applied and is left out now goes away, and so does one of the spec
-    that is given as null.
+    kubectl, or this program; or as this program does, if `by_espalier`. So a field that was applied and is left out now
+    goes away, and so does one of the spec that is given as null.
     """
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     gone = [name for name, value in (manifest.get("spec") or {}).items() if value is None]
@@ -42,14 +43,16 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime) -> Object:
         metadata = {"uid": "planned", "generation": 1, "creationTimestamp": stamp, **manifest["metadata"]}
         return _object({**manifest, "metadata": metadata | {"resourceVersion": "0"}})
     tree = live.tree
-    owners = managers.decode(tree["metadata"].pop("managedFields", ()))
+    owners = managed_fields.decode(tree["metadata"].pop("managedFields", ()))
     config = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "status")}
-    last = _last_applied(tree)
+    last = None if by_espalier else _last_applied(tree)
     marked = {**config, "metadata": {"annotations": {}, "labels": {}, **config["metadata"]}}
     base = _without_dropped(tree, last, marked) if last is not None else tree
-    me = _applier(owners, live.head.api_version) if last is None else Manager("", "Apply", live.head.api_version)
-    new, _ = managers.applied(base, config, owners, me, _OPEN, stamp, force=True)
-    for part, name in _LASTING:
+    api_version = live.head.api_version
+    appliers = (COMMAND_LINE,) if by_espalier else (KUBECTL, COMMAND_LINE)
+    me = _applier(owners, api_version, appliers) if last is None else Manager("", "Apply", api_version)
+    new, _ = managed_fields.applied(base, config, owners, me, _OPEN, stamp, force=True)
+    for part, name in _LASTING if me.name == COMMAND_LINE else ():
         before = tree.get(part, {}).get(name)
         if before is not None and new.get(part, {}).get(name) is None and name not in manifest.get(part, {}):
             new = {**new, part: {**new[part], name: before}}
@@ -79,10 +82,10 @@ def _last_applied(tree: Tree) -> Tree | None:
     return last if isinstance(last, dict) else None
 
 
-def _applier(owners: managers.Managers, api_version: str) -> Manager:
-    """Who applied the object before: kubectl, or this program."""
+def _applier(owners: managed_fields.Managers, api_version: str, names: Sequence[str]) -> Manager:
+    """Who of these applied the object before; this program, if nobody did."""
     appliers = [owner for owner in owners if owner.operation == "Apply" and not owner.subresource]
-    for name in (KUBECTL, COMMAND_LINE):
+    for name in names:
         for owner in appliers:
             if owner.name == name:
                 return owner

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
-from espalier.clusterapi import contract
 from espalier.clusters.preview.machines import Fleet, Group, SeenMachine
 
 UNKNOWN = 300.0
@@ -71,7 +71,7 @@ def seconds_to_ready(seen: SeenMachine) -> float | None:
     Not from its creation: workers of a new cluster wait for their control plane, which the next ones will not do.
     """
     metadata, conditions = seen.machine.metadata, seen.machine.status.conditions
-    ready, bootstrapped = (contract.condition(conditions, type_) for type_ in ("Ready", "BootstrapConfigReady"))
+    ready, bootstrapped = (condition_list.get(conditions, type_) for type_ in ("Ready", "BootstrapConfigReady"))
     if ready is None or ready.status != "True" or metadata.creation_timestamp is None:
         return None
     try:

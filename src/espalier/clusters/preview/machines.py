@@ -17,10 +17,10 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, machine_change, removal
+from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import ChangeKind, MachineChange
-from espalier.clusterapi.shares import share
-from espalier.clusters.preview.differing import ObjectChange
-from espalier.clusters.preview.foresight import Foreseen
+from espalier.clusters.preview.diff import ObjectChange
+from espalier.clusters.preview.simulate import Foreseen
 
 SCALED_IN = "replicas"
 GROUP_REMOVED = "the group is removed"

@@ -13,17 +13,17 @@ from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters import generated, names
 from espalier.clusters.admission import Admission
-from espalier.clusters.design import Design
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import asking, machines
-from espalier.clusters.preview.differing import ObjectChange, field_changes
+from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration, in_place
-from espalier.clusters.preview.foresight import CNIChange, foresee
 from espalier.clusters.preview.machines import Fleet, Group
+from espalier.clusters.preview.simulate import CNIChange, foresee
+from espalier.clusters.render_input import Design
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
@@ -65,30 +65,40 @@ class Preview(msgspec.Struct, frozen=True):
 class Previews:
     """Previews of clusters of which everything was read into a snapshot."""
 
-    def __init__(self, snapshot: Snapshot, observer: Observer, fleets: dict[str, Fleet], *, now: datetime) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        observer: Observer,
+        fleets: dict[str, Fleet],
+        *,
+        now: datetime,
+        secrets: Sequence[Object] = (),
+    ) -> None:
+        """`secrets` are those of the system's namespace that Cluster API would find for new clusters."""
         self._snapshot = snapshot
         self._observer = observer
-        self._admission = Admission(observer, lambda: now)
+        self._admission = Admission(observer, lambda: now, names_others=True)
         self._fleets = fleets
         self._now = now
+        self._secrets = secrets
 
-    def of_change(self, key: Key, manifest: Sequence[Tree]) -> Preview:
-        """What would happen when a manifest (a Cluster and the objects that it links) is applied.
+    def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
+        """What would happen when a manifest (a Cluster and the objects that it links) is applied: see `asking.applied`.
 
         The snapshot shows what is asked for from then on.
         """
-        live = [one.tree for tree in manifest if (one := self._live(tree)) is not None]
+        live = [one.tree for tree in manifest if (one := self.live(tree)) is not None]
         secrets = redaction.secrets_of(*live, *manifest)
-        return _concealed(self._of_change(key, manifest), secrets)
+        return _concealed(self._of_change(key, manifest, by_espalier=by_espalier), secrets)
 
-    def _of_change(self, key: Key, manifest: Sequence[Tree]) -> Preview:
+    def _of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool) -> Preview:
         last = self._last_design(key)
         asked: list[ObjectChange] = []
         warnings: list[str] = []
         refusals: list[StatusCause] = []
         for tree in sorted(manifest, key=lambda one: one["kind"] == eksa.Cluster.resource.kind):
-            live = self._live(tree)
-            new = asking.applied(live, tree, now=self._now)
+            live = self.live(tree)
+            new = asking.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
                 new, told, refused = self._admitted(live, new)
                 warnings += told
@@ -105,9 +115,9 @@ class Previews:
         return replace(self._preview(scope, last), asked=tuple(asked), warnings=tuple(warnings))
 
     def refusals(self, cluster: Tree) -> list[StatusCause]:
-        """Everything for which a Cluster would be refused, when it is applied to what is there."""
-        live = self._live(cluster)
-        return list(self._admitted(live, asking.applied(live, cluster, now=self._now))[2])
+        """Everything for which a Cluster would be refused, when this program applies it to what is there."""
+        live = self.live(cluster)
+        return list(self._admitted(live, asking.applied(live, cluster, now=self._now, by_espalier=True))[2])
 
     def as_it_is(self, key: Key) -> Preview:
         """What a manager would do with a cluster of which nothing new is asked."""
@@ -128,7 +138,8 @@ class Previews:
         return _concealed(preview, redaction.secrets_of(scope.object.tree))
 
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
-        foreseen = foresee(scope, last)
+        left_over = generated.left_over(scope.key, self._secrets)
+        foreseen = foresee(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
         groups = machines.groups(foreseen, fleet) if foreseen.acts else ()
         return Preview(
@@ -145,7 +156,8 @@ class Previews:
             offered=scope.offered,
         )
 
-    def _live(self, tree: Tree) -> Object | None:
+    def live(self, tree: Tree) -> Object | None:
+        """The object of this kind and name that is there."""
         metadata = tree["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         return self._snapshot.get(tree["apiVersion"], tree["kind"], key)

@@ -1,7 +1,8 @@
 """Everything that a preview looks at, read once: needs no right but to get and list.
 
-Without the right to read which Cluster is the management cluster, or the configuration of GitOps that a Cluster names,
-there is a preview all the same, and notices say what it takes for granted.
+Without the right to read which Cluster is the management cluster, the configuration of GitOps that a Cluster names, the
+Secrets under names of a new cluster, or upgrades in place, there is a preview all the same, and notices say what it
+takes for granted. Of Secrets nothing but their metadata is kept.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from typing import NamedTuple
 
 import msgspec
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineSet
-from espalier.api.core import CONFIG_MAP
+from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
-from espalier.clusters import git_ops, linked
-from espalier.clusters.generated import is_of_cluster
+from espalier.clusters import generated, git_ops, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet, SeenMachine
 from espalier.clusters.provider import Providers, infrastructures
@@ -33,8 +36,12 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.transforms import metadata_only
 
 _GIT_OPS = {resource.kind: resource for resource in git_ops.KINDS}
+
+
+_UPGRADES = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
 
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
@@ -42,14 +49,17 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
     return (
         eksa.Cluster.resource,
         CONFIG_MAP,
-        *linked.kinds(providers),
-        *linked.data_kinds(providers),
+        *references.kinds(providers),
+        *references.data_kinds(providers),
         *git_ops.KINDS,
         EKSARelease.resource,
         Bundles.resource,
         DistroRelease.resource,
         *written(providers),
         *_of_machines(providers),
+        *_UPGRADES,
+        ExtensionConfig.resource,
+        SECRET,
     )
 
 
@@ -58,6 +68,8 @@ def _of_machines(providers: Providers) -> tuple[Resource, ...]:
     machines = (one.machine for one in infrastructures(providers).all)
     return (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *machines)
 
+
+_CAPI_CLUSTER = (capi.Cluster.resource.kind, capi.Cluster.resource.api_version)
 
 _MANY = 50
 """Clusters that are asked for by name; of more than these, everything is listed."""
@@ -68,6 +80,8 @@ class World(NamedTuple):
 
     objects: list[Object]
     fleets: dict[str, Fleet]
+    secrets: tuple[Object, ...] = ()
+    """Those that Cluster API would find for clusters of which nothing was made yet."""
     notices: tuple[str, ...] = ()
     """What could not be read, and what is taken for granted instead."""
 
@@ -80,11 +94,12 @@ async def read(
     namespace: str | None = None,
     manifests: Iterable[Tree] = (),
     providers: Providers,
+    only_judges: bool = False,
 ) -> World:
     """What is there of some clusters, or of all (None) in a namespace, or everywhere.
 
     `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
-    those are read that a cluster uses or will.
+    those are read that a cluster uses or will. Who `only_judges` needs nothing of what stops a cluster later.
     """
     everything = await _clusters(client) if asked is None else None
     keys = set(asked or ()) | {one.key for one in everything or () if namespace in (None, one.namespace)}
@@ -92,18 +107,23 @@ async def read(
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
     named, unnamed = await _management(client)
-    clusters, releases, distros, links, data, made, machines = await asyncio.gather(
+    notices = list(unnamed)
+    progress = () if only_judges else _UPGRADES
+    extension_kinds = () if only_judges else (ExtensionConfig.resource,)
+    clusters, releases, distros, links, data, made, machines, upgrades, extension = await asyncio.gather(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
-        _all(_list(client, kind, place) for kind in linked.kinds(providers) for place in places),
-        _all(_list(client, kind, SYSTEM_NAMESPACE, linked.OF_OTHERS) for kind in linked.data_kinds(providers)),
+        _all(_list(client, kind, place) for kind in references.kinds(providers) for place in places),
+        _all(_list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS) for kind in references.data_kinds(providers)),
         _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in written(providers)),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
+        _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
+        _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
     known = {(one.kind, one.name) for one in made}
-    singles = [resource for resource in written(providers) if is_of_cluster(resource)]
+    singles = [resource for resource in written(providers) if generated.is_of_cluster(resource)]
     others = ((resource, name) for resource in singles for name in names[:_MANY] if ours)
     rest = await asyncio.gather(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
@@ -112,8 +132,18 @@ async def read(
     observed = (one for one in machines if _is_observed(one))
     by_name = (one for part in rest for one in part)
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *made, *observed, *by_name]
+    objects += [*upgrades, *extension]
+    there = {one.name for one in objects if (one.kind, one.head.api_version) == _CAPI_CLUSTER}
+    there |= {one.name for one in clusters if _manages_itself(one)}
+    new = [] if only_judges else [name for name in names if name not in there][:_MANY]
+    secrets = await _all(
+        _granted(_get(client, SECRET, key.namespace, key.name), SECRET, notices)
+        for name in new
+        for key in generated.secrets(name)
+    )
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
-    return World(list(unique.values()), _fleets(machines), (*unnamed, *unread))
+    told = tuple(dict.fromkeys((*notices, *unread)))
+    return World(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), told)
 
 
 def _is_observed(one: Object) -> bool:
@@ -186,6 +216,28 @@ async def _get(client: Client, resource: Resource, namespace: str, name: str) ->
         return [await client.get(resource, name, namespace)]
     except NotFound:
         return []
+
+
+def _manages_itself(one: Object) -> bool:
+    try:
+        return is_self_managed(read_cluster(one))
+    except msgspec.ValidationError:
+        return False
+
+
+async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: list[str]) -> list[Object]:
+    """What is read of a kind; none, and a notice, without the right to it."""
+    try:
+        return await reading
+    except Forbidden:
+        notices.append(f"{kind.kind} objects may not be read: {_WITHOUT[kind.kind]}")
+        return []
+
+
+_WITHOUT = {
+    SECRET.kind: "whether Secrets of a former cluster are in the way of a new one is not known",
+    ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks is not known",
+} | {kind.kind: "whether an upgrade in place was refused, or has failed, is not known" for kind in _UPGRADES}
 
 
 async def _bundles(

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from espalier.clusters.preview.differing import Verb
-from espalier.clusters.preview.foresight import Foreseen, foresee
+from espalier.api.eksa import reasons
+from espalier.clusters import names
+from espalier.clusters.preview.diff import Verb
 from espalier.clusters.preview.machines import Going, Group, groups
+from espalier.clusters.preview.simulate import Foreseen, foresee
 from espalier.clusters.scope import Scope
 
 NOTHING = "plan: nothing would change"
@@ -24,8 +26,9 @@ def sentences(scope: Scope) -> Iterator[str]:
     """What would happen if the Cluster of this scope were stored. That it links objects which are not there is no
     obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
     foreseen = foresee(replace(scope, missing=()) if scope.design is not None else scope)
-    if foreseen.stops:
-        yield f"plan: then nothing is done: {foreseen.stops}"
+    stops = _stops(foreseen)
+    if stops and not foreseen.acts:
+        yield f"plan: then nothing is done: {stops}"
         return
     counted = Counter(change.verb for change in foreseen.objects)
     said = [f"{counted[verb]} {word}" for verb, word in _VERBS.items() if counted[verb]]
@@ -35,8 +38,23 @@ def sentences(scope: Scope) -> Iterator[str]:
         yield f"plan: the pod network is applied to the workload cluster ({foreseen.cni.mark.rpartition('-')[0]})"
     if foreseen.acts:
         yield from _machines(foreseen)
-    if not (said or foreseen.cni):
+    if stops:
+        yield f"plan: then nothing more is done: {stops}"
+    if not (said or foreseen.cni or stops):
         yield NOTHING
+
+
+_OF_OTHERS = {
+    one.name: one.meaning
+    for one in reasons.REASONS
+    if one.name in (names.CLUSTER_NAME_TAKEN, names.MANAGEMENT_CLUSTER_REF_INVALID)
+}
+"""Reasons whose sentences name objects which who asks may not read; and what is said in their place."""
+
+
+def _stops(foreseen: Foreseen) -> str:
+    reason = foreseen.stops.partition(": ")[0]
+    return f"{reason}: {_OF_OTHERS[reason]}" if reason in _OF_OTHERS else foreseen.stops
 
 
 def _machines(foreseen: Foreseen) -> Iterator[str]:

@@ -17,7 +17,7 @@ from espalier.api.eksa.network import Ranges
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import reference
-from espalier.clusters.design import Design
+from espalier.clusters.render_input import Design
 
 
 def meta(design: Design, name: str) -> ObjectMeta:

@@ -15,9 +15,9 @@ from espalier.api.eksa import health_checks
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters import names
-from espalier.clusters.design import Design, group_name
 from espalier.clusters.durations import seconds
 from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Design, group_name
 
 NODE_STARTUP_TIMEOUT = "10m0s"
 UNHEALTHY_MACHINE_TIMEOUT = "5m0s"

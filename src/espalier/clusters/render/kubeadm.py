@@ -24,8 +24,8 @@ from espalier.api.capi.kubeadm import (
 )
 from espalier.api.core import Taint
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.design import Design
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
+from espalier.clusters.render_input import Design
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 """The one that EKS Distro's components are restricted to below TLS 1.3."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi import templates
-from espalier.clusters.design import Design, group_name
 from espalier.clusters.render import cluster, cni, health_checks, workers
+from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.rendered import Rendered, RenderedGroup
 
 
@@ -33,6 +33,7 @@ def base(design: Design) -> Rendered:
         health_check=health_checks.control_plane_health_check(design),
         groups=tuple(_group(design, group) for group in design.groups),
         cni=tuple(cni.manifests(design)),
+        digests=cni.digests(design.of_control_plane.bundle),
     )
 
 

@@ -24,8 +24,8 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL, reference
 from espalier.clusters import names
-from espalier.clusters.design import Design, group_count, group_name
 from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Design, group_count, group_name
 
 
 def config_template(design: Design, config: KubeadmConfigSpec, name: str) -> KubeadmConfigTemplate:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from espalier.api import yaml_trees
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.control_plane import FLAG, FLAGS
+from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError, Violation, shown
 from espalier.clusters.rules import messages
 
@@ -25,12 +28,52 @@ _BUILT = frozenset(
 )
 """Flags that kubeadm and this program set, to what they themselves put there."""
 
+_GATE = " *[A-Za-z0-9]+ *= *(true|false|True|False|TRUE|FALSE|0|1|t|f|T|F)"
+_NUMBER, _DURATION = "a number", "a duration like 1h0m0s"
+_NUMBERS = frozenset(
+    {
+        *("v", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize", "max-requests-inflight"),
+        *("max-mutating-requests-inflight", "min-request-timeout", "default-watch-cache-size"),
+    }
+)
+_DURATIONS = frozenset({"event-ttl", "request-timeout", "shutdown-delay-duration", "etcd-compaction-interval"})
+_VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
+    **dict.fromkeys(_NUMBERS, (re.compile(r"\+?[0-9][0-9a-fA-FxXoO_]*"), _NUMBER)),
+    **dict.fromkeys(_DURATIONS, (re.compile(r"0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+"), _DURATION)),
+    "profiling": (re.compile("1|t|T|true|TRUE|True|0|f|F|false|FALSE|False"), "true or false"),
+    "feature-gates": (re.compile(f"({_GATE})?( *, *({_GATE})?)*"), "NAME=true,NAME=false"),
+    "allow-privileged": (re.compile("true"), "true: the pod network needs it"),
+    "enable-bootstrap-token-auth": (re.compile("true"), "true: machines join with such tokens"),
+}
+"""Of flags whose form is the same in all versions: what a value looks like with which an API server works."""
+
 _AUDIT_VERSION, _AUDIT_KIND = "audit.k8s.io/v1", "Policy"
 _AUDIT_LEVELS = ("None", "Metadata", "Request", "RequestResponse")
+_AUDIT_STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+class _Resources(msgspec.Struct, rename="camel"):
+    group: str | None = None
+    resources: list[str] | None = None
+    resource_names: list[str] | None = None
+
+
+class _Rule(msgspec.Struct):
+    """A rule of an audit policy, as kube-apiserver reads it: fields that it does not know it passes over."""
+
+    users: list[str] | None = None
+    user_groups: list[str] | None = msgspec.field(default=None, name="userGroups")
+    verbs: list[str] | None = None
+    resources: list[_Resources] | None = None
+    namespaces: list[str] | None = None
+    urls: list[str] | None = msgspec.field(default=None, name="nonResourceURLs")
+    stages: list[str] | None = msgspec.field(default=None, name="omitStages")
+    omit_managed_fields: bool | None = msgspec.field(default=None, name="omitManagedFields")
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Flags that are none or that are not for users, and an audit policy that is none."""
+    """Flags that are none or that are not for users, values that no API server takes, an audit policy that is none."""
     control_plane = spec.control_plane_configuration
     if control_plane is None:
         return
@@ -40,6 +83,8 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(field, flag or "nothing", FLAGS, sentences.NO_FLAG)
         elif flag in _BUILT:
             yield Violation(f"{field}.{flag}", value, "nothing", messages.BUILT_FLAG)
+        elif flag in _VALUES and not _VALUES[flag][0].fullmatch(value):
+            yield Violation(f"{field}.{flag}", value or "nothing", _VALUES[flag][1], messages.FLAG_VALUE)
     if control_plane.audit_policy_content:
         yield from _audit("spec.controlPlaneConfiguration.auditPolicyContent", control_plane.audit_policy_content)
 
@@ -66,3 +111,35 @@ def _audit(field: str, text: str) -> Iterator[Violation]:
         if level not in _AUDIT_LEVELS:
             allowed = ", ".join(_AUDIT_LEVELS)
             yield Violation(field, f"rules[{index}].level {shown(level)}", allowed, messages.NO_LEVEL)
+        elif isinstance(rule, dict):
+            yield from _rule(field, f"rules[{index}]", rule)
+    yield from _rule(field, "", {"omitStages": policy.get("omitStages")})
+
+
+def _rule(field: str, at: str, tree: Tree) -> Iterator[Violation]:
+    """What kube-apiserver checks of a rule when it starts."""
+    place = f"{at}." if at else ""
+    try:
+        rule = msgspec.convert(tree, _Rule)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at ")
+        yield Violation(field, f"{at}{path.strip('`').removeprefix('$') or ''}", what, messages.NO_POLICY)
+        return
+    for stage in rule.stages or ():
+        if stage not in _AUDIT_STAGES:
+            allowed = ", ".join(_AUDIT_STAGES)
+            yield Violation(field, f"{place}omitStages {shown(stage)}", allowed, messages.NO_POLICY)
+    for url in rule.urls or ():
+        if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
+            allowed = "paths that begin with /, with * at the end only"
+            yield Violation(field, f"{place}nonResourceURLs {shown(url)}", allowed, messages.NO_POLICY)
+    if rule.urls and (rule.resources or rule.namespaces):
+        allowed = "nonResourceURLs, or resources and namespaces"
+        yield Violation(field, f"{at} with both", allowed, messages.NO_POLICY)
+    for one in rule.resources or ():
+        if one.group and not _SUBDOMAIN.fullmatch(one.group):
+            allowed = "the name of an API group, without its version"
+            yield Violation(field, f"{place}resources.group {shown(one.group)}", allowed, messages.NO_POLICY)
+        if one.resource_names and not one.resources:
+            allowed = "resources beside resourceNames"
+            yield Violation(field, f"{place}resources without resources", allowed, messages.NO_POLICY)

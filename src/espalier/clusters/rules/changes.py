@@ -10,12 +10,12 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.network import KindnetdConfig
 from espalier.api.violations import Violation
+from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, after, before, minor
 from espalier.clusters import names
-from espalier.clusters.design import cni_of, group_name
+from espalier.clusters.downgrade import WayBack, of_group
+from espalier.clusters.observed_versions import Machines, Running
+from espalier.clusters.render_input import cni_of, group_name
 from espalier.clusters.rules import messages
-from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, after, before, minor
-from espalier.clusters.running import Machines, Running
-from espalier.clusters.way_back import WayBack, of_group
 
 _DELETE = "it can't be changed in an existing cluster; create another cluster"
 

@@ -14,10 +14,10 @@ from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
-from espalier.clusters.design import group_name
+from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.provider import Providers
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
-from espalier.clusters.rules.versions import MAXIMUM_WORKER_LAG, minor
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "

@@ -14,11 +14,13 @@ from espalier.clusters.rules import messages
 _FIELD = "spec.gitOpsRef"
 
 
-def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[Violation]:
+def violations(
+    old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None, *, is_told: bool = True
+) -> Iterator[Violation]:
     """A workload cluster is described beside its management cluster, so both name one configuration.
 
     A reference that stays is not judged again. `management` is None when it is not known, or for a cluster that manages
-    itself.
+    itself. Its configuration is named where that `is_told`.
     """
     reference = new.spec.git_ops_ref
     if reference is None or (old is not None and old.spec.git_ops_ref == reference):
@@ -29,7 +31,9 @@ def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Clu
         return
     theirs = management.spec.git_ops_ref if management is not None else reference
     if theirs != reference:
-        yield Violation(_FIELD, _text(reference), _text(theirs), messages.GIT_OPS_OF_ITS_OWN)
+        yield Violation(
+            _FIELD, _text(reference), _text(theirs) if is_told or theirs is None else "", messages.GIT_OPS_OF_ITS_OWN
+        )
 
 
 def _text(reference: Ref | None) -> str:

@@ -22,6 +22,11 @@ def listed(found: Iterable[object]) -> str:
     return ", ".join([*said[:MOST_NAMED], *more])
 
 
+def counted(found: Iterable[object]) -> str:
+    """How many there are: for who may not know which."""
+    return str(sum(1 for _ in found))
+
+
 NO_VERSION = (
     "the management cluster names no release that this cluster could get (it still has spec.bundlesRef); name one"
 )
@@ -38,19 +43,20 @@ NAMES_IT = (
 )
 
 
-def not_the_management_cluster(key: Key | None) -> str:
+def not_the_management_cluster(key: Key | None, *, is_told: bool = True) -> str:
     """A Cluster that says that it manages itself, and is not the record of the management cluster."""
-    known = (
-        f"the management cluster is Cluster {key}" if key is not None else "no Cluster is the management cluster yet"
-    )
+    which = f"Cluster {key}" if is_told else "another Cluster"
+    known = f"the management cluster is {which}" if key is not None else "no Cluster is the management cluster yet"
     return (
         f"this Cluster names itself, or nobody, as its management cluster, which it is not: {known}; {NAMES_IT}; "
         "name the cluster that manages this one, or delete it"
     )
 
 
-def no_management_cluster(name: str, key: Key | None) -> str:
+def no_management_cluster(name: str, key: Key | None, *, is_told: bool = True) -> str:
     """What a workload cluster names is not the management cluster, or that is not there."""
+    if not is_told:
+        return f'"{name}" is not the management cluster; {NAMES_IT}'
     if key is None:
         return f'there is no management cluster "{name}": no Cluster is its record; {NAMES_IT}'
     if key.name != name:
@@ -80,6 +86,12 @@ def manages(clusters: str) -> str:
         f"this is the record of the management cluster, and it manages clusters: {clusters}; delete those first, for "
         "without it none of them is changed any more"
     )
+
+
+def cluster_name_taken(other: object) -> str:
+    """There is a Cluster of the name; `other` is None for who may not know where."""
+    which = f"a cluster {other}" if other is not None else "a cluster of this name in another namespace"
+    return f"there is {which}; names of clusters are unique in all namespaces, choose another"
 
 
 def in_use(users: str) -> str:
@@ -182,7 +194,8 @@ def not_in_release(release: str) -> str:
 # What is passed on to Kubernetes.
 PROVIDER_ID = "the provider names its machines; remove the field"
 BUILT_FLAG = "this flag follows from how the cluster is built, and another value would break it; remove it"
-NO_POLICY = "this is no audit policy"
+FLAG_VALUE = "no API server starts, or gets nodes, with this value; give another, or remove the flag"
+NO_POLICY = "this is not a valid audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, give one with level: None"
 NO_LEVEL = "a rule of an audit policy has a level"
 
@@ -203,8 +216,9 @@ def name_taken(objects: Iterable[object]) -> str:
 
 
 def name_of(name: str, cluster: object) -> str:
-    """Said of a name of objects that are another cluster's."""
+    """Said of a name of objects that are another cluster's; `cluster` is None for who may not know which."""
+    whose = f"cluster {cluster}" if cluster is not None else "another cluster"
     return (
-        f'objects made for it would be named "{name}", as those of cluster {cluster}: '
+        f'objects made for it would be named "{name}", as those of {whose}: '
         "names of objects are made of the names of the cluster and its groups; choose another"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import semver
 
@@ -88,11 +88,12 @@ def managed(
     old: eksa.Cluster | None,
     new: eksa.Cluster,
     workloads: Iterable[tuple[eksa.Cluster, semver.Version | None]],
+    told: Callable[[Iterable[object]], str] = messages.listed,
 ) -> Iterator[Violation]:
     """Whether a management cluster can have this release, for the sake of those that it manages, each with its own.
 
     `old` is None where the record is created (again). A change towards clusters that are out of reach is allowed: it
-    is the way back to them.
+    is the way back to them. `told` says which clusters are in the way.
     """
     text = new.spec.eksa_version
     wanted = parsed(text)
@@ -103,9 +104,9 @@ def managed(
     late = [(one, at) for one, at in known if distance(at, wanted) > MAXIMUM_SKEW] if _rises(before, wanted) else []
     early = [(one, at) for one, at in known if at > wanted] if _rises(wanted, before) else []
     if late:
-        yield Violation(_VERSION, text, "", messages.left_behind(_listed(late), MAXIMUM_SKEW))
+        yield Violation(_VERSION, text, "", messages.left_behind(told(_at(late)), MAXIMUM_SKEW))
     if early:
-        yield Violation(_VERSION, text, "", messages.overtaken(_listed(early)))
+        yield Violation(_VERSION, text, "", messages.overtaken(told(_at(early))))
 
 
 def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:
@@ -171,5 +172,5 @@ def _of(cluster: eksa.Cluster) -> str:
     return f"{cluster.metadata.name} ({cluster.spec.eksa_version})"
 
 
-def _listed(clusters: Sequence[tuple[eksa.Cluster, semver.Version]]) -> str:
-    return messages.listed(f"{one.metadata.namespace}/{one.metadata.name} (v{at})" for one, at in clusters)
+def _at(clusters: Sequence[tuple[eksa.Cluster, semver.Version]]) -> list[str]:
+    return [f"{one.metadata.namespace}/{one.metadata.name} (v{at})" for one, at in clusters]

@@ -6,12 +6,12 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
-from espalier.clusters.linked import references
+from espalier.clusters.references import references
 from espalier.clusters.rules import messages
 
 
@@ -27,14 +27,19 @@ def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Clu
             yield Violation(f"{field}.name", reference.name, "", messages.used_by_the_management_cluster(where))
 
 
-def of_record(old: eksa.Cluster | None, new: eksa.Cluster, managed: Sequence[eksa.Cluster]) -> Iterator[Violation]:
+def of_record(
+    old: eksa.Cluster | None,
+    new: eksa.Cluster,
+    managed: Sequence[eksa.Cluster],
+    told: Callable[[Iterable[object]], str] = messages.listed,
+) -> Iterator[Violation]:
     """The record of the management cluster names nothing that a cluster does which it manages."""
     before = linked(old) if old is not None else set()
     for field, reference in references(new.spec):
         found = (reference.kind, Key(new.metadata.namespace, reference.name))
         users = [one for one in managed if found in linked(one)]
         if users and found not in before:
-            listed = messages.listed(Key(one.metadata.namespace, one.metadata.name) for one in users)
+            listed = told(Key(one.metadata.namespace, one.metadata.name) for one in users)
             yield Violation(f"{field}.name", reference.name, "", messages.lent_to(listed))
 
 

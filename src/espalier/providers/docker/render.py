@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.design import Components, Design
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
 from espalier.providers.docker.cluster_api import (
     DockerCluster,
     DockerClusterSpec,

@@ -9,15 +9,16 @@ from functools import cached_property
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, ClusterInitialization, ClusterStatus, MachineCounts
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi import names
-from espalier.clusterapi.conditions import condition, find, stated
-from espalier.clusterapi.contract import holds
+from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.objects import Object
+from espalier.simulator.capi.reaching import hindrance
 from espalier.simulator.capi.rollup import Rollup, deleting
 
 _PROBE = "RemoteConnectionProbe"
@@ -58,7 +59,9 @@ class Observed:
     @property
     def reached(self) -> bool:
         """Whether its API server can be reached. A short absence does not count: Cluster API probes patiently."""
-        return self.answers or holds(self.cluster.status.conditions, _PROBE)
+        if hindrance(self.infrastructure_object):
+            return False
+        return self.answers or condition_list.is_true(self.cluster.status.conditions, _PROBE)
 
     @property
     def provisioned(self) -> bool:
@@ -148,7 +151,9 @@ def _worker_counts(observed: Observed) -> MachineCounts:
 
 def _rollup(machines: Iterable[Machine]) -> Rollup:
     listed = list(machines)
-    return Rollup.of(listed, (m.metadata.name for m in listed if not holds(m.status.conditions, "UpToDate")))
+    return Rollup.of(
+        listed, (m.metadata.name for m in listed if not condition_list.is_true(m.status.conditions, "UpToDate"))
+    )
 
 
 def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
@@ -166,11 +171,12 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
     )
     control_plane = _control_plane_condition(observed)
     workers = _workers_condition(observed)
+    silence = hindrance(observed.infrastructure_object) or "Remote connection not established yet"
     probe = condition(
         _PROBE,
         observed.reached,
         "ProbeSucceeded" if observed.reached else "ProbeFailed",
-        "" if observed.reached else "Remote connection not established yet",
+        "" if observed.reached else silence,
     )
     yield from (infrastructure, initialized, control_plane, workers, probe)
     yield from _machine_conditions(observed)
@@ -192,14 +198,14 @@ def _infrastructure_message(observed: Observed) -> str:
         return "the cluster names no infrastructure"
     if observed.infrastructure is None:
         return f"{reference.kind} {reference.name} does not exist"
-    ready = find(observed.infrastructure.status.conditions, "Ready")
+    ready = condition_list.get(observed.infrastructure.status.conditions, "Ready")
     return (ready and ready.message) or f"{reference.kind} {reference.name} is not provisioned yet"
 
 
 def _control_plane_condition(observed: Observed) -> Condition:
     if observed.control_plane is None:
         return condition("ControlPlaneAvailable", False, "NotAvailable", "the control plane does not exist")
-    available = find(observed.control_plane.status.conditions, "Available")
+    available = condition_list.get(observed.control_plane.status.conditions, "Available")
     if available is not None and available.status == "True":
         return condition("ControlPlaneAvailable", True, "Available")
     message = available.message if available else "the control plane has not reported yet"
@@ -211,7 +217,7 @@ def _workers_condition(observed: Observed) -> Condition:
         return condition("WorkersAvailable", True, "NoWorkers")
     messages = []
     for found in observed.typed_deployments:
-        available = find(found.status.conditions, "Available")
+        available = condition_list.get(found.status.conditions, "Available")
         if available is None or available.status != "True":
             said = available.message if available else "not reported yet"
             messages.append(f"* MachineDeployment {found.metadata.name}: {said}")

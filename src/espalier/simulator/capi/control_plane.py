@@ -8,6 +8,7 @@ from functools import cached_property
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import (
     ControlPlaneRemediation,
@@ -17,7 +18,6 @@ from espalier.api.capi.kubeadm import (
 from espalier.api.capi.machine import Machine
 from espalier.api.resource import Key
 from espalier.clusterapi import machine_change, removal
-from espalier.clusterapi.contract import holds
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusterapi.remediation import FOR, Remediation, last, noted
 from espalier.kube.objects import Object
@@ -56,7 +56,7 @@ class OwnedMachine:
     @property
     def ready(self) -> bool:
         """Whether its node is ready as well."""
-        return self.healthy and holds(self.machine.status.conditions, "Ready")
+        return self.healthy and condition_list.is_true(self.machine.status.conditions, "Ready")
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,10 @@ class Observed:
     secrets: dict[str, Object]
     infrastructure_template: Object | None
     other_machines: int
+    orphans: tuple[Object, ...] = ()
+    """Control plane machines to adopt."""
+    hindrance: str = ""
+    """Why its API server can't be run."""
 
     @property
     def key(self) -> Key:

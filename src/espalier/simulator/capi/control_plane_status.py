@@ -65,6 +65,8 @@ def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iter
     if waiting is not None or not observed.initialized:
         state = "being deleted" if waiting is not None else "not initialized"
         yield condition("Available", False, "NotAvailable", f"the control plane is {state}")
+    elif observed.hindrance:
+        yield condition("Available", False, "NotAvailable", observed.hindrance)
     else:
         # Members of etcd join with their nodes and leave before them, so those there are have their quorum.
         yield enough("Available", healthy, 1, rollup.replicas)

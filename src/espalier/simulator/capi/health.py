@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from espalier.api.capi.machine import HealthChecks, LabelSelector, Machine, RemediationTrigger
 from espalier.api.meta import Observed
-from espalier.clusterapi.shares import share
+from espalier.clusterapi.intstr import share
 from espalier.runtime import selectors
 
 STARTUP_SECONDS = 600

@@ -24,6 +24,7 @@ from espalier.runtime import steps
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.simulator import addons
 from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.certificates import (
     authority_of,
     certificate_secrets,
@@ -35,6 +36,7 @@ from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_m
 from espalier.simulator.capi.control_plane_status import component_conditions, status
 from espalier.simulator.capi.inventory import in_cluster, owned_by
 from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.reaching import hindrance
 from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.concurrency import together
 
@@ -65,6 +67,8 @@ class KubeadmControlPlanes:
             return None
         typed = found.decode(KubeadmControlPlane)
         template = typed.spec.machine_template.spec.infrastructure_ref
+        named = typed_cluster.spec.infrastructure_ref
+        infrastructure = inventory.infrastructure_object(named.kind, Key(key.namespace, named.name)) if named else None
         machines = owned_by(inventory.machines, found.metadata.uid)
         machines.sort(key=lambda machine: machine.metadata.creation_timestamp or "")
         return Observed(
@@ -76,6 +80,8 @@ class KubeadmControlPlanes:
             secrets={secret.name: secret for secret in in_cluster(inventory.secrets, cluster.key)},
             infrastructure_template=inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
             other_machines=len(in_cluster(inventory.machines, cluster.key)) - len(machines),
+            hindrance=hindrance(infrastructure),
+            orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
         )
 
     def _owned(self, found: Object) -> OwnedMachine:
@@ -101,6 +107,8 @@ class KubeadmControlPlanes:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this control plane")
         writer = self._scheme.writer
         current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)
+        if observed.orphans:
+            return await adopt(self._scheme, observed.orphans, owner_reference(RESOURCE, observed.object))
         outcome = await self._advance(observed)
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return outcome if isinstance(outcome, Wait) else Done()

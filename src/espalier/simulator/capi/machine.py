@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
-from espalier.clusterapi.conditions import find
 from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.clusterapi.objects import controller_of, is_paused, owner_reference
 from espalier.kube.client import PatchType
@@ -79,7 +79,7 @@ class Machines:
         now = self._scheme.clock.now()
         wanted = status(observed, now)
         await writer.status(Machine.resource, current, wanted)
-        ready = find(wanted.conditions, "Ready")
+        ready = condition_list.get(wanted.conditions, "Ready")
         if ready is None or ready.status != "True":
             return Wait("NotReady", ready.message if ready else "")
         remaining = available_in(observed.machine, ready, now)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineDeploymentStatus, MachineSet
@@ -15,9 +16,8 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import stated
-from espalier.clusterapi.contract import holds
+from espalier.clusterapi.intstr import share
 from espalier.clusterapi.objects import is_paused, new_object, owner_reference
-from espalier.clusterapi.shares import share
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator.capi.inventory import owned_by
@@ -43,7 +43,8 @@ class OwnedSet:
     def available(self) -> int:
         """How many of its machines are available and stay, also when it has yet to remove some."""
         available = sum(
-            holds(machine.status.conditions, "Available") and machine.metadata.deletion_timestamp is None
+            condition_list.is_true(machine.status.conditions, "Available")
+            and machine.metadata.deletion_timestamp is None
             for machine in self.machines
         )
         return min(self.replicas, available)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineHealthCheck, MachineHealthCheckStatus
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi import names
-from espalier.clusterapi.conditions import condition, find, stated
+from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
@@ -103,7 +104,7 @@ class MachineHealthChecks:
         """Machines get the verdict when it is bad, and when it was."""
         present = target.machine.status.conditions
         problem = target.verdict.problem
-        if not problem and find(present, "HealthCheckSucceeded") is None:
+        if not problem and condition_list.get(present, "HealthCheckSucceeded") is None:
             return
         verdicts: list[Condition] = [
             condition("HealthCheckSucceeded", not problem, "UnhealthyNode" if problem else "Healthy", problem)
@@ -146,5 +147,5 @@ class MachineHealthChecks:
 
 def awaits_remediation(machine: Machine) -> bool:
     """Whether a health check asks the machine's owner to replace it."""
-    remediated = find(machine.status.conditions, "OwnerRemediated")
+    remediated = condition_list.get(machine.status.conditions, "OwnerRemediated")
     return remediated is not None and remediated.status == "False"

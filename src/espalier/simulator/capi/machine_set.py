@@ -16,6 +16,8 @@ from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.simulator.capi.adoption import adopt, orphans
+from espalier.simulator.capi.health import is_selected
 from espalier.simulator.capi.inventory import owned_by
 from espalier.simulator.capi.machine_health_check import awaits_remediation
 from espalier.simulator.capi.machine_parts import complete, machine_body
@@ -35,6 +37,8 @@ class Observed:
     deployment: MachineDeployment | None
     infrastructure_template: Object | None
     config_template: Object | None
+    orphans: tuple[Object, ...]
+    """Machines to adopt."""
 
     @property
     def staying(self) -> list[tuple[Object, Machine]]:
@@ -76,6 +80,7 @@ class MachineSets:
                 template.infrastructure_ref.kind, Key(key.namespace, template.infrastructure_ref.name)
             ),
             config_template=inventory.config_templates.get(Key(key.namespace, config.name)) if config else None,
+            orphans=orphans(self._scheme, cluster.key, lambda machine: is_selected(machine, typed.spec.selector)),
         )
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -87,6 +92,8 @@ class MachineSets:
             return await self._delete(observed)
         writer = self._scheme.writer
         current = await writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=True)
+        if observed.orphans:
+            return await adopt(self._scheme, observed.orphans, owner_reference(MachineSet.resource, observed.object))
         await self._scale(observed)
         await together(self._bring_up_to_date(observed, *owned) for owned in observed.staying)
         await writer.status(MachineSet.resource, current, self._status(observed, None))

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineInitialization, MachineStatus, NodeReference
 from espalier.api.meta import Condition, Tree
-from espalier.clusterapi.conditions import condition, find, stated, summary
+from espalier.clusterapi.conditions import condition, stated, summary
 from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.kube.objects import Object
 from espalier.simulator.capi.reaching import Reachable
@@ -112,7 +113,7 @@ def _phase(observed: Observed, bootstrapped: bool, provisioned: bool, has_node: 
 def _conditions(
     observed: Observed, bootstrapped: bool, provisioned: bool, deleting: str, now: datetime
 ) -> Iterator[Condition]:
-    config = find(observed.config.status.conditions, "Ready") if observed.config else None
+    config = condition_list.get(observed.config.status.conditions, "Ready") if observed.config else None
     bootstrap = condition(
         "BootstrapConfigReady",
         bootstrapped,
@@ -144,12 +145,12 @@ def _conditions(
 def _infrastructure_message(observed: Observed) -> str:
     if observed.infrastructure is None:
         return f"{observed.machine.spec.infrastructure_ref.kind} does not exist"
-    ready = find(observed.infrastructure.status.conditions, "Ready")
+    ready = condition_list.get(observed.infrastructure.status.conditions, "Ready")
     return (ready and ready.message) or "the infrastructure is not provisioned yet"
 
 
 def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
-    known = [find(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
+    known = [condition_list.get(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
     if observed.workload is None and known[0] is not None and known[1] is not None:
         return known[0], known[1]  # Nobody can look: what was seen last stays said.
     if observed.node is None:
@@ -173,7 +174,7 @@ def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
     minimum = machine.spec.min_ready_seconds or 0
     if not minimum:
         return 0.0
-    previous = find(machine.status.conditions, "Ready")
+    previous = condition_list.get(machine.status.conditions, "Ready")
     since = previous.last_transition_time if previous and previous.status == ready.status else ""
     start = datetime.strptime(since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) if since else now
     return max(0.0, (start + timedelta(seconds=minimum) - now).total_seconds())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from espalier.api import conditions
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 
@@ -28,3 +30,15 @@ class WorkloadClusters(Protocol):
 
     def reach(self, cluster: Key) -> Reachable | None:
         """A workload cluster, None while it cannot be reached. Never waits."""
+
+
+CLOSED = "ControlPlaneClosed"
+"""Reason of a cluster's infrastructure whose API server can't be run."""
+
+
+def hindrance(infrastructure: Object | None) -> str:
+    """Why the API server of a cluster can't be run, as its infrastructure says it; empty if nothing hinders it."""
+    if infrastructure is None:
+        return ""
+    ready = conditions.get(infrastructure.decode(InfrastructureCluster).status.conditions, "Ready")
+    return ready.message if ready is not None and ready.reason == CLOSED else ""

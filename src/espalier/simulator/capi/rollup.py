@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import VersionCount
 from espalier.api.capi.machine import Machine
 from espalier.api.meta import Condition
 from espalier.clusterapi.conditions import condition
-from espalier.clusterapi.contract import holds
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,14 @@ class Rollup:
         versions = Counter(machine.spec.version for machine in listed if machine.spec.version)
         return cls(
             replicas=len(listed),
-            ready=sum(holds(machine.status.conditions, "Ready") for machine in listed),
-            available=sum(holds(machine.status.conditions, "Available") for machine in listed),
+            ready=sum(condition_list.is_true(machine.status.conditions, "Ready") for machine in listed),
+            available=sum(condition_list.is_true(machine.status.conditions, "Available") for machine in listed),
             up_to_date=sum(machine.metadata.name not in old for machine in listed),
             deleting=sum(machine.metadata.deletion_timestamp is not None for machine in listed),
             versions=tuple(VersionCount(version=version, replicas=versions[version]) for version in sorted(versions)),
-            not_ready=tuple(m.metadata.name for m in listed if not holds(m.status.conditions, "Ready")),
+            not_ready=tuple(
+                m.metadata.name for m in listed if not condition_list.is_true(m.status.conditions, "Ready")
+            ),
             outdated=tuple(machine.metadata.name for machine in listed if machine.metadata.name in old),
         )
 

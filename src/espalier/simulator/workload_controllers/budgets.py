@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from espalier.api.core import POD_DISRUPTION_BUDGET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.shares import share
+from espalier.clusterapi.intstr import share
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Budget, Pod
 from espalier.simulator.workload_controllers.writes import Change, Write

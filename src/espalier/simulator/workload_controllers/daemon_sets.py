@@ -9,7 +9,7 @@ import msgspec
 from espalier.api.core import DAEMON_SET, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.shares import share
+from espalier.clusterapi.intstr import share
 from espalier.simulator.workload_controllers.placing import DAEMON_TOLERATIONS, NETWORK_TOLERATION, fits
 from espalier.simulator.workload_controllers.pods import controlled_pod
 from espalier.simulator.workload_controllers.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from espalier.api.core import DEPLOYMENT, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi.shares import share
+from espalier.clusterapi.intstr import share
 from espalier.simulator.workload_controllers.pods import controller_reference
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Workload

@@ -18,10 +18,10 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.runtime.webhooks import BadBody, Endpoint
-from espalier.upgrades.hooks import judging, wire
-from espalier.upgrades.hooks.asking import Owner, Questions, Unanswerable
-from espalier.upgrades.hooks.judging import Judgement
+from espalier.upgrades.hooks import classify, wire
+from espalier.upgrades.hooks.classify import Judgement
 from espalier.upgrades.hooks.machines import Updates
+from espalier.upgrades.hooks.queries import Owner, Questions, Unanswerable
 
 ANSWER_WITHIN = wire.CALL_SECONDS - 2.0
 """Seconds; Cluster API waits for `CALL_SECONDS`, and would not know why there is no answer."""
@@ -56,7 +56,7 @@ class Hooks:
         owner = await self.questions.control_plane(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
-        judgement = judging.of_machine(asked.current, asked.desired, self.infrastructures)
+        judgement = classify.of_machine(asked.current, asked.desired, self.infrastructures)
         return await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
 
     async def can_update_set(self, body: bytes) -> bytes:
@@ -66,7 +66,7 @@ class Hooks:
         owner = await self.questions.deployment(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
-        judgement = judging.of_set(asked.current, asked.desired, self.infrastructures)
+        judgement = classify.of_set(asked.current, asked.desired, self.infrastructures)
         return await self._judged(
             wire.CAN_UPDATE_MACHINE_SET, owner, judgement, f"MachineDeployment {owner.object.key}"
         )

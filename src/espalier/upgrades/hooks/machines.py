@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from espalier.api import conditions
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, NodeUpgrade, NodeUpgradeSpec, ObjectReference
@@ -13,10 +14,10 @@ from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
-from espalier.runtime import conditions, owners
+from espalier.runtime import owners
 from espalier.runtime.cache import Cache
 from espalier.upgrades import names
-from espalier.upgrades.hooks.asking import Questions, Unanswerable, Wish
+from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node_steps import KUBELET, POD_CREATED
 from espalier.upgrades.writing import Writer

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from espalier.api.meta import Tree
 from espalier.clusters import names
-from espalier.clusters.design import Design
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render.layered import rendered
+from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Rendered
 from tests.unit.clusters.seen import GARDEN, RELEASES, example, scope
 
@@ -62,17 +63,35 @@ CASES: dict[str, tuple[str, Tree]] = {
 }
 """By name: an example, and fields of its spec."""
 
+DIGESTS = "digests"
+"""Another case: Cilium, of Bundles that have digests of its images."""
+
 
 def design(case: str, *, version: str = "v0.26.0", layers: Sequence[Layer] = LAYERS, patches: str = "") -> Design:
     """A case as a cluster of a release that consents to these patches."""
-    manifest, spec = CASES[case]
+    manifest, spec = CASES["cilium" if case == DIGESTS else case]
     documents = example(manifest, **spec | {"eksaVersion": version})
     if patches:
         documents[0]["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
     found = scope(*documents, key=key, layers=layers).design
     assert found is not None
-    return found
+    return with_digests(found) if case == DIGESTS else found
+
+
+def with_digests(found: Design) -> Design:
+    """Of Bundles that know the agent of Cilium by its digest, and have something else for its operator."""
+    components = {}
+    for version, one in found.components.items():
+        cilium = one.bundle.cilium
+        assert cilium is not None
+        assert cilium.cilium is not None
+        assert cilium.operator is not None
+        agent = replace(cilium.cilium, image_digest=f"sha256:{'ab' * 32}")
+        operator = replace(cilium.operator, image_digest="latest")
+        bundle = replace(one.bundle, cilium=replace(cilium, cilium=agent, operator=operator))
+        components[version] = replace(one, bundle=bundle)
+    return replace(found, components=components)
 
 
 def documents(found: Rendered) -> list[Tree]:
@@ -100,10 +119,10 @@ class _WithoutAliases(yaml.SafeDumper):
         return True
 
 
-def difference(before: Sequence[Layer], after: Sequence[Layer]) -> str:
-    """What layers change in all cases, line by line; every hunk says of which object it is."""
+def difference(before: Sequence[Layer], after: Sequence[Layer], cases: Iterable[str] = CASES) -> str:
+    """What layers change in these cases, line by line; every hunk says of which object it is."""
     found = []
-    for case in CASES:
+    for case in cases:
         pairs = zip(
             documents(rendered(design(case, layers=before))),
             documents(rendered(design(case, layers=after))),

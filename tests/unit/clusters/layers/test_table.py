@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from espalier.clusters import cni, plan
-from espalier.clusters.layers import LAYERS, folding, release
+from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import Machinery
-from tests.unit.clusters.layers.designs import CASES, RELEASED, design, difference, documents, text
+from tests.unit.clusters.layers.designs import CASES, DIGESTS, RELEASED, design, difference, documents, text
 from tests.unit.clusters.test_story import told
 
 NAMES = [layer.name for layer in LAYERS]
@@ -25,7 +25,8 @@ def test_the_base_has_a_story(case: str) -> None:
 
 @pytest.mark.parametrize("number", range(1, len(LAYERS)), ids=NAMES[1:])
 def test_each_layer_has_a_story_of_what_it_changes(number: int) -> None:
-    changed = difference(LAYERS[:number], LAYERS[: number + 1])
+    cases = [DIGESTS] if LAYERS[number] is images_by_digest.LAYER else CASES
+    changed = difference(LAYERS[:number], LAYERS[: number + 1], cases)
     assert changed, "a layer that changes nothing is none"
     told(f"layers/{LAYERS[number].name}", changed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from datetime import UTC, datetime
@@ -66,10 +67,24 @@ def test_what_kubectl_and_controllers_note_on_an_object_stays() -> None:
     assert (new.metadata.annotations, new.metadata.generation) == (noted, 4)
 
 
-def test_a_release_that_is_left_out_stays() -> None:
+def test_a_release_that_is_left_out_stays_unless_kubectl_set_it() -> None:
+    """kubectl takes away what it set, this program never does; as a field of others it stays in any case."""
     manifest = cluster()
     del manifest["spec"]["eksaVersion"]
     assert spec(stored(cluster(), "eks-a-cli"), manifest)["eksaVersion"] == "v0.26.0"
+    assert "eksaVersion" not in spec(stored(cluster(), "kubectl"), manifest)
+    live = cluster()
+    for last, left in ((cluster(), None), (manifest, "v0.26.0")):
+        live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(last)}, "uid": "u", "generation": 4}
+        assert spec(live, copy.deepcopy(manifest)).get("eksaVersion") == left
+
+
+def test_what_this_program_applies_leaves_alone_what_kubectl_applied() -> None:
+    live = cluster(machineHealthCheck={"maxUnhealthy": 1})
+    live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(live)}, "uid": "u", "generation": 4}
+    for there in (live, stored(live, "kubectl")):
+        new = applied(as_object(there), cluster(), now=NOW, by_espalier=True)
+        assert new.tree["spec"]["machineHealthCheck"] == {"maxUnhealthy": 1}
 
 
 def test_a_field_that_is_given_as_null_goes_away_whoever_set_it() -> None:

@@ -13,8 +13,8 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
 from espalier.clusters.preview.duration import UNKNOWN, duration
-from espalier.clusters.preview.foresight import foresee
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Fleet, Group, SeenMachine, groups
+from espalier.clusters.preview.simulate import foresee
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects
 

@@ -39,11 +39,11 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades import node_upgrade, passing
+from espalier.upgrades import context, node_upgrade
 from espalier.upgrades.hooks import wire
-from espalier.upgrades.hooks.asking import Questions
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
+from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.node_steps import KUBELET, POD_CREATED
 from espalier.upgrades.writing import Writer
 from tests.unit.clusters.seen import example, scope
@@ -101,7 +101,7 @@ class World:
 
         Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
         """
-        told = passing.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
+        told = context.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
         is_begun, is_late = reason != "Reading", reason == "UncordoningNode"
         told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
         told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from espalier.api.eksa.network import CiliumConfig, KindnetdConfig
+from espalier.api.eksa.release import VersionsBundle
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.design import Design, cni_of
 from espalier.clusters.render.cni import cilium, kindnetd
+from espalier.clusters.render_input import Design, cni_of
 from espalier.clusters.rendered import Manifest
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def manifests(design: Design) -> list[Manifest]:
@@ -23,6 +28,16 @@ def manifests(design: Design) -> list[Manifest]:
     else:
         found = []
     return [Manifest(resource, _complete(resource, body)) for resource, body in found]
+
+
+def digests(bundle: VersionsBundle) -> dict[str, str]:
+    """Digests of the images of all CNIs, by their URIs, as far as the Bundles have them."""
+    of_cilium, of_kindnetd = bundle.cilium, bundle.kindnetd
+    images = (
+        *((of_cilium.cilium, of_cilium.operator) if of_cilium is not None else ()),
+        *((of_kindnetd.image,) if of_kindnetd is not None else ()),
+    )
+    return {one.uri: one.image_digest for one in images if one is not None and _DIGEST.fullmatch(one.image_digest)}
 
 
 def _complete(resource: Resource, body: Tree) -> Tree:

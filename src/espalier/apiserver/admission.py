@@ -1,0 +1,110 @@
+"""Which webhooks a server asks about a write, as its stored configurations say."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from espalier.api import core as builtin
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.core import Core, inward, outward
+from espalier.apiserver.metadata import new_uid
+from espalier.apiserver.requests import RequestInfo
+from espalier.apiserver.webhook_rules import Admission, Webhook, webhooks_of
+from espalier.apiserver.webhooks import Result, WebhookCall, mutate, validate
+
+_OPERATIONS = {"create": "CREATE", "update": "UPDATE", "delete": "DELETE"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Configurations as they were read, while the revision of their table and the kinds that are served stay these."""
+
+    moment: tuple[int, int]
+    webhooks: list[Webhook]
+    covering: dict[tuple[str, Resource, str], list[Webhook]] = field(default_factory=dict)
+    """Those whose rules want to see an operation on a resource and its subresource."""
+
+
+class Admitting:
+    """Asks webhooks. Configurations are read again only when they changed."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._known: dict[Resource, _Known] = {}
+
+    def mutate(
+        self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
+    ) -> Generator[list[WebhookCall], Sequence[Result], Tree | None]:
+        """The object as mutating webhooks leave it (in its stored form); the same one if they change nothing."""
+        webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION, ask, operation)
+        if not webhooks:
+            return new
+        admission = self._admission(ask, operation, new, old)
+        admitted = yield from mutate(webhooks, admission, self._new_uid)
+        warnings += admitted.warnings
+        if admitted.object is admission.object or admitted.object is None:
+            return new
+        return inward(admitted.object, ask.kind)
+
+    def validate(
+        self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
+    ) -> Generator[list[WebhookCall], Sequence[Result], None]:
+        """Raises what the client gets when a validating webhook denies the write."""
+        webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION, ask, operation)
+        if not webhooks:
+            return
+        admitted = yield from validate(webhooks, self._admission(ask, operation, new, old), self._new_uid)
+        warnings += admitted.warnings
+
+    def _webhooks(self, configurations: Resource, ask: RequestInfo, operation: str) -> list[Webhook]:
+        """Those that may want to see a write, as far as that can be told without the object."""
+        table = self._core.store.table(configurations.group_resource)
+        if not table.keys:
+            return []
+        moment = table.latest, self._core.registry.changed
+        known = self._known.get(configurations)
+        if known is None or known.moment != moment:
+            known = _Known(moment, webhooks_of(table.objects[key].raw for key in table.keys))
+            self._known[configurations] = known
+        what = operation, ask.kind.resource, ask.subresource
+        covering = known.covering.get(what)
+        if covering is None:
+            write = self._admission(ask, operation, None, None)
+            covering = known.covering[what] = [each for each in known.webhooks if each.covered(write) is not None]
+        return covering
+
+    def _new_uid(self) -> str:
+        return new_uid(self._core.entropy)
+
+    def _admission(self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None) -> Admission:
+        kind = ask.kind
+        return Admission(
+            operation=_OPERATIONS[operation],
+            resource=kind.resource,
+            user=ask.user,
+            name=((new or old or {}).get("metadata") or {}).get("name", ask.name),
+            namespace=ask.namespace,
+            subresource=ask.subresource,
+            object=None if new is None else outward(_visible(new), kind),
+            old_object=None if old is None else outward(_visible(old), kind),
+            namespace_labels=self._namespace_labels(ask, new or old or {}),
+            equivalents=[other.resource for other in self._core.registry.versions(kind.table) if other is not kind],
+            options={name: value for name, value in ask.query.items() if name in ("dryRun", "fieldManager")},
+            dry_run=ask.dry_run,
+        )
+
+    def _namespace_labels(self, ask: RequestInfo, tree: Tree) -> dict[str, str] | None:
+        if ask.kind.resource == builtin.NAMESPACE:
+            return tree.get("metadata", {}).get("labels") or {}
+        if not ask.namespace:
+            return None
+        namespace = self._core.store.table(builtin.NAMESPACE.group_resource).objects.get(Key("", ask.namespace))
+        return namespace.head.metadata.labels if namespace is not None else {}
+
+
+def _visible(tree: Tree) -> Tree:
+    """What webhooks see: not who owns which field, which is large and changes with every write."""
+    metadata = {name: part for name, part in tree.get("metadata", {}).items() if name != "managedFields"}
+    return {**tree, "metadata": metadata}

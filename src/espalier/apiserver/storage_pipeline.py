@@ -1,0 +1,261 @@
+"""What all writes have in common: from a draft to what is stored.
+
+The order is that of kube-apiserver: prune and default, set what the system sets, ask mutating webhooks, validate, ask
+validating webhooks, compare with what is stored, store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from espalier.api import core as builtin
+from espalier.api.meta import Tree
+from espalier.apiserver import (
+    bodies,
+    definitions,
+    escalation,
+    failures,
+    managed_fields,
+    metadata,
+    patches,
+    ratcheting,
+    rules,
+)
+from espalier.apiserver.admission import Admitting
+from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
+from espalier.apiserver.managed_fields import Manager, Managers
+from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.rbac import Rbac
+from espalier.apiserver.registry import ServedKind
+from espalier.apiserver.requests import APPLY, RequestInfo
+from espalier.apiserver.scaling import scale_of
+from espalier.apiserver.webhooks import Result, WebhookCall
+from espalier.kube.errors import ApiError, StatusCause
+from espalier.kube.objects import Object, encode_json
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | None]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A write under way. Trees are in stored form, their managed fields apart; `before` is as the schema is now."""
+
+    ask: RequestInfo
+    old: Object | None
+    before: Tree
+    new: Tree
+    owned: Managers
+    """Managers before the write."""
+    given: Managers | None = None
+    """Managers before the write as the client says they are."""
+    managers: Managers = field(default_factory=dict)
+    """Managers after it."""
+    warnings: list[str] = field(default_factory=list)
+    sound: bool = True
+    """Whether it breaks no rule, not even where it is as it was."""
+
+    @property
+    def settled(self) -> Tree:
+        """The version before if it is sound: what is the very same there needs no look. Else nothing."""
+        return self.before if self.old is not None and is_sound(self.old, self.kind) else {}
+
+    @property
+    def kind(self) -> ServedKind:
+        """Of the object."""
+        return self.ask.kind
+
+    @property
+    def operation(self) -> str:
+        """As webhooks call it."""
+        return "create" if self.old is None else "update"
+
+
+class Finisher:
+    """Brings drafts to their end."""
+
+    def __init__(self, core: Core, admitting: Admitting) -> None:
+        self._core = core
+        self._admitting = admitting
+        authorizer = core.authorizer
+        self._rights = (authorizer if isinstance(authorizer, Rbac) else Rbac(core.store)).rules_for
+
+    def finish(self, draft: Draft, *, applied: bool = False) -> Written:
+        """Store a draft, unless it changes nothing; gives None when the object is no longer the one it started from.
+
+        `applied`: server-side apply has said already who manages what.
+        """
+        ask, kind = draft.ask, draft.kind
+        self._tidy(draft)
+        if not applied:
+            draft.managers = self._updated(draft)
+        draft.new["metadata"].pop("managedFields", None)
+        mutated = yield from self._admitting.mutate(
+            ask, draft.operation, draft.new, draft.before or None, draft.warnings
+        )
+        if mutated is not None and mutated is not draft.new:
+            # What webhooks fill in is nobody's, as upstream: who applies it later is in nobody's way.
+            draft.new = mutated
+            self._tidy(draft)
+            draft.new["metadata"].pop("managedFields", None)
+        self._count_generation(draft)
+        self._validate(draft)
+        yield from self._admitting.validate(ask, draft.operation, draft.new, draft.before or None, draft.warnings)
+        table = self._core.store.table(kind.table)
+        if table.objects.get(ask.key) is not draft.old:
+            return None
+        if draft.old is not None and self._unchanged(draft):
+            return self._answer(draft, draft.old)
+        if entries := managed_fields.encode(draft.managers):
+            draft.new["metadata"]["managedFields"] = entries
+        if ask.dry_run:
+            return self._answer(draft, Object(encoded(draft.new, kind)))
+        return self._answer(draft, self._store(draft))
+
+    def _tidy(self, draft: Draft) -> None:
+        kind, new, tidy = draft.kind, draft.new, draft.settled
+        managed = new["metadata"].pop("managedFields", None)
+        tidying = Tidying(kind.node, typed=True)
+        if kind.custom:
+            node = kind.node.properties["metadata"]
+            tidying.object(new["metadata"], node, ("metadata", ()), tidy.get("metadata", {}))
+            tidying.typed, tidy = False, {**tidy, "metadata": new["metadata"]}
+        tidying.object(new, kind.node, tidy=tidy)
+        resource = kind.resource
+        if tidying.mistyped:
+            raise _unhandled(draft, tidying.mistyped)
+        self._tell_unknown(draft, tidying.unknown)
+        if tidying.causes:
+            raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, tidying.causes)
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        if kind.complete is not None:
+            kind.complete(new, draft.before or None)
+        if resource == builtin.CUSTOM_RESOURCE_DEFINITION:
+            definitions.complete(new)
+
+    def _tell_unknown(self, draft: Draft, unknown: list[str]) -> None:
+        if not unknown:
+            return
+        level = draft.ask.query.get("fieldValidation") or "Warn"
+        sentences = [f'unknown field "{name}"' for name in sorted(unknown)]
+        if level == "Strict":
+            raise _unhandled(draft, f"strict decoding error: {', '.join(sentences)}")
+        if level == "Warn":
+            draft.warnings += sentences
+
+    def _updated(self, draft: Draft) -> Managers:
+        me = manager_of(draft.ask, "Update")
+        owned, now = draft.owned if draft.given is None else draft.given, metadata.timestamp(self._core.now())
+        return managed_fields.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
+
+    def _count_generation(self, draft: Draft) -> None:
+        if draft.old is None or not draft.kind.generation or draft.ask.subresource == "status":
+            return
+        aside = {"metadata", "status"} if not draft.kind.custom or "status" in draft.kind.subresources else {"metadata"}
+        old, new = draft.before, draft.new
+        if any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - aside):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def _validate(self, draft: Draft) -> None:
+        kind, new = draft.kind, draft.new
+        escalation.check(
+            draft.ask,
+            new,
+            draft.before if draft.old is not None else None,
+            self._core.store,
+            self._core.authorizer,
+            self._rights,
+        )
+        causes = list(metadata.problems(kind.resource, new["metadata"], built_in=not kind.custom))
+        if draft.old is not None:
+            causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
+        if kind.custom:
+            causes += self._schema_causes(draft)
+            causes += self._rule_causes(draft, causes)
+        definition = kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
+        if definition and not causes:
+            causes += definitions.problems(new, draft.before or None)
+        if kind.check is not None and not causes:
+            causes += kind.check(new, draft.before or None)
+        if causes:
+            raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.ask.name, causes)
+        if definition and not new["metadata"].get("deletionTimestamp"):
+            definitions.establish(new, draft.before or None, self._core.registry, metadata.timestamp(self._core.now()))
+
+    def _schema_causes(self, draft: Draft) -> list[StatusCause]:
+        causes = draft.kind.validator.causes(draft.new)
+        if draft.old is None:
+            return causes
+        kept = {
+            index
+            for index, cause in enumerate(causes)
+            if ratcheting.is_unchanged(cause, draft.new, draft.before, draft.kind.node)
+        }
+        draft.warnings += [ratcheting.sentence(causes[index]) for index in sorted(kept)]
+        return [cause for index, cause in enumerate(causes) if index not in kept]
+
+    def _rule_causes(self, draft: Draft, causes: Sequence[StatusCause]) -> Iterator[StatusCause]:
+        place = draft.kind.rules
+        if place.is_bare:
+            return
+        if any(cause.reason in rules.BLOCKING for cause in causes):
+            yield rules.NOT_CHECKED
+            return
+        before, node, settled = draft.before or None, draft.kind.node, bool(draft.settled)
+        for found in rules.broken(place, draft.new, before, node, settled=settled):
+            if found.is_old:
+                draft.sound = False
+                draft.warnings.append(ratcheting.sentence(found.cause))
+            else:
+                yield found.cause
+
+    def _unchanged(self, draft: Draft) -> bool:
+        if draft.new != draft.before or draft.managers != draft.owned:
+            return False
+        # For Python True is 1 and 1.0; for JSON they are three. And what is stored may be as an earlier schema had it.
+        stored = draft.old.tree if draft.old is not None else {}
+        stored["metadata"].pop("managedFields", None)
+        return _encode_sorted(draft.new) == _encode_sorted({**stored, "apiVersion": draft.kind.storage_version})
+
+    def _store(self, draft: Draft) -> Object:
+        system = draft.new["metadata"]
+        terminated = (
+            draft.old is not None
+            and system.get("deletionTimestamp")
+            and not system.get("finalizers")
+            and not system.get("deletionGracePeriodSeconds")
+            and not (draft.kind.resource == builtin.NAMESPACE and (draft.new.get("spec") or {}).get("finalizers"))
+        )
+        return put(self._core, draft.kind, draft.ask.key, draft.new, deleted=bool(terminated), sound=draft.sound)
+
+    def _answer(self, draft: Draft, stored: Object) -> Answer:
+        ask = draft.ask
+        raw = shown(stored.raw, ask.kind)
+        if ask.subresource == "scale":
+            raw = encode_json(scale_of(ask.kind, stored.tree))
+        revision = self._core.store.revision if ask.dry_run else int(stored.head.metadata.resource_version)
+        return Answer(raw, revision, 201 if ask.verb == "create" else 200, draft.warnings)
+
+
+def _unhandled(draft: Draft, problem: str) -> ApiError:
+    """An object that can't be read as what it is to be; of a patch, what it would leave is shown."""
+    resource, ask = draft.kind.resource, draft.ask
+    if ask.verb == "patch" and ask.content_type != APPLY:
+        if ask.content_type == patches.STRATEGIC:
+            shown = patches.as_go(msgspec.json.decode(ask.request.body))
+        else:
+            shown = failures.shown(outward(draft.new, draft.kind))
+        cause = failures.invalid("patch", shown, problem)
+        return failures.invalid_object("", "", "", [cause])
+    return bodies.unhandled(resource.kind, resource.api_version, resource.kind, problem)
+
+
+def manager_of(ask: RequestInfo, operation: str) -> Manager:
+    """Who owns the fields that a request writes."""
+    return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)

@@ -1,0 +1,105 @@
+"""One pass over one Cluster: what it knows, and the tools its steps act with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api import conditions, redaction
+from espalier.api.eksa import cluster as eksa
+from espalier.api.meta import Condition
+from espalier.clusters import gate, names
+from espalier.clusters.copies import Copies
+from espalier.clusters.drift import Drift, lost_cni
+from espalier.clusters.observe import Observer
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.rate_limit import Rests
+from espalier.clusters.scope import Scope
+from espalier.clusters.writing import Writer
+from espalier.runtime.clock import Clock
+from espalier.runtime.events import EventType, Recorder
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What all passes share."""
+
+    observer: Observer
+    writer: Writer
+    remotes: RemoteClients
+    recorder: Recorder
+    clock: Clock
+    errands: Errands
+    rests: Rests
+    copies: Copies
+
+
+class Pass:
+    """The scope of a pass. What is asked for stays; what was made of it is read again after writes."""
+
+    def __init__(self, tools: Tools, scope: Scope) -> None:
+        self.tools = tools
+        self.scope = scope
+        self.copied: Condition | None = conditions.get(scope.status.conditions, names.KUBECONFIG_COPIED)
+        """Why there is no copy of the kubeconfig; as it was last said, until that is looked at again."""
+        self.synced: Condition | None = None
+        """Whether what was made is as it is rendered, once that was looked at."""
+        annotations = scope.cluster.metadata.annotations
+        state = (names.GATE_ANNOTATION, names.RELEASE_ANNOTATION, names.IDENTITY_ANNOTATION)
+        self._noted = {name: annotations.get(name, "") for name in state}
+
+    async def open_gate(self) -> None:
+        """Durably note that the cluster is being changed, and of what it is made.
+
+        To be called before each write to what is made for it.
+        """
+        scope = self.scope
+        if not scope.is_deleted:
+            await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_credentials else gate.OPENED)
+
+    async def close_gate(self) -> None:
+        """Note that what is asked for is there, to its end."""
+        await self._set_mark(self.scope.mark)
+
+    async def _set_mark(self, mark: str) -> None:
+        scope, record = self.scope, self.scope.release_record
+        wanted = {names.GATE_ANNOTATION: mark}
+        if record:
+            wanted[names.RELEASE_ANNOTATION] = record
+        if scope.identity:
+            wanted[names.IDENTITY_ANNOTATION] = scope.identity
+        changed = {name: value for name, value in wanted.items() if self._noted[name] != value}
+        if not changed:
+            return
+        # A settled cluster that never had an identity is not written for it alone; one that has a false one is.
+        if changed.keys() - {names.IDENTITY_ANNOTATION} or self._noted[names.IDENTITY_ANNOTATION]:
+            await self.tools.writer.annotate_all(eksa.Cluster.resource, scope.object, changed)
+            self._noted |= changed
+
+    async def write(self, what: Sequence[Change | Removal], reason: str) -> None:
+        """Write and delete objects of Cluster API; an event says which."""
+        if not what:
+            return
+        await self.open_gate()
+        writer, belonging = self.tools.writer, self.scope.belonging
+        for one in what:
+            await (writer.apply(one, belonging) if isinstance(one, Change) else writer.remove(one, belonging))
+        self.event("Normal", reason, ", ".join(map(str, what)))
+        self.look_again()
+
+    def event(self, type: EventType, reason: str, message: str) -> None:
+        """Tell people who look at the Cluster."""
+        said = redaction.concealed(message, self.scope.secrets)
+        self.tools.recorder.event(self.scope.object, type, reason, said)
+
+    def saw_cni(self, drifts: Iterable[Drift]) -> None:
+        """Note what the workload cluster has lost of its CNI, given all in which that differs."""
+        self.scope = msgspec.structs.replace(self.scope, lost_cni=lost_cni(drifts))
+
+    def look_again(self) -> None:
+        """Read again what was made for the Cluster."""
+        self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key, self.scope.spec))

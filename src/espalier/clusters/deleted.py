@@ -1,0 +1,85 @@
+"""Objects of Cluster API that a running cluster can't do without, and that somebody deleted: what helps. Pure."""
+
+from __future__ import annotations
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
+from espalier.clusterapi import contract
+from espalier.clusters.scope import Machinery
+
+_CREATE_AGAIN = "nothing brings it back: delete the Cluster and create it again"
+
+
+def lost_control_plane(machinery: Machinery) -> str:
+    """What is lost with a control plane whose object was deleted, and what helps; empty unless it can't come back.
+
+    One that is made again adopts machines that nobody controls. Without any, Cluster API makes no second control plane
+    for a cluster that had one.
+    """
+    cluster, control_plane = machinery.cluster, machinery.control_plane
+    if cluster is None or not contract.is_control_plane_initialized(cluster):
+        return ""
+    what = _control_plane_of(cluster)
+    if control_plane is not None and control_plane.metadata.deletion_timestamp is not None:
+        return (
+            f"{what} is being deleted: once no worker machine is left, Cluster API deletes the control plane machines, "
+            "and etcd with all that is stored in it. Save what you need of the workload cluster while it answers; "
+            f"{_CREATE_AGAIN}"
+        )
+    # One that was restored says nothing of itself until Cluster API has seen it.
+    is_new = control_plane is not None and contract.is_observed(control_plane) and not _has_begun(control_plane)
+    if not (control_plane is None or is_new) or _survivors(machinery, control_plane):
+        return ""
+    return (
+        f"{what} was deleted, and with it the control plane machines, and etcd with all that was stored in it; "
+        f"{_CREATE_AGAIN}"
+    )
+
+
+def _has_begun(control_plane: KubeadmControlPlane) -> bool:
+    return control_plane.status.initialization.control_plane_initialized
+
+
+def _survivors(machinery: Machinery, control_plane: KubeadmControlPlane | None) -> bool:
+    """Whether a control plane machine is left that the control plane has, or adopts."""
+    for found in machinery.machines:
+        controller = next((one for one in found.metadata.owner_references if one.controller), None)
+        if found.metadata.deletion_timestamp is not None:
+            continue
+        if controller is None:
+            return True
+        is_owned = control_plane is not None and controller.uid == control_plane.metadata.uid
+        if is_owned and found.decode(Machine).status.node_ref is not None:
+            return True
+    return False
+
+
+def absent(machinery: Machinery) -> str:
+    """Which object is missing, or goes, without which the control plane is neither reached nor kept; empty if none."""
+    cluster, infrastructure = machinery.cluster, machinery.infrastructure
+    if cluster is None:
+        return ""
+    namespace = cluster.metadata.namespace
+    shared = cluster.spec.infrastructure_ref
+    if shared is not None and infrastructure is None:
+        return f"{shared.kind} {namespace}/{shared.name}, through which the API server is reached, is missing"
+    if infrastructure is not None and infrastructure.metadata.deletion_timestamp is not None:
+        kept = ", ".join(infrastructure.metadata.finalizers)
+        what = f"{infrastructure.kind} {infrastructure.key}"
+        return f"{what}, through which the API server is reached, is being deleted until finalizers {kept} are removed"
+    return "" if machinery.control_plane else f"{_control_plane_of(cluster)} is missing"
+
+
+def _control_plane_of(cluster: capi.Cluster) -> str:
+    reference = cluster.spec.control_plane_ref
+    name = reference.name if reference else cluster.metadata.name
+    return f"{KubeadmControlPlane.resource.kind} {cluster.metadata.namespace}/{name}"
+
+
+def unprovisioned(machinery: Machinery) -> str:
+    """Which infrastructure is there and not provisioned yet, as one that was made again; empty if it is."""
+    found = machinery.infrastructure
+    if found is None or contract.is_provisioned(found):
+        return ""
+    return f"waiting for {found.kind} {found.key}, through which the API server is reached, to be provisioned"

@@ -1,0 +1,81 @@
+"""How far an upgrade of Kubernetes that was asked for has gone, and so whether it can be taken back.
+
+What a control plane reports does not say it: it counts a machine that never came up among those that are up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
+from espalier.clusterapi import contract
+from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
+from espalier.clusters import in_place, names
+from espalier.clusters.scope import Machinery
+from espalier.kube.objects import Object
+
+
+class WayBack(msgspec.Struct, frozen=True):
+    """Kubernetes minor versions to which a step down is none, because no machine runs the newer one."""
+
+    control_plane: frozenset[str] = frozenset()
+    groups: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
+    """By name of the MachineDeployment."""
+
+
+def way_back(machinery: Machinery) -> WayBack:
+    """What machines were told, and what all that became nodes run."""
+    control_plane = machinery.control_plane
+    if control_plane is None:
+        return WayBack()
+    versions = _told(control_plane.spec.version)
+    running = _running(machinery.machines)
+    # While a machine is upgraded where it stands, its API server may be the newer one already.
+    stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, machinery.upgrades)
+    if stand and len(running) == 1:
+        versions |= running
+    if in_place.is_held(control_plane) and not machinery.installed_cni and not control_plane.status.ready_replicas:
+        # An earlier manager held it before it was created: no node was ever ready, and so none was upgraded.
+        versions |= {minor_of(found.decode(Machine).spec.version) for found in machinery.machines}
+    groups = {
+        name: frozenset(_told(deployment.spec.template.spec.version or ""))
+        for name, deployment in machinery.typed_deployments.items()
+    }
+    return WayBack(frozenset(versions), groups)
+
+
+def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> None:
+    """Have Cluster API take the version of CoreDNS that belongs to an earlier Kubernetes: it refuses a lower one.
+
+    None was installed since, for CoreDNS is changed after the last machine. The mark is of this one write: the next
+    look finds no step down, and takes it away.
+    """
+    if live is None or contract.SKIP_COREDNS_ANNOTATION in live.metadata.annotations:
+        return
+    earlier, later = minor_of(wanted.spec.version), minor_of(live.spec.version)
+    if earlier and later and minor(earlier) < minor(later):
+        marks = {contract.SKIP_COREDNS_ANNOTATION: "true"}
+        wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+
+
+def _running(machines: Iterable[Object]) -> set[str]:
+    """Minor versions of the machines that became nodes; of one that was told another since, both."""
+    versions: set[str] = set()
+    for machine in (found.decode(Machine) for found in machines):
+        if machine.status.node_ref is not None:
+            versions |= {machine.spec.version, str(machine.status.node_info.get("kubeletVersion", ""))}
+    return {minor_of(version) for version in versions - {""}}
+
+
+def _told(version: str) -> set[str]:
+    """What machines were told, and the next: it is before a version that was written while nobody could refuse it."""
+    told = minor_of(version)
+    return {told, after(told)} if told else set()
+
+
+def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:
+    """The versions of a group of workers."""
+    return way.groups.get(names.machine_deployment(cluster, group), frozenset())

@@ -1,0 +1,64 @@
+"""Which Kubernetes versions the machines of a cluster have, by what Cluster API was told and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment, MachineSet
+from espalier.clusterapi import contract
+from espalier.clusterapi.kubernetes_versions import minor, minor_of
+from espalier.clusters.scope import Machinery
+
+
+class Machines(msgspec.Struct, frozen=True):
+    """Kubernetes minor versions of the machines of a control plane or of a group of workers."""
+
+    told: str
+    """The version that all of them are to have."""
+    earliest: str
+    """The first of those that they have, or are still on their way to."""
+    is_known: bool = True
+    """Whether there was a report since they were last told something."""
+
+
+class Running(msgspec.Struct, frozen=True):
+    """What the machines of a cluster have. Without machinery there are none."""
+
+    control_plane: Machines | None = None
+    groups: Mapping[str, Machines] = msgspec.field(default_factory=dict)
+    """By name of the MachineDeployment."""
+
+
+def running(machinery: Machinery) -> Running:
+    """What machines have."""
+    control_plane = machinery.control_plane
+    return Running(
+        _control_plane(control_plane) if control_plane is not None else None,
+        {name: _group(deployment, machinery.sets_of(name)) for name, deployment in machinery.typed_deployments.items()},
+    )
+
+
+def _control_plane(control_plane: KubeadmControlPlane) -> Machines:
+    """Of a control plane that nobody changed since it was made, no report is needed; there may be none for long."""
+    status = control_plane.status
+    reported = [status.version, *(count.version for count in status.versions if count.replicas)]
+    is_known = control_plane.metadata.generation == 1 or contract.is_observed(control_plane)
+    return _machines(control_plane.spec.version, reported, is_known)
+
+
+def _group(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> Machines:
+    """Sets tell at once: a set whose machines are replaced asks for some until the last is gone."""
+    reported = [one.spec.template.spec.version or "" for one in sets if _has_machines(one)]
+    return _machines(deployment.spec.template.spec.version or "", reported)
+
+
+def _has_machines(one: MachineSet) -> bool:
+    return bool(1 if one.spec.replicas is None else one.spec.replicas) or bool(one.status.replicas)
+
+
+def _machines(told: str, reported: Iterable[str], is_known: bool = True) -> Machines:
+    versions = {minor_of(version) for version in (told, *reported) if version}
+    return Machines(minor_of(told), min(versions, key=minor, default=""), is_known)

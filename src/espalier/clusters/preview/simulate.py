@@ -1,0 +1,225 @@
+"""Which objects a manager would write for a cluster until it is as it was asked for: all its reconciles at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.resource import Resource
+from espalier.clusters import cni, drift, names, ownership, steps, synced
+from espalier.clusters.cni_steps import install_cni
+from espalier.clusters.gate import Isolation
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.preview.diff import ObjectChange, field_changes
+from espalier.clusters.render_input import Design
+from espalier.clusters.scope import Machinery, Scope
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime.outcome import Done, Wait
+
+
+class CNIChange(msgspec.Struct, frozen=True):
+    """The pod network is applied to the workload cluster."""
+
+    mark: str
+    """Which one, and a digest of its content."""
+    installed: str
+    """The same of what the workload cluster was given last; empty before the first installation."""
+    objects: tuple[ObjectChange, ...] = ()
+    is_exact: bool = False
+    """Whether `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
+
+
+class Foreseen(msgspec.Struct, frozen=True):
+    """What a manager would write, and what is there afterwards."""
+
+    before: Machinery
+    after: Machinery
+    stops: str = ""
+    """Why nothing, or nothing more, would happen, as `Reason: sentence`; empty when the cluster gets ready."""
+    settled: bool = False
+    """Whether nothing was asked for since the last reconcile."""
+    objects: tuple[ObjectChange, ...] = ()
+    """In the order in which they are written."""
+    drift: tuple[str, ...] = ()
+    """Where what was made is not as it is rendered, and stays so. Of the workload cluster nothing is known."""
+    cni: CNIChange | None = None
+    workers_wait: bool = False
+    """Whether groups of workers stay as they are until all of the control plane has its version."""
+    gone: frozenset[str] = msgspec.field(default_factory=frozenset)
+    """Names of MachineDeployments that go with their machines."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is done: of a settled cluster only where drift is brought back."""
+        return bool(self.objects) or not (self.settled or self.stops)
+
+
+def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
+    """What the reconciles of a cluster write from here on, if nobody asks for anything else meanwhile.
+
+    By the decisions of its own steps, in their order. What time ends is over at once; what somebody has to end is not,
+    unless the plan changes that of which it was reported. `last` is the design with which the cluster was reconciled
+    last, if that is known: from it follows what changes in the workload cluster, which is not read.
+    """
+    here = Foreseen(scope.machinery, scope.machinery)
+    if scope.is_deleted:
+        return replace(here, stops="Deleting: the cluster is being deleted")
+    sequence = steps.steps_of(scope)
+    if not sequence:
+        return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
+    written: list[Change | Removal] = []
+    scope = replace(scope, is_foreseen=True)
+    stops, network = "", None
+    for step in sequence:
+        if step is install_cni and scope.design is not None:
+            network = _cni(scope, scope.design, last)
+        match step.decide(scope) if isinstance(step, steps.Step) else None:
+            case steps.Write(what):
+                # What was foreseen already has no owner yet by which it could be compared.
+                bodies = [one.body for one in written if isinstance(one, Change)]
+                new = [one for one in what if not (isinstance(one, Change) and one.body in bodies)]
+                written += new
+                scope = scope.with_machinery(_after(scope.machinery, new))
+            case Done():
+                return _settled(scope, here, written)
+            case Wait(reason, message) if _stops(step, reason, written):
+                stops = f"{reason}: {message}"
+                break
+    return replace(
+        _foreseen(here, scope.machinery, written),
+        stops=stops,
+        settled=scope.is_settled,
+        cni=network,
+        workers_wait=_workers_wait(here.before, scope.machinery),
+    )
+
+
+def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:
+    """Whether somebody has to act before anything follows, as far as a plan can know."""
+    awaits = isinstance(step, steps.Step) and step.awaits
+    return not awaits or (reason in names.FAILURES and not written)
+
+
+def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> Foreseen:
+    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted."""
+    design, machinery = scope.design, scope.machinery
+    here = replace(_foreseen(here, machinery, written), settled=True)
+    if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
+        return here
+    if scope.replaced_releases:
+        return replace(here, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
+    found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
+    corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
+    remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
+    remedies.sort(key=lambda one: isinstance(one, Removal))
+    return replace(
+        _foreseen(here, _after(machinery, remedies), [*written, *remedies]),
+        drift=tuple(str(one) for one in found if one not in corrected),
+    )
+
+
+def _foreseen(here: Foreseen, after: Machinery, written: Iterable[Change | Removal]) -> Foreseen:
+    """What is written, as it is shown."""
+    before = here.before
+    instead = _replaced_templates(before, after)
+    removed = [one for one in written if isinstance(one, Removal)]
+    return replace(
+        here,
+        after=after,
+        objects=tuple(_removed(one) if isinstance(one, Removal) else _shown(one, before, instead) for one in written),
+        gone=frozenset(one.object.name for one in removed if one.resource == MachineDeployment.resource),
+    )
+
+
+def _workers_wait(before: Machinery, after: Machinery) -> bool:
+    live, wanted = before.control_plane, after.control_plane
+    versions = (live.spec.version if live else None, wanted.spec.version if wanted else None)
+    return not before.is_available or versions[0] != versions[1]
+
+
+def _after(machinery: Machinery, written: Iterable[Change | Removal]) -> Machinery:
+    """The machinery after these writes. What controllers report stays as it was."""
+    objects = {resource: dict(found) for resource, found in machinery.objects.items()}
+    for one in written:
+        of_kind = objects.setdefault(one.resource, {})
+        if isinstance(one, Removal):
+            del of_kind[one.object.name]
+        else:
+            name = one.body["metadata"]["name"]
+            live = of_kind.get(name)
+            of_kind[name] = Object(encode_json(ownership.laid_over(live, one.body) if live else one.body))
+    return replace(machinery, objects=objects)
+
+
+def _shown(change: Change, machinery: Machinery, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:
+    resource, body = change.resource, change.body
+    metadata = body["metadata"]
+    live = machinery.of(resource).get(metadata["name"])
+    named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
+    if live is not None:
+        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body)))
+    old = replaced.get((resource.kind, metadata["name"]), "")
+    template = machinery.of(resource).get(old)
+    if template is None:
+        return ObjectChange("create", *named)
+    fields = field_changes({"spec": template.tree.get("spec")}, {"spec": body.get("spec")})
+    return ObjectChange("create", *named, fields, instead_of=old)
+
+
+def _removed(removal: Removal) -> ObjectChange:
+    resource, object_ = removal
+    return ObjectChange("delete", resource.api_version, resource.kind, object_.namespace, object_.name)
+
+
+def _replaced_templates(before: Machinery, after: Machinery) -> dict[tuple[str, str], str]:
+    """By kind and name of each template that comes into use: the one that was used in its place."""
+    old, new = _templates(before), _templates(after)
+    return {(kind, name): old[user, kind] for (user, kind), name in new.items() if old.get((user, kind), name) != name}
+
+
+def _templates(machinery: Machinery) -> dict[tuple[str, str], str]:
+    """Names of templates in use, by who uses them (empty: the control plane) and kind."""
+    used: dict[tuple[str, str], str] = {}
+    if machinery.control_plane is not None:
+        reference = machinery.control_plane.spec.machine_template.spec.infrastructure_ref
+        used["", reference.kind] = reference.name
+    for name, deployment in machinery.typed_deployments.items():
+        spec = deployment.spec.template.spec
+        used[name, spec.infrastructure_ref.kind] = spec.infrastructure_ref.name
+        if spec.bootstrap.config_ref is not None:
+            used[name, KubeadmConfigTemplate.resource.kind] = spec.bootstrap.config_ref.name
+    return used
+
+
+def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
+    wanted, installed = scope.wanted_cni, scope.machinery.installed_cni
+    if not wanted or installed == wanted or (installed and scope.leaves_cni_alone):
+        return None
+    before = cni.objects(last) if last is not None else []
+    if not installed or cni.mark(before) != installed:
+        before = []
+    changes = tuple(_cni_changes(before, cni.objects(design)))
+    same = bool(before) and installed.rpartition("-")[0] == wanted.rpartition("-")[0]
+    return CNIChange(wanted, installed, changes, is_exact=same or not installed)
+
+
+def _cni_changes(before: Iterable[cni.Manifest], after: Iterable[cni.Manifest]) -> Iterable[ObjectChange]:
+    there = {_identity(manifest): manifest for manifest in before}
+    for manifest in after:
+        resource, body = manifest.resource, manifest.body
+        metadata = body["metadata"]
+        named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
+        old = there.get(_identity(manifest))
+        if old is None:
+            yield ObjectChange("create", *named)
+        elif fields := field_changes(old.body, body, resource.kind):
+            yield ObjectChange("change", *named, fields)
+
+
+def _identity(manifest: cni.Manifest) -> tuple[Resource, str, str]:
+    metadata = manifest.body["metadata"]
+    return manifest.resource, metadata.get("namespace", ""), metadata["name"]

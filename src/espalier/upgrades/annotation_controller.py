@@ -1,0 +1,299 @@
+"""The annotation front end: what is marked is upgraded in place, and Cluster API goes on once nothing is left to roll.
+
+A KubeadmControlPlane or MachineDeployment is marked by a patched Cluster API, by people, or by our Cluster controller,
+which pauses it in the same write. The pause that an upgrade began with ends here, and only where every machine is what
+Cluster API would make; a change that can't be made in place is refused, or left to Cluster API by the fallback.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.eksa.upgrades import (
+    FALLBACK_ANNOTATION,
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    PAUSED_FOR_UPGRADE,
+    ControlPlaneUpgrade,
+    ControlPlaneUpgradeSpec,
+    MachineDeploymentUpgrade,
+    MachineDeploymentUpgradeSpec,
+    NodeUpgrade,
+    ObjectReference,
+)
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas
+from espalier.kube.objects import Object
+from espalier.runtime import owners
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.mapping import by_controller, owners_of
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.upgrades import control_plane_group, deployment_group, expected, names
+from espalier.upgrades.cluster_view import Machinery, MachineView
+from espalier.upgrades.context import Tools
+from espalier.upgrades.node_steps import POD_CREATED
+from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.sequence import Member
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to be done for an owner: machines to upgrade, fields that can't be changed in place."""
+
+    machines: tuple[MachineView, ...]
+    refused: tuple[str, ...]
+    is_due: bool
+    """Whether anything would be rolled; without machines, a MachineSet."""
+
+
+class Side(Protocol):
+    """What differs between control planes and groups of workers."""
+
+    @property
+    def owner_resource(self) -> Resource:
+        """The kind that is marked."""
+        ...
+
+    @property
+    def resource(self) -> Resource:
+        """The kind of the upgrade."""
+        ...
+
+    @property
+    def mark(self) -> str:
+        """The annotation."""
+        ...
+
+    def name(self, owner: str) -> str:
+        """Name of the upgrade."""
+        ...
+
+    def due(self, machinery: Machinery, owner: Object) -> Due:
+        """What is to be done."""
+        ...
+
+    def data(self, owner: Object) -> str:
+        """The spec asked for, as the upgrade carries it."""
+        ...
+
+    def data_of(self, upgrade: Object) -> str:
+        """The spec that an upgrade carries."""
+        ...
+
+    def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> Any:
+        """The upgrade."""
+        ...
+
+
+class ControlPlaneSide:
+    """KubeadmControlPlanes."""
+
+    owner_resource = KubeadmControlPlane.resource
+    resource = ControlPlaneUpgrade.resource
+    mark = IN_PLACE_CONTROL_PLANE
+
+    def name(self, owner: str) -> str:
+        """Name of the ControlPlaneUpgrade."""
+        return names.control_plane_upgrade(owner)
+
+    def due(self, machinery: Machinery, owner: Object) -> Due:
+        """Machines that differ; none while enough others are as they should be.
+
+        Those that differ are of a rollout that was taken back then, and Cluster API removes them first.
+        """
+        control_plane = owner.decode(KubeadmControlPlane)
+        found = [view for view in machinery.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
+        verdicts = [(view, control_plane_group.verdict(machinery, control_plane, view)) for view in found]
+        machines = tuple(view for view, verdict in verdicts if verdict.accepted or verdict.refused)
+        if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
+            return Due((), (), is_due=False)
+        refused = tuple(dict.fromkeys(field for _, verdict in verdicts for field in verdict.refused))
+        return Due(machines, refused, bool(machines))
+
+    def data(self, owner: Object) -> str:
+        """What machines are made of: the number of them is no matter of an upgrade."""
+        spec = owner.tree["spec"]
+        return expected.encoded({part: spec[part] for part in _OF_CONTROL_PLANE if part in spec})
+
+    def data_of(self, upgrade: Object) -> str:
+        """Of a ControlPlaneUpgrade."""
+        return upgrade.decode(ControlPlaneUpgrade).spec.control_plane_spec_data
+
+    def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> ControlPlaneUpgrade:
+        """With the version of etcd, when the control plane names one."""
+        spec = owner.decode(KubeadmControlPlane).spec
+        configuration = spec.kubeadm_config_spec.cluster_configuration
+        local = configuration.etcd.local if configuration and configuration.etcd else None
+        return ControlPlaneUpgrade(
+            metadata=metadata,
+            spec=ControlPlaneUpgradeSpec(
+                control_plane=reference(self.owner_resource, owner),
+                machines_require_upgrade=machines,
+                kubernetes_version=spec.version,
+                etcd_version=(local.image_tag if local else "") or None,
+                control_plane_spec_data=self.data(owner),
+            ),
+        )
+
+
+_OF_CONTROL_PLANE = ("version", "kubeadmConfigSpec", "machineTemplate")
+
+
+class DeploymentSide:
+    """MachineDeployments."""
+
+    owner_resource = MachineDeployment.resource
+    resource = MachineDeploymentUpgrade.resource
+    mark = IN_PLACE_DEPLOYMENT
+
+    def name(self, owner: str) -> str:
+        """Name of the MachineDeploymentUpgrade."""
+        return names.deployment_upgrade(owner)
+
+    def due(self, machinery: Machinery, owner: Object) -> Due:
+        """Machines that differ, and the MachineSet."""
+        deployment = owner.decode(MachineDeployment)
+        sets = deployment_group.sets_of(machinery, owner)
+        if sets.latest is None:
+            return Due((), (), is_due=False)
+        verdict = deployment_group.verdict(machinery, deployment, sets.latest)
+        machines = tuple(deployment_group.outdated(deployment, sets.machines))
+        refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
+        return Due(machines, refused, bool(machines or verdict.accepted or refused))
+
+    def data(self, owner: Object) -> str:
+        """What machines are made of."""
+        return expected.encoded(owner.tree["spec"]["template"]["spec"])
+
+    def data_of(self, upgrade: Object) -> str:
+        """Of a MachineDeploymentUpgrade."""
+        return upgrade.decode(MachineDeploymentUpgrade).spec.machine_spec_data
+
+    def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> MachineDeploymentUpgrade:
+        """With the version of the template."""
+        return MachineDeploymentUpgrade(
+            metadata=metadata,
+            spec=MachineDeploymentUpgradeSpec(
+                machine_deployment=reference(self.owner_resource, owner),
+                machines_require_upgrade=machines,
+                kubernetes_version=owner.decode(MachineDeployment).spec.template.spec.version,
+                machine_spec_data=self.data(owner),
+            ),
+        )
+
+
+def controller(
+    tools: Tools, side: Side, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+) -> Controller:
+    """The controller of the marks on one kind, with its watches."""
+    name = f"{side.owner_resource.kind.lower()}-in-place"
+    made = Controller(name, Reconciler(tools, side).reconcile, workers=workers, resync=resync, entropy=entropy)
+    tools.observer.watch(made, side.owner_resource, predicate=_marked)
+    made.watch(tools.observer.own[side.resource], owners_of(side.owner_resource))
+    return made
+
+
+class Reconciler:
+    """Turns marks into upgrades, and takes them away when these are done."""
+
+    def __init__(self, tools: Tools, side: Side) -> None:
+        self._tools = tools
+        self._side = side
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass over one control plane or group of workers, marked or not."""
+        observer, side = self._tools.observer, self._side
+        owner = observer.marked_one(side.owner_resource, key.name)
+        if owner is None:
+            return Done()
+        upgrade = observer.upgrade(side.resource, side.name(key.name))
+        if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
+            upgrade = None  # written by hand: carried out without a mark, and nothing of ours
+        if owner.metadata.annotations.get(side.mark) != "true":
+            if upgrade is not None:
+                await self._tools.writer.remove(side.resource, upgrade)
+            return Done()
+        if owner.metadata.deletion_timestamp is not None:
+            return await self._release(owner)
+        site = observer.look(cluster_of(owner))
+        found = site.machinery.get(side.owner_resource, key.name) if site else None
+        if site is None or found is None or found.resource_version != owner.resource_version:
+            return Wait("Reading", f"reading cluster {cluster_of(owner)}")
+        return await self._advance(site.machinery, found, upgrade)
+
+    async def _advance(self, machinery: Machinery, owner: Object, upgrade: Object | None) -> Outcome:
+        side, writer = self._side, self._tools.writer
+        due = side.due(machinery, owner)
+        falls_back = bool(due.refused) and owner.metadata.annotations.get(FALLBACK_ANNOTATION) == "RollingUpdate"
+        if upgrade is None:
+            if falls_back:
+                message = f"{', '.join(due.refused)} can't be changed in place: machines are replaced, as asked for"
+                self._tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
+            if falls_back or not due.is_due:
+                return await self._release(owner)
+            await writer.create(side.upgrade(self._metadata(owner), owner, _references(due)))
+            return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
+        is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
+        is_other = side.data_of(upgrade) != side.data(owner)
+        if is_other and not falls_back and (node := self._under_way(machinery, upgrade)):
+            return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
+        if falls_back or is_ready or is_other:
+            await writer.remove(side.resource, upgrade)
+            return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
+        return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
+
+    def _under_way(self, machinery: Machinery, upgrade: Object) -> str:
+        """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
+        for found in self._tools.observer.node_upgrades(upgrade):
+            one = found.decode(NodeUpgrade)
+            machine = machinery.machine(one.spec.machine.name)
+            member = Member(one.spec.machine.name, machine, found, one)
+            if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
+                continue
+            is_noted = machine.machine.spec.version == one.spec.kubernetes_version
+            has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
+            if (member.is_done and not is_noted) or (member.is_active and has_begun):
+                return f"NodeUpgrade {found.name}"
+        return ""
+
+    async def _release(self, owner: Object) -> Outcome:
+        """Take away the mark, and the pause that came with it: Cluster API goes on."""
+        marks: dict[str, None] = {self._side.mark: None, FALLBACK_ANNOTATION: None}
+        if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+            marks[PAUSED_ANNOTATION] = None
+        patch: Tree = {"metadata": {"annotations": marks}}
+        await self._tools.writer.bring(self._side.owner_resource, owner, patch)
+        return Done()
+
+    def _metadata(self, owner: Object) -> ObjectMeta:
+        return ObjectMeta(
+            name=self._side.name(owner.name),
+            namespace=owner.namespace,
+            labels={CLUSTER_NAME_LABEL: cluster_of(owner)},
+            owner_references=[owners.owner_reference(owner)],
+        )
+
+
+def _marked(old: Object | None, new: Object | None) -> bool:
+    return any(found is not None and names.is_marked(found) for found in (old, new))
+
+
+def reference(resource: Resource, object_: Object) -> ObjectReference:
+    """A reference to exactly this object."""
+    return ObjectReference(
+        name=object_.name,
+        namespace=object_.namespace,
+        kind=resource.kind,
+        api_version=resource.api_version,
+        uid=object_.metadata.uid,
+    )
+
+
+def _references(due: Due) -> list[ObjectReference]:
+    return [reference(Machine.resource, view.object) for view in due.machines]

@@ -1,0 +1,129 @@
+"""Clusters with an upgrade are followed as long as it lasts, and no others: of steady ones nothing is read here."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.kube.client import Client
+from espalier.runtime.cache import Caches
+from espalier.runtime.remote import RemoteClients
+from espalier.upgrades.cluster_view import Machinery, Site, Workload
+
+
+@dataclass
+class _Side:
+    """Caches that are being kept true."""
+
+    caches: Caches
+    filled: bool = False
+    task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Keep them true no longer."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+@dataclass
+class _Followed:
+    machinery: Machinery
+    near: _Side
+    workload: Workload | None = None
+    far: _Side | None = None
+
+
+class Following:
+    """Follows clusters by name. Runs until cancelled, so that nothing is followed when the manager has ended."""
+
+    def __init__(
+        self, client: Client, remotes: RemoteClients, infrastructures: Infrastructures, entropy: random.Random
+    ) -> None:
+        self._client = client
+        self._remotes = remotes
+        self._infrastructures = infrastructures
+        self._entropy = entropy
+        self._followed: dict[str, _Followed] = {}
+        self._subscribers: list[Callable[[str], None]] = []
+
+    def subscribe(self, changed: Callable[[str], None]) -> None:
+        """Be told of a cluster in which something changed, or that can be looked at now."""
+        self._subscribers.append(changed)
+
+    def look(self, cluster: str) -> Site | None:
+        """What is there now; None while it is being read for the first time."""
+        followed = self._followed.get(cluster)
+        if followed is None:
+            caches = self._caches(self._client)
+            machinery = Machinery(caches, cluster, self._infrastructures)
+            followed = self._followed[cluster] = _Followed(machinery, self._side(cluster, caches))
+        if not followed.near.filled:
+            return None
+        self._reach(cluster, followed)
+        is_read = followed.far is not None and followed.far.filled
+        return Site(followed.machinery, followed.workload if is_read else None)
+
+    def leave(self, cluster: str) -> None:
+        """Follow a cluster no longer."""
+        followed = self._followed.pop(cluster, None)
+        for side in (followed.near, followed.far) if followed else ():
+            if side is not None:
+                side.stop()
+
+    async def run(self) -> None:
+        """Until cancelled; then nothing is followed."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            sides = [side for one in self._followed.values() for side in (one.near, one.far)]
+            for cluster in list(self._followed):
+                self.leave(cluster)
+            tasks = [side.task for side in sides if side is not None and side.task is not None]
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _reach(self, cluster: str, followed: _Followed) -> None:
+        """Follow the workload cluster by its present kubeconfig."""
+        content = followed.machinery.kubeconfig
+        try:
+            client = self._remotes.get(Key(SYSTEM_NAMESPACE, cluster), content) if content is not None else None
+        except ValueError:  # no kubeconfig: the same as none
+            client = None
+        if followed.workload is not None and followed.workload.client is client:
+            return
+        if followed.far is not None:
+            followed.far.stop()
+        followed.workload = followed.far = None
+        if client is not None:
+            caches = self._caches(client)
+            followed.workload = Workload(client, caches)
+            followed.far = self._side(cluster, caches)
+
+    def _caches(self, client: Client) -> Caches:
+        return Caches(client, entropy=random.Random(self._entropy.getrandbits(64)))  # noqa: S311 - spreads watches
+
+    def _side(self, cluster: str, caches: Caches) -> _Side:
+        side = _Side(caches)
+        side.task = asyncio.get_running_loop().create_task(self._keep(cluster, side), name=f"follow {cluster}")
+        return side
+
+    async def _keep(self, cluster: str, side: _Side) -> None:
+        running = asyncio.ensure_future(side.caches.run())
+        try:
+            await side.caches.wait_synced()
+            side.filled = True
+            for cache in side.caches.all:
+                cache.subscribe(lambda _old, _new, _first: self._tell(cluster))
+            self._tell(cluster)
+            await running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def _tell(self, cluster: str) -> None:
+        for changed in self._subscribers:
+            changed(cluster)

@@ -1,0 +1,45 @@
+"""NodeUpgrades that the hooks made go once Cluster API has taken note: until then they answer its questions."""
+
+from __future__ import annotations
+
+import random
+
+from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.resource import Key
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.upgrades.context import Tools
+from espalier.upgrades.hooks.machines import is_ours
+from espalier.upgrades.observe import cluster_of
+
+NAME = "nodeupgrade-clearing"
+
+
+def controller(
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+) -> Controller:
+    """The controller, with its watches."""
+    made = Controller(NAME, Clearing(tools).reconcile, workers=workers, resync=resync, entropy=entropy)
+    tools.observer.watch(made, NodeUpgrade.resource)
+    return made
+
+
+class Clearing:
+    """Deletes what is completed and asked about no longer."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One look at one NodeUpgrade."""
+        observer = self._tools.observer
+        found = observer.upgrade(NodeUpgrade.resource, key.name)
+        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).status.completed:
+            return Done()
+        site = observer.look(cluster_of(found))
+        if site is None:
+            return Wait("Reading", f"reading cluster {cluster_of(found)}")
+        machine = site.machinery.machine(found.decode(NodeUpgrade).spec.machine.name)
+        if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
+            await self._tools.writer.remove(NodeUpgrade.resource, found)
+        return Done()

@@ -1,0 +1,52 @@
+"""T2: somebody deletes what a running cluster can't do without, under the real Cluster API."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.capi.cluster import Cluster as CapiCluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.kube.client import PatchType
+from espalier.providers.docker.cluster_api import DockerCluster
+from tests.journeys.asking import NAMESPACE
+from tests.support.cluster_api import RealClusterApi
+
+pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
+
+
+def reason(cluster: Cluster) -> str:
+    return next(one.reason for one in cluster.status.conditions if one.type == names.READY)
+
+
+async def endpoint(world: RealClusterApi, key: Key) -> object:
+    found = await world.client.get(CapiCluster.resource, key.name, SYSTEM_NAMESPACE)
+    return found.tree["spec"]["controlPlaneEndpoint"]
+
+
+async def test_infrastructure_comes_back_with_its_endpoint_and_a_lost_control_plane_is_told(
+    real: RealClusterApi,
+) -> None:
+    key = Key(NAMESPACE, "alder")
+    await real.provide_etcd(key.name)  # and no head start: that has a kubeconfig with another address
+    await real.apply(name=key.name, kubernetesVersion="1.35", controlPlaneConfiguration={"count": 1})
+    await real.until_ready(key)
+    await real.without_pods_to_drain(key.name)
+    before, nodes = await endpoint(real, key), await real.versions(key)
+    await real.client.delete(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
+    await real.until(lambda cluster: reason(cluster) == names.CLUSTER_API_OBJECT_DELETED, key)
+    correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    await real.client.patch(Cluster.resource, key.name, key.namespace, patch=correct, type=PatchType.MERGE)
+    await real.until_ready(key)
+    again = await real.client.get(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
+    assert again.tree["spec"]["controlPlaneEndpoint"] == before == await endpoint(real, key)
+    assert await real.versions(key) == nodes
+
+    await real.client.delete(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
+    lost = await real.until(lambda cluster: reason(cluster) == names.CONTROL_PLANE_LOST, key)
+    assert not lost.status.ready
+    await real.client.delete(Cluster.resource, key.name, key.namespace)
+    await real.until_gone(key)

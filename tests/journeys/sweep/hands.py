@@ -1,0 +1,156 @@
+"""What hands edit and delete of what was made for a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
+from espalier.api.core import DAEMON_SET, NODE, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
+from espalier.clusters import names
+from espalier.kube.errors import ApiError, KubeError, NotFound
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from tests.journeys.asking import NAMESPACE
+from tests.journeys.sweep.history import MADE, PAUSABLE, Act, History, annotate, any_object, edit, kind_of, named
+
+
+def hand(what: str, patch: Callable[[History], Tree], *resources: Resource) -> Act:
+    """An edit of any object of some kinds."""
+
+    async def act(h: History) -> str:
+        where = await any_object(h, *resources)
+        if where is not None:
+            await edit(h, where, patch(h))
+        return f"{what} {named(where)}"
+
+    return act
+
+
+def removal(resource: Resource) -> Act:
+    """The deletion of an object of a kind."""
+
+    async def act(h: History) -> str:
+        where = await any_object(h, resource)
+        if where is not None:
+            await h.world.client.delete(*where)
+        return f"delete {named(where)}"
+
+    return act
+
+
+async def delete_copy(h: History) -> str:
+    with suppress(NotFound):
+        await h.world.client.delete(SECRET, "garden-kubeconfig", NAMESPACE)
+    return "delete the copy of the kubeconfig"
+
+
+async def foreign(h: History) -> str:
+    """An object of somebody else, under a name that the cluster may need."""
+    name = h.entropy.choice(("garden-md-1", "garden-md-0-2", "garden-md-0-3", "garden-control-plane-2"))
+    resource = DockerMachineTemplate.resource if name[-1] in "23" else MachineHealthCheck.resource
+    template: Tree = {"template": {"spec": {}}}
+    check = {"clusterName": "other", "selector": {"matchLabels": {"a": "b"}}}
+    spec: Tree = template if resource is DockerMachineTemplate.resource else check
+    body = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": {"owner": "somebody"}}, "spec": spec}
+    try:
+        await h.world.client.create(resource, body)
+    except ApiError as error:
+        return f"no foreign {resource.kind} {name}: {str(error)[:80]}"
+    h.foreign.append((resource, name, SYSTEM_NAMESPACE))
+    return f"foreign {resource.kind} {name}"
+
+
+async def strip_cluster(h: History) -> str:
+    await edit(h, (Cluster.resource, "garden", NAMESPACE), {"metadata": {"finalizers": None}})
+    return "strip the finalizers of the Cluster"
+
+
+async def strip_status(h: History) -> str:
+    marks: dict[str, str | None] = {names.GATE_ANNOTATION: None, names.KUBECONFIG_ANNOTATION: None}
+    await annotate(h, marks)
+    return "strip the annotations of the Cluster"
+
+
+async def disown(h: History) -> str:
+    where = (DockerDatacenterConfig.resource, "garden", NAMESPACE)
+    await edit(h, where, {"metadata": {"ownerReferences": None, "finalizers": None}})
+    return "strip the datacenter"
+
+
+async def drop_datacenter(h: History) -> str:
+    with suppress(NotFound):
+        await h.world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+    return "delete the datacenter"
+
+
+async def drop_node(h: History) -> str:
+    try:
+        workload = await h.world.workload()
+        nodes = sorted(one.name for one in (await workload.list(NODE)).items if "-md-" in one.name)
+        if nodes:
+            name = h.entropy.choice(nodes)
+            await workload.delete(NODE, name)
+            return f"delete node {name}"
+    except KubeError as error:
+        return f"no node: {str(error)[:80]}"
+    return "no node"
+
+
+async def drop_cni(h: History) -> str:
+    with suppress(KubeError):
+        workload = await h.world.workload()
+        for one in (await workload.list(DAEMON_SET, "kube-system")).items:
+            if one.name == "kindnet":
+                await workload.delete(DAEMON_SET, one.name, one.namespace)
+    return "delete the CNI"
+
+
+def none(*path: str) -> Callable[[History], Tree]:
+    def patch(_: History) -> Tree:
+        tree: Any = None
+        for step in reversed(path):
+            tree = {step: tree}
+        return dict(tree)
+
+    return patch
+
+
+STRIPPED = {
+    "strip the finalizers of": none("metadata", "finalizers"),
+    "strip the owners of": none("metadata", "ownerReferences"),
+    "strip the annotations of": none("metadata", "annotations"),
+    "strip the labels of": none("metadata", "labels"),
+    "say of another cluster:": lambda _: {"metadata": {"labels": {CLUSTER_NAME_LABEL: "other"}}},
+}
+KEPT = (*MADE, Machine.resource)
+
+
+def _pause(_: History) -> Tree:
+    return {"metadata": {"annotations": {CAPI_PAUSED: "true"}}}
+
+
+def _replicas(h: History) -> Tree:
+    return {"spec": {"replicas": h.entropy.choice((1, 2, 4))}}
+
+
+HANDS: dict[str, Act] = {
+    **{f"delete {kind_of(one)}": removal(one) for one in KEPT},
+    **{f"{what} {kind_of(one)}": hand(what, patch, one) for what, patch in STRIPPED.items() for one in KEPT},
+    **{f"pause {kind_of(one)}": hand("pause", _pause, one) for one in PAUSABLE},
+    "set replicas": hand("set the replicas of", _replicas, MachineDeployment.resource),
+    "delete the copy": delete_copy,
+    "foreign": foreign,
+    "strip the Cluster": strip_cluster,
+    "strip the gate": strip_status,
+    "strip the datacenter": disown,
+    "delete the datacenter": drop_datacenter,
+    "delete a node": drop_node,
+    "delete the CNI": drop_cni,
+}

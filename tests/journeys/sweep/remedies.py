@@ -1,0 +1,112 @@
+"""What a condition says to do, done; and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
+from espalier.api.resource import Key
+from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
+from espalier.clusters import names
+from espalier.kube.errors import NotFound
+from espalier.providers.docker.cluster_api import DockerCluster
+from tests.journeys.asking import NAMESPACE
+from tests.journeys.sweep.checks import Wrong, ready_of, wrong
+from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit, named, objects, there
+
+
+async def remedy(h: History, found: Wrong) -> str:
+    """Do what is said; empty when nothing is said that one could do."""
+    if found.reason == "Drifted" and "correct-machines" in found.message:
+        await annotate(h, {names.DRIFT_ANNOTATION: "correct-machines"})
+        return "correct drift, and replace machines"
+    if found.reason == names.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
+        return await delete_and_ask_again(h)
+    if found.reason == "InPlaceUpgradeRefused" and "take the change back" in found.message:
+        await h.ask(label="", taint="")
+        return "take labels and taints back"
+    if (
+        found.reason in ("Drifted", names.CLUSTER_API_OBJECT_DELETED)
+        and f"{names.DRIFT_ANNOTATION}=correct" in found.message
+    ):
+        await annotate(h, {names.DRIFT_ANNOTATION: "correct"})
+        return "correct drift"
+    if found.reason == names.CLUSTER_API_OBJECTS_MISSING and names.GATE_ANNOTATION in found.message:
+        await annotate(h, {names.GATE_ANNOTATION: None})
+        return "have the cluster made anew"
+    if found.reason == names.MISSING_DEPENDENT_OBJECTS:
+        await h.ask()
+        return "apply the datacenter again"
+    if "remove that object" in found.message or "belongs to somebody else" in found.message:
+        for where in await objects(h):
+            if f"{where[0].kind}.{where[0].group} {where[2]}/{where[1]} (" not in found.message:
+                continue
+            if where in h.foreign:
+                await h.world.client.delete(where[0], where[1], where[2])
+                h.foreign.remove(where)
+                return f"remove {named(where)}"
+            await edit(h, where, {"metadata": {"labels": names.labels(Key(NAMESPACE, "garden"))}})
+            return f"give {named(where)} its labels"
+    if CAPI_PAUSED in found.message or "paused" in found.message.lower():
+        for where in await objects(h, KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource):
+            if where[1] in found.message:
+                await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
+                return f"have {named(where)} go on"
+    return ""
+
+
+async def delete_and_ask_again(h: History) -> str:
+    await annotate(h, {PAUSED_ANNOTATION: None})
+    with suppress(NotFound):
+        await h.world.client.delete(Cluster.resource, "garden", NAMESPACE)
+    until = asyncio.get_running_loop().time() + LONG
+    while await there(h, (Cluster.resource, "garden", NAMESPACE)):
+        await asyncio.sleep(5)
+        with suppress(NotFound):
+            for said in await wrong(h):
+                if said.reason == "ClusterAPIPaused":
+                    h.say(f"remedy for {said.where} {said.reason}: {await remedy(h, said)}")
+        if asyncio.get_running_loop().time() > until:
+            raise AssertionError(f"the Cluster does not go: {await ready_of(h)}")
+    await h.ask()
+    return "delete the Cluster, and ask for it again once it is gone"
+
+
+async def ends_well(h: History) -> None:
+    """Faults are over; people let go on what they paused. Raises `AssertionError` that tells the history."""
+    await annotate(h, {PAUSED_ANNOTATION: None})
+    for where in await objects(h, *PAUSABLE):
+        one = await there(h, where)
+        if one is not None and one.metadata.annotations.get(CAPI_PAUSED) != PAUSED_FOR_UPGRADE:
+            await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
+    for _ in range(8):
+        left = await settled(h)
+        if not left:
+            return
+        done = ""
+        for each in left:
+            done = await remedy(h, each)
+            if done:
+                h.say(f"remedy for {each.where} {each.reason}: {done}")
+                break
+        if not done:
+            break
+    else:
+        left = await settled(h)
+    if left:
+        raise AssertionError("\n".join([*h.told, "left:", *(f"  {one}" for one in left), await ready_of(h)]))
+
+
+async def settled(h: History) -> list[Wrong]:
+    """What is wrong once nothing more comes of it."""
+    until = asyncio.get_running_loop().time() + LONG
+    left = await wrong(h)
+    while left and asyncio.get_running_loop().time() < until:
+        await asyncio.sleep(300)
+        left = await wrong(h)
+    return left

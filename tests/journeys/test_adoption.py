@@ -1,0 +1,97 @@
+"""Machines that lose their controller are adopted in the simulated Cluster API, as in the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.kube.client import PatchType
+from espalier.runtime import virtual
+from espalier.runtime.virtual import Simulation
+from tests.journeys.laptop import EPOCH, Laptop, laptop, machines
+
+pytestmark = pytest.mark.embedded
+
+CALM = 60.0
+SELECTING = {"KubeadmControlPlane": names.CONTROL_PLANE, "MachineSet": names.TEMPLATE_HASH}
+"""The label by which each kind of controller selects its machines."""
+Story = Callable[[Laptop], Awaitable[None]]
+
+
+def live(story: Story) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with laptop(simulation.clock) as world:
+            await world.create("garden")
+            await asyncio.sleep(CALM)
+            await story(world)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def controllers(world: Laptop) -> dict[str, str]:
+    """Uid of the controller of each machine; empty without one."""
+    return {
+        machine.metadata.name: next((one.uid for one in machine.metadata.owner_references if one.controller), "")
+        for machine in machines(world, "garden")
+    }
+
+
+def of_kind(world: Laptop, kind: str) -> Machine:
+    found = machines(world, "garden")
+    return next(one for one in found if any(owner.kind == kind for owner in one.metadata.owner_references))
+
+
+async def patch(world: Laptop, name: str, **metadata: object) -> None:
+    body: Tree = {"metadata": metadata}
+    await world.client.patch(Machine.resource, name, SYSTEM_NAMESPACE, patch=body, type=PatchType.MERGE)
+
+
+@pytest.mark.parametrize("kind", SELECTING)
+def test_a_machine_without_owners_is_adopted_and_none_is_made_in_its_place(kind: str) -> None:
+    async def story(world: Laptop) -> None:
+        before = controllers(world)
+        await patch(world, of_kind(world, kind).metadata.name, ownerReferences=None)
+        await asyncio.sleep(CALM)
+        assert controllers(world) == before
+
+    live(story)
+
+
+@pytest.mark.parametrize("kind", SELECTING)
+def test_a_machine_that_is_not_selected_is_adopted_only_once_it_is(kind: str) -> None:
+    async def story(world: Laptop) -> None:
+        before, machine = controllers(world), of_kind(world, kind)
+        name, label = machine.metadata.name, SELECTING[kind]
+        await patch(world, name, ownerReferences=None, labels={label: None})
+        await asyncio.sleep(CALM)
+        assert controllers(world)[name] == ""
+        assert len(controllers(world)) == len(before) + 1, "another one is made in its place"
+        await patch(world, name, labels={label: machine.metadata.labels[label]})
+        await asyncio.sleep(CALM)
+        after = controllers(world)
+        assert sorted(after.values()) == sorted(before.values()), "adopted, and then one is too many"
+
+    live(story)
+
+
+@pytest.mark.parametrize("kind", SELECTING)
+def test_a_machine_that_is_being_deleted_is_not_adopted(kind: str) -> None:
+    async def story(world: Laptop) -> None:
+        name = of_kind(world, kind).metadata.name
+        await patch(world, name, finalizers=["example.com/held"], ownerReferences=None)
+        await world.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
+        await patch(world, name, ownerReferences=None)
+        await asyncio.sleep(CALM)
+        found = world.cache(Machine.resource).get(Key(SYSTEM_NAMESPACE, name))
+        assert found is not None
+        assert found.metadata.deletion_timestamp is not None
+        assert controllers(world)[name] == ""
+
+    live(story)

@@ -1,0 +1,320 @@
+"""A local environment whose files are broken says which, and what to do, and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Condition
+from espalier.cli.home import Home
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.objects import Object
+from tests.support.world import LaptopWorld
+
+pytestmark = pytest.mark.embedded
+
+FLAGS = ("--boot-seconds", "0.05")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a world that ran once."""
+    world = LaptopWorld(tmp_path_factory.mktemp("kept") / "home")
+    world.home.mkdir()
+    world.up(*FLAGS)
+    assert world.espalier("down").code == 0
+    return world.home
+
+
+@pytest.fixture
+def world(kept: Path, tmp_path: Path) -> Iterator[LaptopWorld]:
+    """A copy of it."""
+    world = LaptopWorld(tmp_path / "home")
+    shutil.copytree(kept, world.home)
+    yield world
+    world.espalier("down")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Everything in it but what each start writes."""
+    files = [
+        path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in ("world.lock", "world.log")
+    ]
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+def refused(world: LaptopWorld, file: Path, *says: str, detached: bool = True) -> None:
+    """`up` says this of the file, and changes nothing."""
+    before = content(world.home)
+    ways: list[tuple[str, ...]] = [(), ("--detach",)] if detached else [()]
+    for way in ways:
+        told = world.espalier("up", *way, *FLAGS)
+        said = " ".join(told.err.split())
+        assert told.code == 2, told
+        assert "Traceback" not in told.out + told.err
+        assert str(file) in said, said
+        for words in says:
+            assert words in said, said
+    assert content(world.home) == before
+
+
+def starts(world: LaptopWorld) -> None:
+    world.up(*FLAGS)
+    assert "cluster.anywhere.eks.amazonaws.com/laptop" in world.names("get", "clusters")
+
+
+def garbage(file: Path) -> None:
+    file.write_bytes(b"\x00\xffgarbage\n" * 1000)
+
+
+def empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def halved(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 8192 * 4096)
+
+
+def of_another_program(file: Path) -> None:
+    file.unlink()
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE songs (title TEXT)")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (garbage, "is no database of this program"),
+        (empty, "is empty, but"),
+        (Path.unlink, "is not there, but"),
+        (halved, "is damaged"),
+        (of_another_program, "is a database of another program"),
+    ],
+)
+def test_a_broken_database_is_named_and_left_alone(
+    world: LaptopWorld, spoil: Callable[[Path], None], says: str
+) -> None:
+    database = Home(world.home).database
+    whole = database.read_bytes()
+    spoil(database)
+    refused(world, database, says, "put the file back from a backup", "`espalier down --delete-data`")
+    database.write_bytes(whole)
+    starts(world)
+
+
+def test_a_world_whose_database_is_lost_is_deleted_as_the_error_says(world: LaptopWorld) -> None:
+    garbage(Home(world.home).database)
+    assert world.espalier("up", *FLAGS).code == 2
+    assert world.espalier("down", "--delete-data").code == 0
+    starts(world)
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "ca.key"])
+@pytest.mark.parametrize("spoil", [garbage, empty, Path.unlink], ids=lambda spoil: spoil.__name__)
+def test_a_broken_file_of_the_authority_is_named_and_left_alone(
+    world: LaptopWorld, name: str, spoil: Callable[[Path], None]
+) -> None:
+    folder = Home(world.home).authority
+    spoil(folder / name)
+    refused(world, folder / name, f"move the folder {folder} away", detached=name == "ca.key")
+    folder.rename(folder.with_name("away"))
+    starts(world)
+
+
+def test_a_key_of_another_certificate_is_named(world: LaptopWorld, kept: Path, tmp_path: Path) -> None:
+    other = LaptopWorld(tmp_path / "other")
+    other.home.mkdir()
+    other.up(*FLAGS)
+    other.espalier("down")
+    key = Home(world.home).authority / "ca.key"
+    shutil.copy(Home(other.home).authority / "ca.key", key)
+    refused(world, key, "does not fit ca.crt")
+
+
+def test_a_broken_kubeconfig_is_named_and_one_that_is_gone_is_written_again(world: LaptopWorld) -> None:
+    kubeconfig = Home(world.home).kubeconfig
+    kubeconfig.write_text("clusters: {")
+    refused(world, kubeconfig, "Move the file away, and `espalier up` writes a new one")
+    kubeconfig.unlink()
+    starts(world)
+
+
+def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
+    world = LaptopWorld(tmp_path)
+    Home(tmp_path).database.touch()
+    try:
+        starts(world)
+    finally:
+        world.espalier("down")
+
+
+# -- folders that take nothing
+
+
+class Namespace(NamedTuple):
+    """Where a file system is mounted that nobody else sees."""
+
+    enter: tuple[str, ...]
+    root: Path
+
+    def seen(self, path: Path) -> Path:
+        """A path there, from here."""
+        return self.root / path.relative_to("/")
+
+    def run(self, *command: str) -> None:
+        subprocess.run([*self.enter, *command], check=True)
+
+
+@contextmanager
+def mounted(script: str, folder: Path) -> Iterator[Namespace]:
+    """A mount of this folder by a shell, which is gone with this process, however that ends."""
+    command = ["unshare", "--mount", "sh", "-c", f"{script} && echo mounted && exec cat", "sh", str(folder)]
+    try:
+        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except FileNotFoundError:
+        pytest.skip("needs unshare, of Linux")
+    with holder:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != b"mounted\n":
+            pytest.skip("needs the right to mount a file system")
+        of = f"/proc/{holder.pid}"
+        yield Namespace(("nsenter", f"--mount={of}/ns/mnt", f"--wd={folder}"), Path(of, "root"))
+
+
+@pytest.mark.parametrize("free", [0, 4096, 300_000])
+def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well_once_there_is_room(
+    tmp_path: Path, free: int
+) -> None:
+    with mounted('mount -t tmpfs -o size=400k,mode=0700 tmpfs "$1"', tmp_path) as small:
+        world = LaptopWorld(tmp_path, small.enter)
+        ballast = small.seen(tmp_path / "ballast")
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        os.truncate(ballast, max(ballast.stat().st_size - free, 0))
+        for way in ((), ("--detach",)):
+            told = world.espalier("up", *way, *FLAGS)
+            said = " ".join(told.err.split())
+            assert told.code == 2, told
+            assert "Traceback" not in told.out + told.err
+            assert f"{tmp_path}/" in said, told
+            assert "make room on its disk, or set ESPALIER_HOME to another folder" in said, told
+        ballast.unlink()
+        small.run("mount", "-o", "remount,size=100m", str(tmp_path))
+        try:
+            starts(world)
+        finally:
+            world.espalier("down")
+
+
+def test_a_folder_that_can_only_be_read_is_named(world: LaptopWorld) -> None:
+    with mounted('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', world.home) as namespace:
+        inside = LaptopWorld(world.home, namespace.enter)
+        for way in ((), ("--detach",)):
+            told = inside.espalier("up", *way, *FLAGS)
+            assert told.code == 2, told
+            said = " ".join(told.err.split())
+            assert f"{world.home}/world.lo" in said
+            assert os.strerror(errno.EROFS) in said
+            assert "mount it for writing, or set ESPALIER_HOME to another folder" in said
+    starts(world)
+
+
+# -- workload clusters
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+
+
+@pytest.fixture(scope="module")
+def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+    """A world with a cluster, which does not run."""
+    world = LaptopWorld(tmp_path_factory.mktemp("garden") / "home")
+    world.home.mkdir()
+    world.up(*FLAGS)
+    assert world.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    assert world.espalier("down").code == 0
+    yield world
+    world.espalier("down")
+
+
+def until(world: LaptopWorld, holds: Callable[[Condition], bool]) -> Condition:
+    """The condition ControlPlaneReady of the Cluster, as soon as this holds of it."""
+
+    async def watched() -> Condition:
+        client = Client(HttpTransport(Kubeconfig.load([Home(world.home).kubeconfig]).context(), environment={}))
+        selected = "metadata.name=garden"
+        try:
+            async with asyncio.timeout(60):
+                listed = await client.list(Cluster.resource, "default", fields=selected)
+                if holds(ready(listed.items[0])):
+                    return ready(listed.items[0])
+                async for event in client.watch(
+                    Cluster.resource, "default", resource_version=listed.resource_version, fields=selected
+                ):
+                    if holds(ready(event.object)):
+                        return ready(event.object)
+            raise AssertionError("the watch ended")
+        finally:
+            await client.close()
+
+    return asyncio.run(watched())
+
+
+def ready(cluster: Object) -> Condition:
+    conditions = cluster.decode(Cluster).status.conditions
+    return next(one for one in conditions if one.type == "ControlPlaneReady")
+
+
+@pytest.mark.parametrize("spoil", [garbage, empty, halved, of_another_program], ids=lambda spoil: spoil.__name__)
+def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_they_are_back(
+    garden: LaptopWorld, spoil: Callable[[Path], None]
+) -> None:
+    file = Home(garden.home).clusters / "eksa-system-garden" / "objects.db"
+    whole = file.read_bytes()
+    spoil(file)
+    broken = file.read_bytes()
+    garden.up(*FLAGS)
+    said = until(garden, lambda one: one.status == "False")
+    assert f"the API server does not run: {file} is " in said.message
+    assert "put the file back from a backup" in said.message
+    assert file.read_bytes() == broken
+    staged = file.with_name("back")
+    staged.write_bytes(whole)
+    staged.replace(file)
+    until(garden, lambda one: one.status == "True")
+    assert garden.espalier("down").code == 0
+
+
+def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_free(garden: LaptopWorld) -> None:
+    database = Home(garden.home).database
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("SELECT body FROM log WHERE \"table\" LIKE 'dockerclusters%' ORDER BY revision")
+        port = json.loads(rows.fetchall()[-1][0])["spec"]["controlPlaneEndpoint"]["port"]
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        garden.up(*FLAGS)
+        said = until(garden, lambda one: one.status == "False")
+        assert f"cannot listen on 127.0.0.1:{port}" in said.message
+        assert "it starts by itself once the address is free" in said.message
+    until(garden, lambda one: one.status == "True")
+    assert garden.espalier("down").code == 0

@@ -1,0 +1,74 @@
+"""What was tidy and is the very same needs no walk: with and without it, the same comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from espalier.apiserver import patches
+from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.structure import node_of
+
+PART = {"id": {"type": "string"}, "n": {"type": "integer", "default": 1}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "string", "default": "small"},
+        "maybe": {"type": "string", "nullable": True},
+        "nested": {
+            "type": "object",
+            "default": {},
+            "properties": {"on": {"type": "boolean", "default": True}, "name": {"type": "string"}},
+        },
+        "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        "parts": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["id"],
+            "items": {
+                "type": "object",
+                "properties": {"id": {"type": "string"}, "n": {"type": "integer", "default": 1}},
+            },
+        },
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+NODE = node_of(SCHEMA)
+
+SCALARS = st.none() | st.booleans() | st.sampled_from([0, 1, 1.0, "", "a", "small"])
+NAMES = st.sampled_from(["size", "maybe", "nested", "map", "parts", "free", "on", "name", "a", "id", "n", "unknown"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12
+)
+OBJECTS = st.dictionaries(NAMES, VALUES, max_size=6)
+
+
+@given(OBJECTS, OBJECTS, st.booleans())
+def test_passing_by_what_was_tidy_changes_nothing(first: dict[str, Any], patch: dict[str, Any], typed: bool) -> None:
+    Tidying(NODE, typed=typed).object(first, NODE)
+    # What something is wrong with is not stored.
+    assume(Tidying(NODE, typed=typed).__dict__ == looked_at(first, typed=typed).__dict__)
+    shared, apart = patches.merge(first, patch), msgspec.json.decode(msgspec.json.encode(patches.merge(first, patch)))
+    short, full = Tidying(NODE, typed=typed), Tidying(NODE, typed=typed)
+    short.object(shared, NODE, tidy=first)
+    full.object(apart, NODE)
+    assert msgspec.json.encode(shared) == msgspec.json.encode(apart)
+    assert short.__dict__ == full.__dict__
+
+
+def looked_at(tree: dict[str, Any], *, typed: bool) -> Tidying:
+    tidying = Tidying(NODE, typed=typed)
+    tidying.object(msgspec.json.decode(msgspec.json.encode(tree)), NODE)
+    return tidying
+
+
+def test_what_is_the_very_same_is_passed_by() -> None:
+    tidy = {"nested": {"on": True, "unknown": 1}}
+    tidying = Tidying(NODE, typed=True)
+    tidying.object({"size": "a", **tidy}, NODE, tidy=tidy)
+    assert tidying.unknown == []
+    tidying.object({"size": "a", **tidy}, NODE)
+    assert tidying.unknown == ["nested.unknown"]

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.capi.machine import MachineSet
+from espalier.api.core import LEASE
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.resource import Resource
+from espalier.cli.hints import advice
+from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
+
+RIGHT = 'x is forbidden: User "system:serviceaccount:eksa-system:m" cannot list resource "releases" in API group "x"'
+APPLY = "apply the output of this version's `espalier manifests`, which"
+
+
+@pytest.mark.parametrize(
+    ("resource", "error", "advised"),
+    [
+        (DistroRelease.resource, Forbidden.of(RIGHT), f"{APPLY} gives the right"),
+        (
+            DistroRelease.resource,
+            NotFound.of("404 page not found"),
+            f"{APPLY} defines releases.distro.eks.amazonaws.com",
+        ),
+        (
+            MachineSet.resource,
+            NotFound.of("404 page not found"),
+            "install cluster.x-k8s.io in a version that does; for Cluster API, `clusterctl init` installs it",
+        ),
+        (LEASE, NotFound.of('namespaces "eksa-system" not found'), f"{APPLY} makes the namespace"),
+        (DistroRelease.resource, Forbidden.of('admission webhook "x" denied the request: no'), ""),
+        (DistroRelease.resource, Invalid.of("spec: wrong"), ""),
+    ],
+)
+def test_what_helps_follows_from_what_was_refused(resource: Resource, error: ApiError, advised: str) -> None:
+    assert advice(resource, error) == advised

@@ -1,0 +1,101 @@
+"""The tree of a cluster's objects, and the one thing that blocks progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.meta import Tree
+from espalier.cli.ownership_tree import Member, family, obstacle
+
+CAPI = "cluster.x-k8s.io/v1beta2"
+
+
+def made(kind: str, name: str, *owners: Tree, version: str = CAPI, **conditions: Any) -> Tree:
+    """An object with conditions given as `Ready="False: Why: what"`."""
+    parts = {type_: [*text.split(": ", 2), "", ""] for type_, text in conditions.items()}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "uid": f"{kind}-{name}",
+            "ownerReferences": [
+                {"uid": owner["metadata"]["uid"], "controller": not at} for at, owner in enumerate(owners)
+            ],
+        },
+        "status": {
+            "conditions": [
+                {"type": type_, "status": status, "reason": reason, "message": message}
+                for type_, (status, reason, message, *_) in parts.items()
+            ]
+        },
+    }
+
+
+ROOT = made(
+    "Cluster", "garden", version="anywhere.eks.amazonaws.com/v1alpha1", Ready="False: ScalingUp: 1 of 2 are there"
+)
+HEAD = made("Cluster", "garden", Available="True")
+CONTROL_PLANE = made("KubeadmControlPlane", "garden", HEAD, Available="True")
+DEPLOYMENT = made("MachineDeployment", "garden-md-0", HEAD, Available="False: NotAvailable: * 1 of 2", ScalingUp="True")
+SET = made("MachineSet", "garden-md-0-x", DEPLOYMENT, MachinesReady="False: NotReady")
+WELL = made("Machine", "a", SET, Ready="True")
+ILL = made("Machine", "b", SET, Ready="False: NotReady: * BootstrapConfigReady: waiting for data\n* NodeReady: no node")
+HEAD["metadata"]["uid"] = "head"
+for child in (CONTROL_PLANE, DEPLOYMENT):
+    child["metadata"]["ownerReferences"][0]["uid"] = "head"
+
+
+def names(member: Member) -> list[Any]:
+    return [f"{member.kind} {member.name}", *map(names, member.children)]
+
+
+def test_owners_stand_above_what_they_own_and_the_control_plane_before_workers() -> None:
+    assert names(family(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD])) == [
+        "Cluster garden",
+        [
+            "Cluster.cluster.x-k8s.io garden",
+            ["KubeadmControlPlane garden"],
+            [
+                "MachineDeployment garden-md-0",
+                ["MachineSet garden-md-0-x", ["Machine a"], ["Machine b"]],
+            ],
+        ],
+    ]
+
+
+def test_the_deepest_member_in_trouble_is_named_with_its_reason() -> None:
+    found = obstacle(family(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
+    assert found is not None
+    assert (found.kind, found.name) == ("Machine", "b")
+    assert found.state.sentence == "NotReady: BootstrapConfigReady: waiting for data; NodeReady: no node"
+
+
+def test_trouble_goes_before_work_that_is_under_way() -> None:
+    rolling = made("KubeadmControlPlane", "garden", Available="True", RollingOut="True: Rolling: 1 machine is replaced")
+    found = obstacle(family(ROOT, [HEAD, rolling, DEPLOYMENT]))
+    assert found is not None
+    assert found.name == "garden-md-0"
+    found = obstacle(family(ROOT, [HEAD, rolling]))
+    assert found is not None
+    assert (found.state.text, found.state.sentence) == ("True, RollingOut", "1 machine is replaced")
+
+
+def test_a_cluster_that_is_well_has_no_obstacle_and_one_without_objects_is_its_own() -> None:
+    well = made("Cluster", "garden", version="anywhere.eks.amazonaws.com/v1alpha1", Ready="True")
+    assert obstacle(family(well, [HEAD, CONTROL_PLANE])) is None
+    alone = obstacle(family(ROOT, []))
+    assert alone is not None
+    assert alone.state.sentence == "ScalingUp: 1 of 2 are there"
+
+
+@given(st.lists(st.integers(0, 12), max_size=12))
+def test_every_object_stands_in_the_tree_once_whoever_owns_whom(owners: list[int]) -> None:
+    objects = [made("Machine", str(number)) for number in range(len(owners))]
+    for one, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
+        one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
+    whole = [member.tree["metadata"]["uid"] for member in family(ROOT, [HEAD, *objects]).whole()]
+    assert sorted(whole) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))

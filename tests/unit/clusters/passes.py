@@ -1,0 +1,125 @@
+"""Single steps of a pass: among objects that were seen, with servers that keep what they are asked to write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.context import Pass, Tools
+from espalier.clusters.copies import Copies
+from espalier.clusters.rate_limit import Rests
+from espalier.clusters.writing import Writer
+from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
+from espalier.kube.wire import Request, Response, Stream
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.events import Recorder
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
+from tests.unit.clusters.seen import GARDEN, applied, observer
+
+T = TypeVar("T")
+
+NOT_FOUND = Response(404, b'{"kind":"Status","status":"Failure","reason":"NotFound","code":404}')
+
+
+class Server:
+    """Agrees to every write unless `answers` say otherwise (by method), and keeps what it was asked."""
+
+    def __init__(self, answers: Mapping[str, Response] | None = None) -> None:
+        self.answers = dict(answers or {})
+        self.asked: list[Request] = []
+
+    @property
+    def written(self) -> list[Tree]:
+        """The bodies of patches."""
+        return [json.loads(request.body) for request in self.asked if request.method == "PATCH"]
+
+    async def request(self, request: Request) -> Response:
+        self.asked.append(request)
+        return self.answers.get(request.method) or Response(200, _merged(request.body))
+
+    async def stream(self, request: Request) -> Stream | Response:
+        raise AssertionError(request.path)
+
+    async def close(self) -> None: ...
+
+
+def _merged(patch: bytes) -> bytes:
+    """What a patch leaves: fields that it takes away are not there."""
+    return json.dumps(json.loads(patch, object_hook=_without_nulls)).encode() if patch else patch
+
+
+def _without_nulls(tree: Tree) -> Tree:
+    return {name: value for name, value in tree.items() if value is not None}
+
+
+class Workload(Server):
+    """The API server of a workload cluster, which has what is `stored` by its path, and what was applied there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: dict[str, bytes] = {}
+        self.slow = 0.0
+        """Seconds until it answers."""
+        self.slow_writes = 0.0
+        """The same for writes."""
+        self.away = False
+        """Whether it is out of reach."""
+
+    async def request(self, request: Request) -> Response:
+        await asyncio.sleep(self.slow if request.method == "GET" else self.slow or self.slow_writes)
+        if self.away:
+            raise Unreachable("connection refused")
+        answer = await super().request(request)
+        if request.method in self.answers:
+            return answer
+        if request.method == "GET":
+            found = self.stored.get(request.path)
+            return Response(200, found) if found is not None else NOT_FOUND
+        if request.method == "PATCH":
+            self.store(request.path, json.loads(request.body))
+        return answer
+
+    def store(self, path: str, tree: Tree) -> None:
+        """Have an object there as if a manager had applied it."""
+        self.stored[path] = json.dumps(applied(tree)).encode()
+
+
+class World:
+    """What passes share: the management cluster's server, that of the workload cluster, and what was kept of passes."""
+
+    def __init__(self, server: Server, workload: Server, copies: Copies) -> None:
+        self.server = server
+        self.workload = workload
+        self.copies = copies
+        self.rests = Rests()
+        self.client = Client(server)
+        self._remotes = RemoteClients(lambda _: Client(workload))
+        self._errands = Errands(self._remotes)
+
+    def begin(self, *trees: Tree, key: Key = GARDEN) -> Pass:
+        """A pass that has seen these objects."""
+        seen = observer(*trees)
+        scope = seen.scope(key)
+        assert scope is not None
+        recorder = Recorder(self.client, component="test", clock=SystemClock(), entropy=random.Random(1))
+        writer = Writer(self.client, seen.written, seen.reports)
+        tools = Tools(seen, writer, self._remotes, recorder, SystemClock(), self._errands, self.rests, self.copies)
+        return Pass(tools, scope)
+
+
+def step(act: Callable[[Pass], Awaitable[T]], trees: Sequence[Tree], key: Key = GARDEN) -> tuple[T, list[Tree], Pass]:
+    """How a step ends among these objects, what it patches, and its pass."""
+
+    async def main() -> tuple[T, list[Tree], Pass]:
+        world = World(Server(), Workload(), Copies())
+        p = world.begin(*trees, key=key)
+        return await act(p), world.server.written, p
+
+    return asyncio.run(main())

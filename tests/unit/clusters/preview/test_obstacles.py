@@ -1,0 +1,330 @@
+"""Whatever stops a reconcile stops its preview, with the same reason and sentence: both ask the same decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
+from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
+from espalier.api.meta import Tree
+from espalier.clusters import generated, names, release_content
+from espalier.clusters.context import Pass, Tools
+from espalier.clusters.copies import Copies
+from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.rate_limit import Rests
+from espalier.clusters.scope import Scope
+from espalier.clusters.steps import LIFE, Step, steps_of
+from espalier.clusters.writing import Writer
+from espalier.kube.client import Client
+from espalier.kube.wire import Request, Response, Stream
+from espalier.runtime import steps
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.events import Recorder
+from espalier.runtime.outcome import Fault, Outcome, Wait
+from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote_tasks import Errands
+from tests.unit.clusters.made import objects, settled
+from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, naming, observer
+from tests.unit.clusters.test_runtime_hooks import DISCOVERED, asked
+
+HOOKS = FrontEnd.HOOKS
+LEFT: Tree = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "garden-ca", "namespace": "eksa-system", "uid": "left", "resourceVersion": "5"},
+}
+
+
+class Case(NamedTuple):
+    """A world in which a Cluster does not get on."""
+
+    trees: Sequence[Tree]
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS
+    secrets: Sequence[Tree] = ()
+    with_releases: bool = True
+
+
+def cluster(spec: Tree | None = None, **metadata: Any) -> Tree:
+    """The example, held by the finalizer as if a reconcile had been there."""
+    tree = example(**(spec or {}))[0]
+    tree["metadata"] |= {"finalizers": [CLUSTER_FINALIZER]} | metadata
+    return tree
+
+
+def case(spec: Tree | None = None, *more: Tree, **world: Any) -> Case:
+    return Case([cluster(spec), datacenter(), *more], **world)
+
+
+def of_kind(trees: Sequence[Tree], kind: str) -> Tree:
+    return next(tree for tree in trees if tree["kind"] == kind)
+
+
+def without_release(management: Tree) -> Case:
+    tree = cluster()
+    del tree["spec"]["eksaVersion"]
+    return Case([tree, datacenter(), management])
+
+
+def no_release_to_take() -> Case:
+    management = laptop()
+    management["metadata"]["resourceVersion"] = "2"
+    del management["spec"]["eksaVersion"]
+    return without_release(management)
+
+
+def bereft() -> Case:
+    tree = cluster() | {"status": settled()}
+    found = observer(tree, datacenter()).scope(GARDEN)
+    assert found is not None
+    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: found.mark}
+    return Case([tree, datacenter()])
+
+
+def came_again() -> Case:
+    record = release_content.record({"Bundles/bundles-1": "another"})
+    tree = cluster(annotations={names.RELEASE_ANNOTATION: record})
+    return Case([tree, datacenter(), *objects()])
+
+
+def rivals() -> Case:
+    rival = cluster(namespace="team-b", uid="rival", creationTimestamp="2025-01-01T00:00:00Z")
+    return Case([cluster(), datacenter(), rival])
+
+
+def taken() -> Case:
+    found = objects()
+    of_kind(found, "KubeadmControlPlane")["metadata"]["labels"][CLUSTER_NAMESPACE_LABEL] = "team-b"
+    return case(None, *found)
+
+
+def upgrade_refused() -> Case:
+    found = objects(**asked(), front_end=HOOKS)
+    control_plane = of_kind(found, "KubeadmControlPlane")
+    control_plane["metadata"]["annotations"][IN_PLACE_REFUSED] = refusal(1, "files can't be changed in place")
+    control_plane["status"] |= {"upToDateReplicas": 0}
+    return case(asked(), *found, DISCOVERED, front_end=HOOKS)
+
+
+def upgrade_failed() -> Case:
+    found = objects()
+    control_plane = of_kind(found, "KubeadmControlPlane")
+    marks = {"controlplane.clusters.x-k8s.io/in-place-upgrade-needed": "true"}
+    control_plane["metadata"]["annotations"] = marks | {"cluster.x-k8s.io/paused": "in-place-upgrade"}
+    metadata = {
+        "name": "garden",
+        "namespace": "eksa-system",
+        "resourceVersion": "5",
+        "labels": {"cluster.x-k8s.io/cluster-name": "garden"},
+        "ownerReferences": [
+            {
+                "apiVersion": control_plane["apiVersion"],
+                "kind": "KubeadmControlPlane",
+                "name": "garden",
+                "uid": control_plane["metadata"]["uid"],
+            }
+        ],
+    }
+    said = {"status": "False", "reason": "OwnerNotPaused", "message": "pause the owner"}
+    upgrade = {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "ControlPlaneUpgrade",
+        "metadata": metadata,
+        "spec": {
+            "controlPlane": {"name": "garden"},
+            "kubernetesVersion": "v1.36.1",
+            "machinesRequireUpgrade": [{"name": "garden-1"}],
+            "controlPlaneSpecData": "e30=",
+        },
+        "status": {"conditions": [{"type": "Ready", **said}, {"type": PROGRESSING, **said}]},
+    }
+    return case(None, *found, upgrade)
+
+
+def remediation_stopped() -> Case:
+    found = objects(control_plane={"readyReplicas": 0})
+    check = next(one for one in found if one["metadata"]["name"] == "garden-kcp-unhealthy")
+    said = {"cluster.x-k8s.io/paused": "true", names.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
+    check["metadata"]["annotations"] = said
+    return case(None, *found)
+
+
+CASES: dict[str, tuple[str, Callable[[], Case]]] = {
+    "a linked object is missing": ("MissingDependentObjects", lambda: Case([cluster()])),
+    "no such management cluster": (
+        "ManagementClusterRefInvalid",
+        lambda: case({"managementCluster": {"name": "nobody"}}),
+    ),
+    "a record that is not the management cluster's": (
+        "ManagementClusterRefInvalid",
+        lambda: Case(
+            [
+                cluster({"managementCluster": {"name": "garden"}}, annotations={PAUSED_ANNOTATION: "true"}),
+                datacenter(),
+                naming(laptop()),
+            ]
+        ),
+    ),
+    "no release is named, nor by the management cluster": ("EksaVersionInvalid", no_release_to_take),
+    "a release is to be taken": ("ReleaseChosen", lambda: without_release(laptop())),
+    "an unknown release": ("EksaVersionInvalid", lambda: case({"eksaVersion": "v0.99.0"})),
+    "an invalid spec": ("ClusterInvalid", lambda: case({"controlPlaneConfiguration": {"count": 2}})),
+    "its Bundles are missing": (
+        "BundleNotFoundForCluster",
+        lambda: case(
+            {"eksaVersion": None, "bundlesRef": {"apiVersion": "x/v1", "name": "gone", "namespace": "eksa-system"}}
+        ),
+    ),
+    "another cluster has the name": ("ClusterNameTaken", rivals),
+    "another cluster's object has the name": ("ClusterNameTaken", taken),
+    "Secrets are left over": ("ClusterNameTaken", lambda: case(secrets=[LEFT])),
+    "the release came again with other content": ("ReleaseReplaced", came_again),
+    "its objects of Cluster API are gone": ("ClusterAPIObjectsMissing", bereft),
+    "too few machines for the hooks": (
+        "TooFewMachinesForHooks",
+        lambda: case(
+            asked(1) | {"kubernetesVersion": "1.36"},
+            *objects(**asked(1), front_end=HOOKS),
+            DISCOVERED,
+            front_end=HOOKS,
+        ),
+    ),
+    "an upgrade in place was refused": ("InPlaceUpgradeRefused", upgrade_refused),
+    "an upgrade in place has failed": ("InPlaceUpgradeFailed", upgrade_failed),
+    "unhealthy machines are no longer replaced": ("RemediationStopped", remediation_stopped),
+}
+
+NOT_BY_A_STEP = {
+    "EksdReleaseInvalid": "the releases of this build have theirs; `validity` says it, as it does the other problems",
+    "ManagesClusters": "of a record, when it is deleted",
+    "ObjectRefused": "the API server's answer to a write",
+    "TooManyWrites": "other writers",
+    "KubeconfigSecretTaken": "of the copy, which holds nothing up",
+    "KubeconfigCopyNotAllowed": "of the copy, which holds nothing up",
+    "KubeconfigNotOfThisCluster": "of the copy, which holds nothing up",
+    "DefaultCNIMissing": "of the workload cluster, which no plan reads",
+    "DefaultCNIRefused": "of the workload cluster, which no plan reads",
+    "ControlPlaneLost": "by `check`, as the problems: `test_ways_out`",
+    "ClusterAPIObjectDeleted": "of an object that somebody deleted: `test_ways_out`",
+    "ClusterAPIPaused": "of deletion",
+    "ReplicasChanged": "of settled clusters, which are left alone: drift says it",
+    "Paused": "by the whole Cluster, below",
+    "Drifted": "of Synced",
+    "NotComparable": "of Synced",
+}
+
+
+class Server:
+    """Agrees to every write, and has these Secrets."""
+
+    def __init__(self, secrets: Sequence[Tree]) -> None:
+        self._secrets = secrets
+
+    async def request(self, request: Request) -> Response:
+        if request.method == "GET":
+            asked = dict(request.query).get("fieldSelector", "")
+            found = [one for one in self._secrets if asked == f"metadata.name={one['metadata']['name']}"]
+            body = {"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "9"}, "items": found}
+            return Response(200, json.dumps(body).encode())
+        return Response(200, request.body)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        raise AssertionError(request.path)
+
+    async def close(self) -> None: ...
+
+
+def scope_of(case: Case) -> Scope:
+    found = observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases).scope(GARDEN)
+    assert found is not None
+    return found
+
+
+def acted(case: Case) -> Outcome:
+    """How a reconcile ends."""
+
+    async def act() -> Outcome:
+        seen = observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases)
+        client, scope = Client(Server(case.secrets)), scope_of(case)
+        remotes = RemoteClients(lambda _: client)
+        recorder = Recorder(client, component="test", clock=SystemClock(), entropy=random.Random(1))
+        writer = Writer(client, {}, seen.reports)
+        tools = Tools(seen, writer, remotes, recorder, SystemClock(), Errands(remotes), Rests(), Copies(enabled=False))
+        return await steps.run(steps_of(scope), Pass(tools, scope))
+
+    return asyncio.run(act())
+
+
+def foreseen(case: Case) -> str:
+    left_over = generated.left_over(GARDEN, map(as_object, case.secrets))
+    return foresee(msgspec.structs.replace(scope_of(case), left_over=left_over)).stops
+
+
+@pytest.mark.parametrize(("reason", "make"), CASES.values(), ids=CASES)
+def test_a_preview_stops_where_the_reconcile_does(reason: str, make: Callable[[], Case]) -> None:
+    outcome = acted(make())
+    assert isinstance(outcome, Wait | Fault), outcome
+    assert outcome.reason == reason
+    assert foreseen(make()) == f"{outcome.reason}: {outcome.message}"
+
+
+def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> None:
+    assert {reason for reason, _ in CASES.values()} - {"ReleaseChosen"} | NOT_BY_A_STEP.keys() == names.FAILURES
+
+
+def test_every_step_that_decides_is_asked_by_both() -> None:
+    """A step that only acts has no name in this list: what it meets is not known before."""
+    only_act = {steps.name_of(step) for step in LIFE if not isinstance(step, Step)}
+    assert only_act == {
+        "hold",
+        "limit_remediation",
+        "own_children",
+        "make_gate_key",
+        "copy_kubeconfig",
+        "read_left_over_secrets",
+        "restore_cni",
+        "install_cni",
+        "compare_cni",
+        "settle",
+    }
+
+
+def test_what_time_ends_stops_no_preview() -> None:
+    """Cluster API asks soon whether machines can be upgraded in place; the control plane is written then."""
+    spec = asked()
+    waiting = case(spec | {"kubernetesVersion": "1.36"}, *objects(**spec, front_end=HOOKS), front_end=HOOKS)
+    outcome = acted(waiting)
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "RuntimeHooksNotDiscovered"
+    plan = foresee(scope_of(waiting))
+    assert plan.stops == ""
+    assert "KubeadmControlPlane" in {one.kind for one in plan.objects}
+
+
+def refused_and_changed(**spec: Any) -> Scope:
+    found = [tree for tree in upgrade_refused().trees if tree["metadata"].get("finalizers") != [CLUSTER_FINALIZER]]
+    return scope_of(Case([cluster(asked() | spec), *found], HOOKS))
+
+
+def test_what_is_reported_of_what_the_plan_changes_stops_it_not() -> None:
+    """Who asks for something else is not told that what he asked for before was refused."""
+    other = foresee(refused_and_changed(kubernetesVersion="1.36"))
+    assert other.stops == ""
+    assert "MachineDeployment" in {one.kind for one in other.objects}
+    workers = asked()["workerNodeGroupConfigurations"][0] | {"count": 3}
+    beside = foresee(refused_and_changed(workerNodeGroupConfigurations=[workers]))
+    assert beside.stops.startswith("InPlaceUpgradeRefused: ")
+    assert beside.objects == ()
+
+
+def test_left_over_secrets_are_in_nobodys_way_who_has_a_cluster() -> None:
+    there = case(None, *objects(), secrets=[LEFT])
+    assert foreseen(there) == ""
+    meant = LEFT | {"metadata": LEFT["metadata"] | {"labels": names.labels(GARDEN)}}
+    assert foreseen(case(secrets=[meant])) == ""

@@ -1,0 +1,142 @@
+"""What passes will write: nothing of what is settled, what is missing first, and drift as far as it is asked for."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.meta import Tree
+from espalier.clusters import Isolation, names
+from espalier.clusters.preview.diff import FieldChange
+from espalier.clusters.preview.simulate import Foreseen, foresee
+from espalier.clusters.preview.summary import NOTHING, sentences
+from espalier.clusters.scope import Scope
+from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import example
+
+MORE = [{"name": "md-0", "count": 4}]
+
+
+def settled(scale: int | None = None, **annotations: str) -> Scope:
+    """A cluster of which nothing is asked, and whose workers somebody scaled by hand."""
+    there = objects()
+    for tree in there:
+        if tree["kind"] == "MachineDeployment" and scale is not None:
+            tree["spec"]["replicas"] = scale
+    scope = made(objects=there)
+    marks = {names.GATE_ANNOTATION: scope.mark, **annotations}
+    return made(annotations=marks, objects=there)
+
+
+def said(foreseen: Foreseen) -> list[tuple[str, str]]:
+    return [(change.verb, f"{change.kind} {change.name}") for change in foreseen.objects]
+
+
+def test_of_a_settled_cluster_nothing_is_written() -> None:
+    foreseen = foresee(settled())
+    assert (foreseen.settled, foreseen.objects, foreseen.drift) == (True, (), ())
+    assert list(sentences(settled())) == [NOTHING]
+
+
+def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> None:
+    left = foresee(settled(scale=9))
+    assert (left.objects, left.drift) == ((), ("MachineDeployment eksa-system/garden-md-0: spec.replicas",))
+    back = foresee(settled(scale=9, **{names.DRIFT_ANNOTATION: "correct"}))
+    assert back.drift == ()
+    (change,) = back.objects
+    assert change.fields == (FieldChange("spec.replicas", 9, 2),)
+
+
+def test_without_layers_drift_is_not_looked_for() -> None:
+    scope = replace(settled(scale=9), isolation=Isolation.GATE)
+    assert foresee(scope).drift == ()
+
+
+def test_a_change_is_told_with_the_value_before_and_after() -> None:
+    foreseen = foresee(made(objects=objects(), workerNodeGroupConfigurations=MORE))
+    assert said(foreseen) == [("change", "MachineDeployment garden-md-0")]
+    assert foreseen.objects[0].fields == (FieldChange("spec.replicas", 2, 4),)
+
+
+def test_a_new_template_says_in_whose_place_it_comes_and_the_old_one_goes() -> None:
+    foreseen = foresee(made(objects=objects(), kubernetesVersion="1.36"))
+    created = {change.name: change for change in foreseen.objects if change.verb == "create"}
+    assert {name: change.instead_of for name, change in created.items()} == {
+        "garden-control-plane-2": "garden-control-plane-1",
+        "garden-md-0-2": "garden-md-0-1",
+    }
+    assert [one.field for one in created["garden-md-0-2"].fields] == ["spec.template.spec.customImage"]
+    assert {name for verb, name in said(foreseen) if verb == "delete"} == {
+        "DockerMachineTemplate garden-control-plane-1",
+        "DockerMachineTemplate garden-md-0-1",
+    }
+
+
+def test_of_a_new_cluster_everything_is_made() -> None:
+    foreseen = foresee(made(objects=[]))
+    assert {verb for verb, _ in said(foreseen)} == {"create"}
+    assert foreseen.cni is not None
+    assert (foreseen.cni.is_exact, {one.verb for one in foreseen.cni.objects}) == (True, {"create"})
+
+
+def test_the_pod_network_is_compared_with_what_was_applied_if_that_is_known() -> None:
+    before = made(objects=objects())
+    after = made(objects=objects(), eksaVersion="v0.25.0")
+    exact, vague = foresee(after, before.design).cni, foresee(after).cni
+    assert exact is not None
+    assert vague is not None
+    assert exact.is_exact
+    assert "kindnetd:" in str(exact.objects)
+    assert not vague.is_exact
+
+
+MANAGEMENT = "ManagementClusterRefInvalid: spec.managementCluster.name: "
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        ({"annotations": {PAUSED_ANNOTATION: "true"}}, "Paused: "),
+        ({"eksaVersion": "v0.99.0"}, "EksaVersionInvalid: "),
+        (
+            {"managementCluster": {"name": "nobody"}},
+            MANAGEMENT + '"nobody" is not the management cluster, that is Cluster default/laptop',
+        ),
+        ({"managementCluster": {"name": "orchard"}}, MANAGEMENT + '"orchard" is not the management cluster'),
+        ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "nobody"}}, "MissingDependentObjects: "),
+    ],
+)
+def test_what_keeps_a_manager_from_acting_is_said(cluster: dict[str, Any], why: str) -> None:
+    orchard = example()[0]
+    orchard["metadata"] |= {"name": "orchard", "uid": "orchard"}
+    scope = made(objects=[*objects(), orchard], **cluster)
+    foreseen = foresee(scope)
+    assert foreseen.stops.startswith(why), foreseen.stops
+    assert foreseen.objects == ()
+
+
+def test_a_plan_changes_nothing_of_what_was_seen() -> None:
+    there: list[Tree] = objects()
+    before = copy.deepcopy(there)
+    scope = made(objects=there, kubernetesVersion="1.36")
+    assert said(foresee(scope)) == said(foresee(scope))
+    assert there == before
+
+
+def test_a_dry_run_says_in_sentences_what_happens_to_machines() -> None:
+    told = list(sentences(made(objects=objects(), kubernetesVersion="1.36", workerNodeGroupConfigurations=MORE)))
+    assert told[0] == "plan: objects of Cluster API: 2 created, 2 changed, 2 deleted"
+    assert any(text.startswith("plan: control plane: would replace 1 machine because of version, ") for text in told)
+    workers = "plan: garden-md-0: would replace 2 machines because of version, infrastructure.customImage; "
+    assert f"{workers}would make 2 machines" in told
+    assert all(len(text) < 256 for text in told)
+
+
+def test_a_dry_run_of_a_whole_manifest_does_not_miss_what_comes_with_it() -> None:
+    missing = {"kind": "DockerDatacenterConfig", "name": "comes-with-it"}
+    told = list(sentences(made(objects=[], datacenterRef=missing)))
+    assert "plan: control plane: would make 1 machine" in told

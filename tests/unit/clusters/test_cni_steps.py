@@ -1,0 +1,394 @@
+"""The steps of the CNI: what they do to a workload cluster, and when they leave it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.core import DAEMON_SET, SERVICE_ACCOUNT
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters import cni, names, rate_limit, readiness
+from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
+from espalier.clusters.context import Pass
+from espalier.clusters.copies import Copies
+from espalier.clusters.rendered import Manifest
+from espalier.kube.wire import Response
+from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.remote_tasks import FRESH
+from espalier.runtime.virtual import Simulation, run
+from tests.unit.clusters.made import objects
+from tests.unit.clusters.passes import Server, Workload, World
+from tests.unit.clusters.seen import GARDEN, datacenter, example, scope
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+KINDNET: Tree = {"cniConfig": {"kindnetd": {}}}
+CILIUM: Tree = {"cniConfig": {"cilium": {}}}
+ALONE: Tree = {"cniConfig": {"cilium": {"skipUpgrade": True}}}
+"""Asks for the CNI not to be touched after its installation."""
+
+Step = Callable[[Pass], Awaitable[Outcome]]
+
+
+def status(code: int, reason: str) -> Response:
+    return Response(code, json.dumps({"kind": "Status", "status": "Failure", "reason": reason, "code": code}).encode())
+
+
+def network(config: Tree) -> Tree:
+    blocks = {"pods": {"cidrBlocks": ["192.168.0.0/16"]}, "services": {"cidrBlocks": ["10.96.0.0/12"]}}
+    return {"clusterNetwork": {**blocks, **config}}
+
+
+class Story:
+    """A cluster with a CNI, and its workload cluster."""
+
+    def __init__(self, config: Tree) -> None:
+        self.spec = network(config)
+        design = scope(*example(**self.spec), datacenter()).design
+        assert design is not None
+        self.manifests = cni.objects(design)
+        self.mark = cni.mark(self.manifests)
+        self.workload = Workload()
+        self.server = Server()
+        self.world = World(self.server, self.workload, Copies())
+        self.over: list[Key] = []
+        self.world.rests.when_over = self.over.append
+        self.installed = self.mark
+        self.generation = 1
+        self.is_reachable = True
+        for manifest in self.manifests:
+            self.workload.store(path(manifest), manifest.body)
+
+    def lose(self, *kinds: str) -> None:
+        for manifest in self.manifests:
+            if not kinds or manifest.resource.kind in kinds:
+                self.workload.stored.pop(path(manifest), None)
+
+    def begin(self, **spec: Any) -> Pass:
+        cluster = example(**self.spec | spec)[0]
+        cluster["status"] = {"observedGeneration": self.generation}
+        there = objects(**self.spec)
+        for tree in there:
+            if tree["kind"] == "Cluster":
+                tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: self.installed} if self.installed else {}
+            if tree["kind"] == "Secret":
+                maker = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden"}
+                tree["metadata"]["ownerReferences"] = [maker | {"uid": "uid-Cluster-garden"}]
+        there = [one for one in there if self.is_reachable or one["kind"] != "Secret"]
+        return self.world.begin(cluster, datacenter(), *there)
+
+    async def do(self, step: Step, **spec: Any) -> Outcome:
+        return await step(self.begin(**spec))
+
+    @property
+    def applied_kinds(self) -> list[str]:
+        """What was applied in the workload cluster since the last call."""
+        found = [json.loads(one.body)["kind"] for one in self.workload.asked if one.method == "PATCH"]
+        self.workload.asked.clear()
+        return found
+
+    @property
+    def marks(self) -> list[str]:
+        """What was noted of the CNI since the last call."""
+        found = [patch["metadata"]["annotations"].get(names.CNI_ANNOTATION) for patch in self.server.written]
+        self.server.asked.clear()
+        return [one for one in found if one is not None]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [manifest.resource.kind for manifest in self.manifests]
+
+
+def path(manifest: Manifest) -> str:
+    metadata, resource = manifest.body["metadata"], manifest.resource
+    group = f"apis/{resource.group}" if resource.group else "api"
+    namespace = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"/{group}/{resource.version}{namespace}/{resource.plural}/{metadata['name']}"
+
+
+def story(tell: Callable[[Story], Awaitable[None]], config: Tree = KINDNET) -> None:
+    async def main(_simulation: Simulation) -> None:
+        await tell(Story(config))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cni_that_is_as_it_should_be_is_not_written() -> None:
+    async def tell(one: Story) -> None:
+        for step in (restore_cni, install_cni, compare_cni):
+            assert await one.do(step) == Continue()
+        assert one.applied_kinds == []
+        assert one.server.written == [], "no gate is opened"
+
+    story(tell)
+
+
+@pytest.mark.parametrize("step", [restore_cni, install_cni, compare_cni])
+def test_one_that_is_to_be_left_alone_is_not_even_looked_at_once_it_is_installed(step: Step) -> None:
+    async def tell(one: Story) -> None:
+        for installed in (one.mark, "cilium-of-another-version"):
+            one.installed = installed
+            one.lose()
+            assert await one.do(step) == Continue()
+            assert one.workload.asked == []
+            assert one.marks == []
+
+    story(tell, ALONE)
+
+
+def test_one_that_is_to_be_left_alone_is_installed_all_the_same() -> None:
+    async def tell(one: Story) -> None:
+        one.installed = ""
+        one.lose()
+        assert await one.do(install_cni) == Continue()
+        assert one.applied_kinds == one.kinds
+        assert one.marks == [one.mark]
+
+    story(tell, ALONE)
+
+
+@pytest.mark.parametrize("step", [restore_cni, compare_cni])
+def test_what_is_missing_is_restored_alone_and_after_a_rest_once_more(step: Step) -> None:
+    async def tell(one: Story) -> None:
+        one.lose(DAEMON_SET.kind)
+        assert await one.do(step) == Continue()
+        assert one.applied_kinds == [DAEMON_SET.kind]
+        one.lose(DAEMON_SET.kind)  # somebody takes it away again, at once
+        outcome = await one.do(step)
+        assert one.applied_kinds == []
+        if step is compare_cni:
+            assert isinstance(outcome, Wait)
+            assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, FRESH)
+            assert "DaemonSet kube-system/kindnet" in outcome.message
+        else:
+            assert outcome == Continue(), "nodes are waited for, and that comes again"
+        assert one.over == []
+        await asyncio.sleep(rate_limit.SECONDS + 1)
+        assert one.over == [GARDEN]
+        assert await one.do(step) == Continue()
+        assert one.applied_kinds == [DAEMON_SET.kind]
+        assert await one.do(step) == Continue()
+        await asyncio.sleep(rate_limit.SECONDS + 1)
+        assert one.over == [GARDEN], "nothing was to be restored meanwhile"
+
+    story(tell)
+
+
+def test_while_it_rests_what_is_no_loss_holds_nothing_up() -> None:
+    async def tell(one: Story) -> None:
+        for expected in ([SERVICE_ACCOUNT.kind], []):
+            one.lose(SERVICE_ACCOUNT.kind)
+            assert await one.do(compare_cni) == Continue()
+            assert one.applied_kinds == expected
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (status(403, "Forbidden"), readiness.CNI_REFUSED),
+        (status(422, "Invalid"), readiness.CNI_REFUSED),
+        (status(400, "BadRequest"), readiness.CNI_REFUSED),
+        (status(409, "Conflict"), readiness.CNI_INSTALLATION),
+    ],
+)
+@pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
+def test_a_refusal_is_a_fault_where_the_cluster_is_without_its_cni(step: Step, answer: Response, reason: str) -> None:
+    async def tell(one: Story) -> None:
+        one.workload.answers["PATCH"] = answer
+        one.installed = "" if step is install_cni else one.mark
+        one.lose()
+        outcome = await one.do(step)
+        assert isinstance(outcome, Fault)
+        assert outcome.reason == reason
+        assert ("has lost its CNI" in outcome.message) is (step is not install_cni)
+        assert one.marks == []
+
+    story(tell)
+
+
+@pytest.mark.parametrize("step", [restore_cni, compare_cni])
+def test_a_refusal_of_what_is_no_loss_holds_nothing_up(step: Step) -> None:
+    async def tell(one: Story) -> None:
+        one.workload.answers["PATCH"] = status(403, "Forbidden")
+        one.lose(SERVICE_ACCOUNT.kind)
+        assert await one.do(step) == Continue()
+
+    story(tell)
+
+
+@pytest.mark.parametrize("step", [restore_cni, compare_cni])
+def test_a_workload_cluster_that_gives_no_answer_holds_nothing_up(step: Step) -> None:
+    async def tell(one: Story) -> None:
+        one.lose()
+        one.workload.answers["GET"] = status(409, "Conflict")
+        assert await one.do(step) == Continue()
+        assert one.applied_kinds == []
+        assert one.server.written == []
+
+    story(tell)
+
+
+def test_a_new_cluster_is_not_asked_for_its_cni_and_one_of_eks_anywhere_is() -> None:
+    async def tell(one: Story) -> None:
+        one.installed, one.generation = "", 0
+        one.lose()
+        assert await one.do(restore_cni) == Continue()
+        assert await one.do(compare_cni) == Continue()
+        assert one.workload.asked == []
+        one.generation = 1
+        assert await one.do(restore_cni) == Continue()
+        assert one.applied_kinds == one.kinds
+        assert one.marks == [one.mark]
+
+    story(tell)
+
+
+def test_one_that_is_lost_while_the_cluster_is_still_being_made_is_restored() -> None:
+    async def tell(one: Story) -> None:
+        one.generation = 0
+        one.lose(DAEMON_SET.kind)
+        assert await one.do(restore_cni) == Continue()
+        assert one.applied_kinds == [DAEMON_SET.kind]
+
+    story(tell)
+
+
+def test_what_is_being_deleted_is_waited_for_and_the_rest_is_restored() -> None:
+    """Nothing can be written over it: until then the cluster has no CNI."""
+
+    async def tell(one: Story) -> None:
+        going = next(manifest for manifest in one.manifests if manifest.resource == DAEMON_SET)
+        metadata = going.body["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        for others in ((), (SERVICE_ACCOUNT.kind,)):
+            one.workload.store(path(going), going.body | {"metadata": metadata})
+            one.lose(*others or ("nothing",))
+            outcome = await one.do(compare_cni)
+            assert one.applied_kinds == list(others)
+            assert isinstance(outcome, Wait)
+            assert "DaemonSet kube-system/kindnet" in outcome.message
+            assert one.world.rests.is_resting(GARDEN) is bool(others), "it was corrected"
+            await asyncio.sleep(FRESH + 1)
+
+    story(tell)
+
+
+def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None:
+    async def tell(one: Story) -> None:
+        one.workload.away = True
+        one.installed = ""
+        outcome = await one.do(install_cni)
+        assert isinstance(outcome, Fault)
+        assert outcome.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+
+    story(tell)
+
+
+def test_the_mark_has_the_name_of_what_runs_and_there_is_none_without_a_cni() -> None:
+    manifests = Story(KINDNET).manifests
+    assert cni.mark([]) == ""
+    account = next(one for one in manifests if one.resource == SERVICE_ACCOUNT)
+    renamed = Manifest(account.resource, account.body | {"metadata": account.body["metadata"] | {"name": "other"}})
+    assert cni.mark([renamed, *manifests]).startswith("kindnet-")
+    assert cni.mark([renamed]).startswith("cni-")
+
+
+def test_another_cni_waits_for_its_turn_unless_the_one_that_was_there_is_lost() -> None:
+    async def tell(one: Story) -> None:
+        one.installed = "kindnet-of-before"
+        one.lose(SERVICE_ACCOUNT.kind)
+        assert await one.do(restore_cni) == Continue()
+        assert one.applied_kinds == []
+        one.lose()
+        await asyncio.sleep(FRESH + 1)
+        assert await one.do(restore_cni) == Continue()
+        assert one.applied_kinds == one.kinds
+
+    story(tell)
+
+
+def test_a_change_is_noted_before_it_begins_and_once() -> None:
+    unfinished = f"kindnet-{names.UNFINISHED}"
+
+    async def tell(one: Story) -> None:
+        one.workload.answers["PATCH"] = status(403, "Forbidden")
+        for installed, marks in (("", []), ("kindnet-of-before", [unfinished]), (unfinished, [])):
+            one.installed = installed
+            assert isinstance(await one.do(install_cni), Fault)
+            assert one.marks == marks
+        one.workload.answers.clear()
+        assert await one.do(install_cni) == Continue()
+        assert one.marks == [one.mark]
+
+    story(tell)
+
+
+def test_without_a_kubeconfig_it_is_waited_for_to_install_and_nothing_is_compared() -> None:
+    async def tell(one: Story) -> None:
+        one.is_reachable = False
+        one.installed = ""
+        outcome = await one.do(install_cni)
+        assert isinstance(outcome, Wait)
+        assert outcome.reason == "WaitingForKubeconfig"
+        assert "garden-kubeconfig" in outcome.message
+        one.installed = one.mark
+        for step in (restore_cni, compare_cni):
+            assert await one.do(step) == Continue()
+        assert one.workload.asked == []
+
+    story(tell)
+
+
+@pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
+def test_a_slow_workload_cluster_is_not_waited_for_within_a_pass(step: Step) -> None:
+    """The pass comes again; only the comparison at the end of a change has to have its answer."""
+
+    async def tell(one: Story) -> None:
+        one.workload.slow = 60.0
+        one.installed = "kindnet-of-before" if step is install_cni else one.mark
+        outcome = await one.do(step)
+        if step is restore_cni:
+            assert outcome == Continue()
+        else:
+            assert isinstance(outcome, Wait)
+            assert outcome.reason == readiness.CNI_INSTALLATION
+        assert one.applied_kinds == []
+
+    story(tell)
+
+
+def test_what_is_being_restored_is_waited_for_where_it_is_compared() -> None:
+    async def tell(one: Story) -> None:
+        one.lose(DAEMON_SET.kind)
+        one.workload.slow_writes = 60.0
+        outcome = await one.do(compare_cni)
+        assert isinstance(outcome, Wait)
+        assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, None)
+        assert not one.world.rests.is_resting(GARDEN), "nothing was corrected yet"
+
+    story(tell)
+
+
+def lost(one: Pass) -> Sequence[str] | None:
+    return one.scope.lost_cni
+
+
+def test_what_was_seen_is_told_until_it_is_restored() -> None:
+    async def tell(one: Story) -> None:
+        one.lose(DAEMON_SET.kind)
+        p = one.begin()
+        assert lost(p) is None
+        await compare_cni(p)
+        assert lost(p) == ()
+        one.lose(DAEMON_SET.kind)
+        p = one.begin()
+        await compare_cni(p)
+        assert lost(p) == ("DaemonSet kube-system/kindnet of the workload cluster",)
+
+    story(tell)

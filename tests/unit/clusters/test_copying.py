@@ -1,0 +1,268 @@
+"""Copies of kubeconfigs, step by step: what is asked of a user's namespace, what is said, and when nothing is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters import copying, names
+from espalier.clusters.context import Pass
+from espalier.clusters.copies import Copies
+from espalier.clusters.copying import LOOK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.kube.wire import Response
+from espalier.runtime.virtual import Simulation, run
+from tests.unit.clusters.made import objects
+from tests.unit.clusters.passes import NOT_FOUND, Server, Workload, World
+from tests.unit.clusters.seen import GARDEN, datacenter, example
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+KUBECONFIG = b"apiVersion: v1\nkind: Config\n"
+MAKER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "garden"}
+OWNED = [MAKER | {"uid": "uid-KubeadmControlPlane-garden"}]
+
+
+def status(code: int, reason: str) -> Response:
+    return Response(code, json.dumps({"kind": "Status", "status": "Failure", "reason": reason, "code": code}).encode())
+
+
+EXISTS = status(409, "AlreadyExists")
+FORBIDDEN = status(403, "Forbidden")
+
+
+def digest(content: bytes = KUBECONFIG, uid: str = "uid-0") -> str:
+    return hashlib.sha256(uid.encode() + content).hexdigest()[:16]
+
+
+class Story:
+    """A Cluster whose kubeconfig is copied, in one manager."""
+
+    def __init__(self, answers: Mapping[str, Response], copies: Copies) -> None:
+        self.server = Server(answers)
+        self.world = World(self.server, Workload(), copies)
+        self.due: list[Key] = []
+        copies.when_due = self.due.append
+
+    async def keep(
+        self,
+        *,
+        noted: str = "",
+        said: str = "",
+        owners: list[Tree] = OWNED,
+        content: bytes | None = KUBECONFIG,
+        made: bool = True,
+        namespace: str = GARDEN.namespace,
+        labels: Mapping[str, str] | None = None,
+    ) -> Pass:
+        """One pass: what the Cluster carries and last said, and the Secret of Cluster API."""
+        cluster = example()[0]
+        cluster["metadata"] |= {"annotations": {names.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
+        condition = {"type": names.KUBECONFIG_COPIED, "status": "False", "reason": said, "message": "as before"}
+        cluster["status"] = {"conditions": [condition] if said else []}
+        there = objects()
+        secret = next(tree for tree in there if tree["kind"] == "Secret")
+        for tree in there:
+            if tree is not secret:
+                tree["metadata"].setdefault("labels", {}).update(names.labels(Key(namespace, "garden")))
+        secret["metadata"] |= {"ownerReferences": owners}
+        secret["metadata"]["labels"] |= labels or {}
+        secret["data"] = {"value": base64.b64encode(content or b"").decode()}
+        kept = [one for one in there if (one is not secret or content is not None) and (made or one is secret)]
+        p = self.world.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
+        await copying.keep(p)
+        return p
+
+    def asked(self) -> list[str]:
+        """The methods of requests since the last call, but for events."""
+        found = [request.method for request in self.server.asked if "/events" not in request.path]
+        self.server.asked.clear()
+        return found
+
+
+def story(
+    tell: Callable[[Story], Awaitable[None]], answers: Mapping[str, Response] | None = None, *, enabled: bool = True
+) -> None:
+    async def main(_simulation: Simulation) -> None:
+        await tell(Story(answers or {}, Copies(enabled)))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def said(p: Pass) -> str | None:
+    return p.copied.reason if p.copied is not None else None
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason", "asked"),
+    [
+        ({}, None, ["POST", "PATCH"]),
+        ({"POST": EXISTS}, None, ["POST", "PUT", "PATCH"]),
+        ({"POST": FORBIDDEN}, NOT_ALLOWED, ["POST"]),
+        ({"POST": EXISTS, "PUT": FORBIDDEN}, NOT_ALLOWED, ["POST", "PUT"]),
+        ({"POST": EXISTS, "PUT": status(422, "Invalid")}, names.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
+        ({"POST": EXISTS, "PUT": status(409, "Conflict")}, names.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
+        ({"POST": EXISTS, "PUT": NOT_FOUND}, names.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
+    ],
+    ids=["made", "ours", "not created", "not replaced", "of another type", "made anew", "gone meanwhile"],
+)
+def test_what_is_copied_is_noted_and_what_is_in_the_way_is_said_and_tried_again(
+    answers: Mapping[str, Response], reason: str | None, asked: list[str]
+) -> None:
+    async def tell(story: Story) -> None:
+        p = await story.keep()
+        assert said(p) == reason
+        noted = [patch["metadata"]["annotations"] for patch in story.server.written]
+        assert noted == ([{names.KUBECONFIG_ANNOTATION: digest()}] if reason is None else [])
+        assert story.asked() == asked
+        pause = TRY_EVERY if reason else LOOK_EVERY
+        await asyncio.sleep(pause - 1)
+        assert story.due == []
+        await story.keep(said=reason or "", noted="" if reason else digest())
+        assert story.asked() == [], "in between nothing is asked"
+        await asyncio.sleep(2)
+        assert story.due == [GARDEN]
+
+    story(tell, answers)
+
+
+def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_the_way() -> None:
+    async def quiet(story: Story) -> None:
+        p = await story.keep(noted=digest())
+        assert (said(p), story.asked()) == (None, [])
+        await asyncio.sleep(LOOK_EVERY + 1)
+        assert story.due == [GARDEN]
+        assert story.asked() == []
+        await story.keep(noted=digest())
+        assert story.asked() == ["POST"], "somebody may have deleted it"
+
+    async def troubled(story: Story) -> None:
+        p = await story.keep(noted=digest(), said=NOT_ALLOWED)
+        assert (said(p), story.asked()) == (None, ["POST"])
+
+    story(quiet)
+    story(troubled)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "pause"), [(EXISTS, None, LOOK_EVERY), (FORBIDDEN, NOT_ALLOWED, TRY_EVERY)]
+)
+def test_what_was_copied_is_only_ever_made_again_and_never_written_over(
+    answer: Response, reason: str | None, pause: float
+) -> None:
+    """What is there by now is the copy, or the user's own."""
+
+    async def tell(story: Story) -> None:
+        p = await story.keep(noted=digest(), said=NOT_ALLOWED)
+        assert (said(p), story.asked()) == (reason, ["POST"])
+        await asyncio.sleep(pause - 1)
+        assert story.due == []
+        await asyncio.sleep(2)
+        assert story.due == [GARDEN]
+
+    story(tell, {"POST": answer})
+
+
+def test_what_was_renewed_is_copied_at_once_though_the_copy_was_looked_at_lately() -> None:
+    async def tell(story: Story) -> None:
+        await story.keep()
+        assert story.asked() == ["POST", "PATCH"]
+        await asyncio.sleep(LOOK_EVERY / 2)
+        p = await story.keep(noted=digest(), content=b"renewed")
+        assert (said(p), story.asked()) == (None, ["POST", "PATCH"])
+        await story.keep(noted=digest(b"renewed"), content=b"renewed")
+        assert story.asked() == []
+        await asyncio.sleep(LOOK_EVERY - 1)
+        assert story.due == [], "what was to be looked at earlier is no longer there"
+        await asyncio.sleep(2)
+        assert story.due == [GARDEN]
+
+    story(tell)
+
+
+def test_a_cluster_made_again_gets_a_copy_of_its_own() -> None:
+    """Its Secret went with the one before, whose annotations an export carried over."""
+
+    async def tell(story: Story) -> None:
+        await story.keep(noted=digest(uid="before"))
+        assert story.asked() == ["POST", "PATCH"]
+
+    story(tell)
+
+
+def test_of_a_cluster_that_is_gone_nothing_is_remembered() -> None:
+    async def tell(story: Story) -> None:
+        await story.keep()
+        story.world.copies.forget(GARDEN)
+        await asyncio.sleep(2 * LOOK_EVERY)
+        assert story.due == []
+        await story.keep()
+        await asyncio.sleep(LOOK_EVERY + 1)
+        assert story.world.copies.is_due(GARDEN, digest())
+        story.world.copies.forget(GARDEN)
+        story.world.copies.forget(GARDEN)  # of which nothing is known
+        assert not story.world.copies.is_due(GARDEN, digest())
+
+    story(tell)
+
+
+@pytest.mark.parametrize("trouble", ["", NOT_ALLOWED])
+def test_without_copies_and_beside_the_source_nothing_is_written_and_nothing_is_said_any_longer(trouble: str) -> None:
+    async def disabled(story: Story) -> None:
+        assert said(await story.keep(said=trouble)) is None
+        assert story.asked() == []
+
+    async def beside(story: Story) -> None:
+        assert said(await story.keep(said=trouble, namespace="eksa-system")) is None
+        assert story.asked() == []
+
+    story(disabled, enabled=False)
+    story(beside)
+
+
+@pytest.mark.parametrize(
+    ("owners", "content", "made", "reason"),
+    [
+        ([], KUBECONFIG, True, NOT_OURS),
+        ([MAKER | {"uid": "of another"}], KUBECONFIG, True, NOT_OURS),
+        (OWNED, None, True, None),
+        ([], KUBECONFIG, False, None),
+        (OWNED, KUBECONFIG, False, None),
+    ],
+    ids=["nobody's", "of another", "there is none", "there is no cluster yet", "its cluster is gone"],
+)
+def test_only_the_kubeconfig_of_the_cluster_is_copied(
+    owners: list[Tree], content: bytes | None, made: bool, reason: str | None
+) -> None:
+    async def tell(story: Story) -> None:
+        p = await story.keep(owners=owners, content=content, made=made)
+        assert (said(p), story.asked()) == (reason, [])
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("labels", "copied"),
+    [
+        (names.labels(GARDEN), True),
+        (names.labels(Key("team-b", "garden")), False),
+        ({CLUSTER_NAME_LABEL: "garden"}, False),
+    ],
+    ids=["ours", "of another namespace", "half of them"],
+)
+def test_a_kubeconfig_that_an_administrator_labelled_for_the_cluster_is_its_own(
+    labels: Mapping[str, str], copied: bool
+) -> None:
+    async def tell(story: Story) -> None:
+        p = await story.keep(owners=[], labels=labels)
+        assert said(p) == (None if copied else NOT_OURS)
+        assert story.asked() == (["POST", "PATCH"] if copied else [])
+
+    story(tell)

@@ -1,0 +1,214 @@
+"""Which objects of Cluster API a running cluster can't do without, and what is said when somebody deletes one."""
+
+from __future__ import annotations
+
+import copy
+
+import msgspec
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.meta import Condition, Tree
+from espalier.clusters import names, plan
+from espalier.clusters.deleted import lost_control_plane
+from espalier.clusters.drift import of_machinery
+from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.status import status_of
+from espalier.clusters.synced import seen
+from tests.unit.clusters.made import made, objects, settled
+from tests.unit.clusters.seen import applied
+from tests.unit.clusters.test_status import NOW, WAITING
+
+ENDPOINT = {"host": "172.18.0.3", "port": 6443}
+NOW_GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+
+
+def of_kind(trees: list[Tree], kind: str) -> Tree:
+    return next(tree for tree in trees if tree["kind"] == kind)
+
+
+def without(kind: str) -> list[Tree]:
+    return [tree for tree in objects() if tree["kind"] != kind]
+
+
+def machine(controller: str = "", *, has_node: bool = True, is_going: bool = False) -> Tree:
+    """A machine of the control plane; `controller` is the uid of its KubeadmControlPlane."""
+    owner = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "garden"}
+    return {
+        "apiVersion": Machine.resource.api_version,
+        "kind": "Machine",
+        "metadata": {
+            "name": "garden-abcde",
+            "namespace": "eksa-system",
+            "uid": "machine",
+            "resourceVersion": "5",
+            "labels": {"cluster.x-k8s.io/cluster-name": "garden", "cluster.x-k8s.io/control-plane": ""},
+            "ownerReferences": [owner | {"uid": controller, "controller": True}] if controller else [],
+            **(NOW_GOING if is_going else {}),
+        },
+        "spec": {
+            "clusterName": "garden",
+            "bootstrap": {},
+            "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""},
+        },
+        "status": {"nodeRef": {"name": "garden-abcde"}} if has_node else {},
+    }
+
+
+def settled_with(trees: list[Tree], annotations: Tree | None = None) -> Scope:
+    return made(objects=trees, status=settled(), annotations=annotations)
+
+
+def condition(scope: Scope, type_: str) -> Condition:
+    found = status_of(scope, WAITING, NOW).conditions
+    return next(one for one in found if one.type == type_)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_lost"),
+    [
+        ([], True),
+        ([machine()], False),
+        ([machine(is_going=True)], True),
+        ([machine("that-is-gone")], True),
+    ],
+    ids=["no machine", "one that nobody controls", "one that goes", "one that goes with its control plane"],
+)
+def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tree], is_lost: bool) -> None:
+    scope = settled_with([*without("KubeadmControlPlane"), *left])
+    found = condition(scope, "ControlPlaneReady")
+    assert found.reason == ("ControlPlaneLost" if is_lost else "ClusterAPIObjectDeleted")
+    assert "KubeadmControlPlane eksa-system/garden" in found.message
+    assert condition(scope, "Ready").status == "False"
+    assert ("delete the Cluster and create it again" in found.message) is is_lost
+    assert ("drift=correct" in found.message) is not is_lost
+    assert scope.design is not None
+    corrected = [one.remedy for one in of_machinery(scope.design, scope.machinery, None)]
+    assert all(one is None for one in corrected) is is_lost
+
+
+@pytest.mark.parametrize(
+    ("status", "left", "is_lost"),
+    [
+        ({"observedGeneration": 1}, [], True),
+        ({}, [], False),
+        ({"observedGeneration": 1, "initialization": {"controlPlaneInitialized": True}}, [], False),
+        ({"observedGeneration": 1}, [machine("uid-KubeadmControlPlane-garden")], False),
+        ({"observedGeneration": 1}, [machine("uid-KubeadmControlPlane-garden", has_node=False)], True),
+        ({"observedGeneration": 1}, [machine("that-is-gone")], True),
+    ],
+    ids=[
+        "made again",
+        "just restored",
+        "its machine was deleted",
+        "adopted",
+        "one that waits for a node for ever",
+        "that of the one before",
+    ],
+)
+def test_one_that_was_made_again_is_lost_unless_it_adopts(status: Tree, left: list[Tree], is_lost: bool) -> None:
+    trees = objects()
+    of_kind(trees, "KubeadmControlPlane")["status"] = status
+    assert bool(lost_control_plane(settled_with([*trees, *left]).machinery)) is is_lost
+
+
+def test_a_control_plane_that_never_answered_has_nothing_to_lose() -> None:
+    trees = without("KubeadmControlPlane")
+    of_kind(trees, "Cluster")["status"]["initialization"]["controlPlaneInitialized"] = False
+    assert lost_control_plane(settled_with(trees).machinery) == ""
+
+
+def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promised_to_bring_it_back() -> None:
+    trees = objects()
+    of_kind(trees, "KubeadmControlPlane")["metadata"] |= NOW_GOING
+    scope = settled_with([*trees, machine("uid-KubeadmControlPlane-garden")])
+    found = condition(scope, "ControlPlaneReady")
+    assert found.reason == "ControlPlaneLost"
+    assert "etcd with all that is stored in it" in found.message
+    assert scope.design is not None
+    synced = seen(scope, of_machinery(scope.design, scope.machinery, None), "", {})
+    assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
+
+
+def test_a_change_of_a_cluster_whose_control_plane_is_lost_would_do_nothing() -> None:
+    scope = made(objects=without("KubeadmControlPlane"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+    found = foresee(scope)
+    assert found.stops.startswith("ControlPlaneLost: ")
+    assert not found.acts
+
+
+@pytest.mark.parametrize(
+    ("annotations", "reason", "message"),
+    [
+        ({}, "ClusterAPIObjectDeleted", "drift=correct to have it made again, with the control"),
+        (
+            {names.DRIFT_ANNOTATION: "correct"},
+            "ControlPlaneNotReady",
+            "; it is made again, with the control",
+        ),
+        ({PAUSED_ANNOTATION: "true"}, "ClusterAPIObjectDeleted", "nothing is made again while the cluster is paused"),
+    ],
+    ids=["reported", "corrected", "paused"],
+)
+@pytest.mark.parametrize("is_going", [False, True], ids=["missing", "going"])
+def test_infrastructure_that_somebody_deletes_is_named_with_what_helps(
+    annotations: Tree, reason: str, message: str, is_going: bool
+) -> None:
+    trees = objects()
+    infrastructure = of_kind(trees, "DockerCluster")
+    if is_going:
+        infrastructure["metadata"] |= NOW_GOING | {"finalizers": ["example.com/held"]}
+    else:
+        trees.remove(infrastructure)
+    found = condition(settled_with(trees, annotations), "ControlPlaneReady")
+    assert (found.status, found.reason) == ("False", reason)
+    assert found.message.startswith("DockerCluster eksa-system/garden, through which the API server is reached, is ")
+    assert message in found.message
+    assert ("example.com/held" in found.message) is is_going
+
+
+def test_a_change_that_was_asked_for_makes_infrastructure_again() -> None:
+    scope = made(objects=without("DockerCluster"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+    found = condition(scope, "ControlPlaneReady")
+    assert found.reason == "ControlPlaneNotReady"
+    assert "it is made again" in found.message
+
+
+def test_infrastructure_that_is_not_provisioned_again_yet_is_waited_for() -> None:
+    trees = objects()
+    of_kind(trees, "DockerCluster")["status"] = {}
+    found = condition(settled_with(trees), "ControlPlaneReady")
+    assert (found.status, found.reason) == ("False", "ControlPlaneNotReady")
+    assert "to be provisioned" in found.message
+
+
+@pytest.mark.parametrize("known", [ENDPOINT, None, {"host": "", "port": 0}], ids=["known", "none", "empty"])
+@pytest.mark.parametrize("live", ["missing", "the provider's", "ours"])
+def test_infrastructure_that_is_made_again_gets_the_endpoint_of_the_cluster(live: str, known: Tree | None) -> None:
+    trees = objects()
+    of_kind(trees, "Cluster")["spec"]["controlPlaneEndpoint"] = known
+    infrastructure = of_kind(trees, "DockerCluster")
+    if live == "missing":
+        trees.remove(infrastructure)
+    elif live == "the provider's":
+        infrastructure["spec"]["controlPlaneEndpoint"] = ENDPOINT
+    else:
+        again = copy.deepcopy(infrastructure)
+        again["spec"]["controlPlaneEndpoint"] = ENDPOINT
+        again["metadata"] = {name: again["metadata"][name] for name in ("name", "namespace", "labels")}
+        again.pop("status")
+        infrastructure |= applied(again)
+    scope = settled_with(trees)
+    assert scope.design is not None
+    wanted = msgspec.to_builtins(plan.control_plane(scope.design, scope.machinery)[1])
+    is_kept = live != "the provider's" and known == ENDPOINT
+    assert wanted["spec"].get("controlPlaneEndpoint") == (ENDPOINT if is_kept else None)
+    changed = [str(one) for one in plan.changes(plan.control_plane(scope.design, scope.machinery), scope.machinery)]
+    is_written = live == "missing" or (live == "ours" and not is_kept)
+    assert ("DockerCluster" in str(changed)) is is_written
+
+
+def test_before_there_is_a_cluster_no_infrastructure_is_missing() -> None:
+    assert Machinery().infrastructure is None

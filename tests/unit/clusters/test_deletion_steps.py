@@ -1,0 +1,134 @@
+"""How a cluster goes: what is deleted, once, and what is waited for until nothing holds the Cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.meta import Tree
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusters.context import Pass
+from espalier.clusters.copies import Copies
+from espalier.clusters.steps import delete_cluster, delete_leftovers, let_go
+from espalier.runtime.outcome import Continue, Outcome, Wait
+from tests.unit.clusters.made import objects
+from tests.unit.clusters.passes import NOT_FOUND, Server, Workload, World
+from tests.unit.clusters.seen import datacenter, example
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+def going(**metadata: object) -> Tree:
+    cluster = example()[0]
+    cluster["metadata"] |= {"deletionTimestamp": NOW, "finalizers": [CLUSTER_FINALIZER], **metadata}
+    return cluster
+
+
+def taken(step: Callable[[Pass], Awaitable[Outcome]], *trees: Tree) -> tuple[Outcome, list[tuple[str, str]]]:
+    """How the step ends, and what it deletes, with the uid that it names."""
+
+    async def main() -> tuple[Outcome, list[tuple[str, str]]]:
+        server = Server({"DELETE": NOT_FOUND})
+        outcome = await step(World(server, Workload(), Copies()).begin(*trees))
+        deletions = [one for one in server.asked if one.method == "DELETE"]
+        found = [("/".join(one.path.split("/")[-2:]), _uid(one.body)) for one in deletions]
+        return outcome, found
+
+    return asyncio.run(main())
+
+
+def _uid(body: bytes) -> str:
+    return str(json.loads(body)["preconditions"]["uid"])
+
+
+def of_kind(kind: str, trees: list[Tree]) -> Tree:
+    return next(tree for tree in trees if tree["kind"] == kind)
+
+
+def test_cluster_api_is_asked_once_to_delete_its_cluster_and_its_end_is_waited_for() -> None:
+    there = objects()
+    outcome, deleted = taken(delete_cluster, going(), datacenter(), *there)
+    assert deleted == [("clusters/garden", "uid-Cluster-garden")]
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "Deleting"
+    of_kind("Cluster", there)["metadata"]["deletionTimestamp"] = NOW
+    outcome, deleted = taken(delete_cluster, going(), datacenter(), *there)
+    assert (type(outcome), deleted) == (Wait, [])
+    gone = [one for one in there if one["kind"] != "Cluster"]
+    assert taken(delete_cluster, going(), datacenter(), *gone) == (Continue(), [])
+
+
+@pytest.mark.parametrize(
+    ("workers", "control_planes", "expected"),
+    [(2, 1, "2 worker machines"), (1, 1, "1 worker machine "), (0, 1, "1 control plane machine "), (0, 0, "infra")],
+)
+def test_what_is_left_is_told_in_the_order_in_which_it_goes(workers: int, control_planes: int, expected: str) -> None:
+    there = objects(control_plane={"replicas": control_planes}, workers={"replicas": workers})
+    outcome, _ = taken(delete_cluster, going(), datacenter(), *there)
+    assert isinstance(outcome, Wait)
+    assert expected in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "told"), [("True", "drains", True), ("False", "no", False), ("True", "", False)]
+)
+def test_what_cluster_api_says_of_its_deletion_is_passed_on(status: str, message: str, told: bool) -> None:
+    there = objects()
+    condition = {"type": "Deleting", "status": status, "reason": "Deleting", "message": message}
+    of_kind("Cluster", there)["status"]["conditions"] = [condition]
+    outcome, _ = taken(delete_cluster, going(), datacenter(), *there)
+    assert isinstance(outcome, Wait)
+    assert ("Cluster API says: " + message in outcome.message) is told
+
+
+def test_a_pause_that_holds_a_deletion_up_is_the_reason() -> None:
+    there = objects()
+    of_kind("KubeadmControlPlane", there)["metadata"]["annotations"] = {PAUSED_ANNOTATION: ""}
+    outcome, _ = taken(delete_cluster, going(), datacenter(), *there)
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "ClusterAPIPaused"
+
+
+def secret(*owners: Tree) -> Tree:
+    labels = {"cluster.x-k8s.io/cluster-name": "garden"}
+    metadata = {"name": "garden-ca", "namespace": "eksa-system", "uid": "s", "resourceVersion": "1", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata | {"ownerReferences": list(owners)}}
+
+
+OWNER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "garden"}
+
+
+def test_what_cluster_api_leaves_is_deleted_and_waited_for() -> None:
+    left = [one for one in objects() if one["kind"] in ("MachineHealthCheck", "KubeadmConfigTemplate")]
+    outcome, deleted = taken(delete_leftovers, going(), datacenter(), *left)
+    assert {path for path, _ in deleted} == {
+        "machinehealthchecks/garden-kcp-unhealthy",
+        "machinehealthchecks/garden-md-0-worker-unhealthy",
+        "kubeadmconfigtemplates/garden-md-0-1",
+    }
+    assert isinstance(outcome, Wait)
+    assert all(name.split("/")[1] in outcome.message for name, _ in deleted)
+
+
+def test_secrets_are_waited_for_while_the_garbage_collector_has_them_and_others_stay() -> None:
+    outcome, deleted = taken(delete_leftovers, going(), datacenter(), secret(OWNER | {"uid": "gone"}))
+    assert isinstance(outcome, Wait)
+    assert "Secret garden-ca" in outcome.message
+    assert deleted == []
+    assert taken(delete_leftovers, going(), datacenter(), secret()) == (Continue(), [])
+    assert taken(delete_leftovers, going(), datacenter()) == (Continue(), [])
+
+
+def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
+    async def main(cluster: Tree) -> list[Tree]:
+        server = Server()
+        assert await let_go(World(server, Workload(), Copies()).begin(cluster, datacenter())) == Continue()
+        return server.written
+
+    (patch,) = asyncio.run(main(going(finalizers=["example.com/backup", CLUSTER_FINALIZER])))
+    assert patch["metadata"]["finalizers"] == ["example.com/backup"]
+    assert asyncio.run(main(going(finalizers=["example.com/backup"]))) == []

@@ -1,0 +1,120 @@
+"""What a Cluster links: its children, each once, and the data that these name."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+import msgspec
+
+from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.clusters import names
+from espalier.clusters.preview.summary import sentences
+from espalier.clusters.provider import Provider
+from espalier.clusters.references import Linked, LinkedObjects
+from espalier.kube.client import Client
+from espalier.runtime.cache import Caches
+from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
+from tests.unit.clusters.seen import GARDEN, NAMESPACE, NoServer, example, fill, observer
+
+DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
+SYSTEM = "eksa-system"
+
+
+def tree(resource: Resource, name: str, **content: object) -> Tree:
+    namespace = SYSTEM if resource in (SECRET, CONFIG_MAP) else NAMESPACE
+    metadata = {"name": name, "namespace": namespace, "resourceVersion": "1", "uid": name}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+
+
+def secret(name: str, type_: str = "Opaque", **data: str) -> Tree:
+    encoded = {field: base64.b64encode(value.encode()).decode() for field, value in data.items()}
+    return tree(SECRET, name, type=type_, data=encoded)
+
+
+def datacenter() -> Tree:
+    return tree(DATACENTER, "garden", spec={"credentialsRef": "credentials", "moreMountsRef": "mounts"})
+
+
+def linked(*trees: Tree, providers: Mapping[str, Provider] = ORCHARD, **spec: object) -> Linked:
+    """What a Cluster with these fields links, among these objects."""
+    caches = Caches(Client(NoServer()))
+    objects = LinkedObjects(caches, providers)
+    fill(caches, trees)
+    reference = {"kind": DATACENTER.kind, "name": "garden"}
+    cluster = {"metadata": {"name": "garden", "namespace": NAMESPACE}, "spec": {"datacenterRef": reference, **spec}}
+    return objects.of(msgspec.convert(cluster, eksa.Cluster))
+
+
+def machines(kind: str, name: str) -> Tree:
+    return {"machineGroupRef": {"kind": kind, "name": name}, "count": 1}
+
+
+def test_each_child_is_linked_once_and_other_kinds_are_none() -> None:
+    of_others = machines("VSphereMachineConfig", "a")
+    found = linked(
+        datacenter(),
+        tree(MACHINES, "a", spec={}),
+        tree(MACHINES, "b", spec={}),
+        secret("credentials"),
+        tree(CONFIG_MAP, "mounts"),
+        controlPlaneConfiguration=machines(MACHINES.kind, "a"),
+        workerNodeGroupConfigurations=[machines(MACHINES.kind, "a") | {"name": "md-0"}, of_others],
+    )
+    assert [(kind, child.name) for kind, child in found.children] == [(DATACENTER, "garden"), (MACHINES, "a")]
+    assert found.missing == ()
+
+
+def test_what_is_missing_is_said_with_the_field_that_names_it() -> None:
+    found = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
+    assert [": ".join(one) for one in found.missing] == [
+        "spec.datacenterRef: OrchardDatacenterConfig garden in namespace team-a",
+        "spec.workerNodeGroupConfigurations[0].machineGroupRef: OrchardMachineConfig a in namespace team-a",
+    ]
+    assert [": ".join(one) for one in linked(datacenter()).missing] == [
+        "OrchardDatacenterConfig garden: spec.credentialsRef: Secret credentials in namespace eksa-system",
+        "OrchardDatacenterConfig garden: spec.moreMountsRef: ConfigMap mounts in namespace eksa-system",
+    ]
+
+
+def test_data_is_read_by_name_and_is_nowhere_shown() -> None:
+    key = secret(names.GATE_KEY.name, key="0123456789")
+    found = linked(datacenter(), secret("credentials", password="rose"), secret("others", password="lily"), key)
+    assert found.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
+    assert found.key == b"0123456789"
+    assert "rose" not in repr(found)
+    assert "0123456789" not in repr(found)
+    assert "password" in repr(found)
+
+
+def test_keys_and_tokens_of_others_are_not_kept_even_if_named() -> None:
+    for type_ in ("kubernetes.io/tls", "kubernetes.io/service-account-token"):
+        found = linked(datacenter(), secret("credentials", type_, token="rose"))
+        assert found.credentials == {"Secret eksa-system/credentials": {}}
+    basic = linked(datacenter(), secret("credentials", "kubernetes.io/basic-auth", password="rose"))
+    assert basic.credentials == {"Secret eksa-system/credentials": {"password": b"rose"}}
+
+
+def test_config_maps_are_no_credentials() -> None:
+    found = linked(datacenter(), secret("credentials"), tree(CONFIG_MAP, "mounts", data={"paths": "/srv/plums"}))
+    assert found.data == {"ConfigMap eksa-system/mounts": {"paths": b"/srv/plums"}}
+    assert found.credentials.keys() == {"Secret eksa-system/credentials"}
+
+
+def test_without_a_provider_that_reads_data_no_secret_is_looked_at() -> None:
+    caches = Caches(Client(NoServer()))
+    LinkedObjects(caches, {kind: one for kind, one in ORCHARD.items() if not one.links.data})
+    assert [cache.source.resource.kind for cache in caches.all] == ["DockerDatacenterConfig"]
+
+
+def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> None:
+    cluster, _ = example(datacenterRef={"kind": DATACENTER.kind, "name": "garden"})
+    found = observer(cluster, providers=ORCHARD).scope(GARDEN)
+    assert found is not None
+    assert list(sentences(found)) == [
+        "plan: then nothing is done: MissingDependentObjects: "
+        "spec.datacenterRef: waiting for OrchardDatacenterConfig garden in namespace team-a, which does not exist"
+    ]

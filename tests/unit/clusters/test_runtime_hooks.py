@@ -1,0 +1,152 @@
+"""What is written, held back and told of clusters whose machines are upgraded in place by runtime hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
+from espalier.api.meta import Tree
+from espalier.clusters import drift, in_place, plan, readiness
+from espalier.clusters.in_place import FAILED, NOT_ASKED, STOPPED, TOO_FEW
+from espalier.clusters.runtime_hooks import chosen
+from espalier.clusters.scope import Scope
+from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import as_object
+
+HOOKS = FrontEnd.HOOKS
+DISCOVERED: Tree = {
+    "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
+    "kind": "ExtensionConfig",
+    "metadata": {"name": "espalier-in-place", "resourceVersion": "5", "uid": "extension"},
+    "spec": {"clientConfig": {"url": "https://127.0.0.1:9443"}},
+    "status": {"conditions": [{"type": "Discovered", "status": "True", "reason": "Discovered"}]},
+}
+
+
+def asked(count: int = 3, fallback: str | None = None) -> Tree:
+    """Fields of a Cluster."""
+    strategy = {"type": "InPlace"} | ({"fallback": fallback} if fallback else {})
+    return {
+        "controlPlaneConfiguration": {"count": count, "upgradeRolloutStrategy": strategy},
+        "workerNodeGroupConfigurations": [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy}],
+    }
+
+
+def cluster(spec: Tree, *more: Tree, annotations: Tree | None = None, version: str = "1.36", **status: Any) -> Scope:
+    """A cluster of 1.35 whose machines are marked for the hooks, of which a version is asked."""
+    live = objects(**spec, front_end=HOOKS)
+    for tree in live:
+        if tree["kind"] == "KubeadmControlPlane":
+            tree["metadata"].setdefault("annotations", {}).update(annotations or {})
+            tree["status"] |= status
+    return made(objects=[*live, *more], front_end=HOOKS, **spec, kubernetesVersion=version)
+
+
+def obstacle(scope: Scope) -> in_place.Story | None:
+    assert scope.design is not None
+    return plan.obstacle(plan.control_plane(scope.design, scope.machinery), scope.design, scope.machinery)
+
+
+def told(scope: Scope) -> tuple[str, str]:
+    found = {one.type: one for one in readiness.conditions(scope)}["ControlPlaneReady"]
+    return found.reason, found.message
+
+
+def test_nothing_that_would_replace_machines_is_written_before_cluster_api_asks() -> None:
+    found = obstacle(cluster(asked()))
+    assert found is not None
+    assert found.reason == NOT_ASKED
+    assert obstacle(cluster(asked(), DISCOVERED)) is None
+    assert obstacle(cluster(asked(), version="1.35")) is None, "nothing is replaced"
+
+
+def test_a_small_control_plane_is_refused_or_replaced_as_the_fallback_says() -> None:
+    found = obstacle(cluster(asked(1), DISCOVERED))
+    assert found is not None
+    assert found.reason == TOO_FEW
+    assert found.message.startswith("a control plane of 1 can't be upgraded in place by runtime hooks")
+    falls_back = cluster(asked(1, "RollingUpdate"), DISCOVERED)
+    assert obstacle(falls_back) is None
+    assert falls_back.machinery.control_plane is not None
+    assert IN_PLACE_HOOKS not in falls_back.machinery.control_plane.metadata.annotations, "it is replaced as any other"
+
+
+def test_what_annotations_began_they_end() -> None:
+    spec = asked()
+    live = objects(**spec)
+    marks = {"controlplane.clusters.x-k8s.io/in-place-upgrade-needed": "true"}
+    for tree in live:
+        if tree["kind"] == "KubeadmControlPlane":
+            tree["metadata"]["annotations"] = marks | {"cluster.x-k8s.io/paused": "in-place-upgrade"}
+    scope = made(objects=live, front_end=HOOKS, **spec, kubernetesVersion="1.36")
+    assert scope.design is not None
+    (control_plane,) = (
+        one for one in plan.control_plane(scope.design, scope.machinery) if one.resource.kind == "KubeadmControlPlane"
+    )
+    assert control_plane.metadata.annotations["cluster.x-k8s.io/paused"] == "in-place-upgrade"
+    assert IN_PLACE_HOOKS not in control_plane.metadata.annotations
+    assert obstacle(scope) is None
+
+
+@pytest.mark.parametrize("observed", [0, 1])
+def test_a_refusal_of_the_present_generation_is_told_of_an_older_one_not(observed: int) -> None:
+    said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
+    outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
+    assert told(cluster(asked(), annotations=said, **outdated)) == (STOPPED, "files of it can't be changed in place")
+    older = {IN_PLACE_REFUSED: refusal(0, "files of it can't be changed in place")}
+    assert told(cluster(asked(), annotations=older, **outdated))[0] != STOPPED
+    assert told(cluster(asked(), annotations=said, version="1.35"))[0] == "ControlPlaneReady", "nothing is left to do"
+
+
+def test_with_the_fallback_a_refusal_is_a_rollout() -> None:
+    said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
+    scope = cluster(asked(fallback="RollingUpdate"), annotations=said, upToDateReplicas=0, version="1.35")
+    assert told(scope)[0] == readiness.ROLLING
+
+
+def test_numbers_and_the_node_that_is_upgraded_are_told_and_one_that_failed_first() -> None:
+    upgrades = [
+        {
+            "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+            "kind": "NodeUpgrade",
+            "metadata": {
+                "name": f"{machine}-node-upgrader",
+                "namespace": "eksa-system",
+                "uid": machine,
+                "resourceVersion": "5",
+                "labels": {"cluster.x-k8s.io/cluster-name": "garden"} | labels,
+            },
+            "spec": {"machine": {"name": machine}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "Renamed", "message": message},
+                    {"type": "Progressing", "status": progressing, "reason": "Renamed"},
+                ]
+            },
+        }
+        for machine, message, progressing, labels in (
+            ("a", "it is drained", "True", {}),
+            ("b", "kubeadm failed", "False", {}),
+            ("w", "it is drained", "True", {"cluster.x-k8s.io/deployment-name": "garden-md-0"}),
+        )
+    ]
+    assert told(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
+        FAILED,
+        "machines of KubeadmControlPlane garden are upgraded in place: 1 of 3 are; "
+        "Machine b: kubeadm failed; Machine a: it is drained",
+    )
+
+
+def test_how_a_manager_upgrades_is_told_by_what_it_made() -> None:
+    assert chosen(map(as_object, objects(**asked(), front_end=HOOKS))) is FrontEnd.HOOKS
+    assert chosen(map(as_object, objects(**asked()))) is FrontEnd.ANNOTATIONS
+
+
+@pytest.mark.parametrize(("before", "now"), [(HOOKS, FrontEnd.ANNOTATIONS), (FrontEnd.ANNOTATIONS, HOOKS)])
+def test_a_manager_that_upgrades_by_another_way_now_finds_no_drift(before: FrontEnd, now: FrontEnd) -> None:
+    spec = asked()
+    scope = made(objects=objects(**spec, front_end=before), front_end=now, **spec)
+    assert scope.design is not None
+    assert drift.of_machinery(scope.design, scope.machinery, None) == []

@@ -1,0 +1,187 @@
+"""What a pass concludes from what it has read: of Clusters made again, of releases, and of objects that are shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters import names, release_content
+from espalier.clusters.gate import Gate
+from espalier.clusters.scope import Machinery
+from tests.unit.clusters.made import kubeconfig, objects
+from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, observer, scope
+
+IDENTITY = "laptop/uid-0"
+"""Of the example under the management cluster that is there."""
+
+
+def noting(annotation: str, value: str) -> Tree:
+    cluster = example()[0]
+    cluster["metadata"]["annotations"] = {annotation: value} if value else {}
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("noted", "is_made", "again"),
+    [
+        ("laptop/before", False, True),
+        ("laptop/before", True, False),
+        ("hub/before", False, False),
+        (IDENTITY, False, False),
+        ("", False, False),
+    ],
+    ids=["again", "its objects are there", "from another management cluster", "the same", "never made"],
+)
+def test_a_cluster_is_made_again_when_it_tells_of_one_before_it_here_of_which_nothing_is_left(
+    noted: str, is_made: bool, again: bool
+) -> None:
+    cluster = noting(names.IDENTITY_ANNOTATION, noted)
+    found = scope(cluster, datacenter(), *(objects() if is_made else ()))
+    assert found.identity == IDENTITY
+    assert found.is_made_again is again
+
+
+def test_while_the_management_cluster_is_not_known_no_cluster_is_made_again() -> None:
+    marker = {"name": "management-cluster", "namespace": "eksa-system", "resourceVersion": "1", "uid": "m"}
+    nobody = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": marker, "data": {}}
+    found = scope(noting(names.IDENTITY_ANNOTATION, "/before"), datacenter(), nobody)
+    assert found.identity == ""
+    assert not found.is_made_again
+
+
+def test_only_the_record_that_is_named_is_the_management_cluster() -> None:
+    second: dict[str, Any] = laptop()
+    second["metadata"] |= {"namespace": "team-a", "uid": "second"}
+    seen = observer(*example(), second, naming_laptop(), datacenter())
+    keys = (Key("default", "laptop"), Key("team-a", "laptop"), GARDEN)
+    scopes = {key: seen.scope(key) for key in keys}
+    assert {key: one.is_management for key, one in scopes.items() if one} == dict(
+        zip(keys, (True, False, False), strict=True)
+    )
+    named = naming_laptop()
+    named["data"] = GARDEN._asdict()
+    found = scope(*example(), datacenter(), named)
+    assert not found.is_management, "it does not manage itself"
+
+
+def naming_laptop() -> Tree:
+    metadata = {"name": "management-cluster", "namespace": "eksa-system", "resourceVersion": "1", "uid": "m"}
+    data = {"namespace": "default", "name": "laptop"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def test_a_release_was_replaced_for_clusters_that_were_made_of_it_and_its_record_stays() -> None:
+    there = scope(*example(), datacenter()).release_content
+    assert any(name.startswith("Bundles/") for name in there)
+    others = dict.fromkeys(there, "0" * 20)
+    for noted, is_made, expected in (
+        (others, True, tuple(sorted(there))),
+        (others, False, ()),
+        (there, True, ()),
+        ({"Bundles/other": "0" * 20}, True, ()),
+    ):
+        cluster = noting(names.RELEASE_ANNOTATION, release_content.record(noted))
+        found = scope(cluster, datacenter(), *(objects() if is_made else ()))
+        assert found.replaced_releases == expected
+        assert found.release_record == ("" if expected else release_content.record(there))
+
+
+def test_without_a_design_nothing_is_recorded_of_a_release() -> None:
+    found = scope(*example(kubernetesVersion="1.99"), datacenter())
+    assert found.design is None
+    assert found.release_content
+    assert found.release_record == ""
+
+
+@pytest.mark.parametrize(
+    ("others", "stays"),
+    [
+        ([], False),
+        ([{"name": "beside"}], True),
+        ([{"name": "beside", "deletionTimestamp": "2026-01-01T00:00:00Z"}], False),
+        ([{"name": "beside", "deletionTimestamp": "2026-01-01T00:00:00Z"}, {"name": "too"}], True),
+        ([{"name": "elsewhere", "namespace": "team-b"}], False),
+    ],
+    ids=["alone", "beside another", "both go", "the last of three", "of another namespace"],
+)
+@pytest.mark.parametrize("is_owner", [True, False])
+def test_a_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stays: bool, is_owner: bool) -> None:
+    going = example()[0]
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    linked = datacenter()
+    reference = {"apiVersion": "v", "kind": "Cluster", "name": "garden", "uid": going["metadata"]["uid"]}
+    linked["metadata"]["ownerReferences"] = [reference] if is_owner else []
+    beside = []
+    for number, metadata in enumerate(others):
+        cluster = example()[0]
+        cluster["metadata"] |= {"uid": f"other-{number}", **metadata}
+        beside.append(cluster)
+    unlinked = example(datacenterRef={"kind": "DockerDatacenterConfig", "name": "another"})[0]
+    unlinked["metadata"] |= {"name": "unlinked", "uid": "unlinked"}
+    seen = observer(going, linked, unlinked, *beside)
+    found = seen.scope(GARDEN)
+    assert found is not None
+    lent = [child.name for _, child in seen.lent_by(found.object)]
+    assert lent == (["garden"] if stays and is_owner else [])
+
+
+@pytest.mark.parametrize(
+    ("generations", "is_made", "expected"),
+    [
+        ((1, 1), True, Gate.ADOPTED),
+        ((0, 1), True, Gate.OPEN),
+        ((1, 0), True, Gate.OPEN),
+        ((1, 1), False, Gate.OPEN),
+    ],
+    ids=["reconciled", "the Cluster is another", "a linked object is another", "nothing was made"],
+)
+def test_a_cluster_without_a_content_hash_is_settled_when_its_generations_say_so(
+    generations: tuple[int, int], is_made: bool, expected: Gate
+) -> None:
+    cluster = example()[0]
+    cluster["status"] = dict(zip(("observedGeneration", "childrenObservedGeneration"), generations, strict=True))
+    assert scope(cluster, datacenter(), *(objects() if is_made else ())).gate is expected
+
+
+def test_a_linked_object_is_not_kept_for_the_cluster_that_goes_though_one_cache_is_behind() -> None:
+    going, linked = example()[0], datacenter()
+    reference = {"apiVersion": "v", "kind": "Cluster", "name": "garden", "uid": going["metadata"]["uid"]}
+    linked["metadata"]["ownerReferences"] = [reference]
+    seen = observer(going, linked)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert seen.lent_by(as_object(going)) == []
+
+
+def test_what_cluster_api_makes_for_the_cluster_is_its_own_without_labels_as_well() -> None:
+    found = scope(*example(), datacenter(), *objects())
+    owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "uid-Cluster-garden"}
+    metadata = {"name": "x", "namespace": "eksa-system", "ownerReferences": [owner]}
+    resource = KubeadmConfigTemplate.resource
+    tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    assert found.belonging(resource, as_object(tree)) == ""
+    assert scope(*example(), datacenter()).belonging(resource, as_object(tree)) != "", "there is no such Cluster"
+
+
+def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -> None:
+    for labels, expected in (({}, None), (names.labels(GARDEN), b"apiVersion: v1\nkind: Config\n")):
+        cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
+        cluster["metadata"]["labels"] = labels
+        secret["metadata"]["labels"] |= labels
+        machinery = Machinery(
+            objects={capi.Cluster.resource: {"garden": as_object(cluster)}}, secrets=(as_object(secret),)
+        )
+        assert machinery.kubeconfig == expected
+
+
+def test_of_the_secrets_of_a_cluster_only_that_of_its_name_is_its_kubeconfig() -> None:
+    ca = kubeconfig()
+    ca["metadata"]["name"] = "garden-ca"
+    assert Machinery(secrets=(as_object(ca),)).kubeconfig_secret is None
+    found = Machinery(secrets=(as_object(ca), as_object(kubeconfig()))).kubeconfig_secret
+    assert found is not None
+    assert found.name == "garden-kubeconfig"

@@ -1,0 +1,180 @@
+"""Single steps of a pass: Secrets that are left over, health checks that are not due, and objects that are shared."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters import generated, names
+from espalier.clusters.copies import Copies
+from espalier.clusters.steps import (
+    Step,
+    find_left_over_secrets,
+    hold,
+    leave_children,
+    make_control_plane,
+    make_workers,
+    own_children,
+    read_left_over_secrets,
+)
+from espalier.kube.wire import Request, Response
+from espalier.runtime.outcome import Continue, Wait
+from tests.unit.clusters.made import objects
+from tests.unit.clusters.passes import Server, Workload, World, step
+from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop
+
+
+class Secrets(Server):
+    """A server with one Secret, which lists find by its name."""
+
+    def __init__(self, name: str, labels: Tree) -> None:
+        super().__init__()
+        self.name = name
+        self.labels = labels
+
+    async def request(self, request: Request) -> Response:
+        await super().request(request)
+        is_it = request.query.get("fieldSelector") == f"metadata.name={self.name}"
+        metadata = {"name": self.name, "namespace": "eksa-system", "uid": "s", "labels": self.labels}
+        items = [{"metadata": metadata | {"resourceVersion": "1"}}] if is_it else []
+        answer = {"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "1"}, "items": items}
+        return Response(200, json.dumps(answer).encode())
+
+
+@pytest.mark.parametrize("name", [key.name for key in generated.secrets("garden")])
+@pytest.mark.parametrize(
+    ("labels", "is_made", "stops"),
+    [
+        ({}, False, True),
+        (names.labels(Key("team-b", "garden")), False, True),
+        (names.labels(GARDEN), False, False),
+        ({}, True, False),
+    ],
+    ids=["nobody's", "another's", "meant for it", "its cluster is there"],
+)
+def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
+    name: str, labels: Tree, is_made: bool, stops: bool
+) -> None:
+    async def main() -> None:
+        server = Secrets(name, labels)
+        p = World(server, Workload(), Copies()).begin(*example(), datacenter(), *(objects() if is_made else ()))
+        assert await read_left_over_secrets(p) == Continue()
+        outcome = await Step(find_left_over_secrets)(p)
+        if stops:
+            assert isinstance(outcome, Wait)
+            assert (outcome.reason, outcome.after) == ("ClusterNameTaken", 60.0)
+            assert f"eksa-system/{name}" in outcome.message
+        else:
+            assert outcome == Continue()
+            assert bool(server.asked) is not is_made, "a cluster that is made asks nothing"
+
+    asyncio.run(main())
+
+
+def applied(trees: list[Tree], act: Any) -> list[str]:
+    """The health checks that a step applies."""
+    outcome, written, _ = step(Step(act), trees)
+    assert outcome == Continue()
+    return [body["metadata"]["name"] for body in written if body.get("kind") == "MachineHealthCheck"]
+
+
+CHECKS = ["garden-kcp-unhealthy", "garden-md-0-worker-unhealthy"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "ready", "there", "due"),
+    [
+        ("kindnet-1", 1, False, True),
+        ("kindnet-1", 0, False, False),
+        ("", 1, False, False),
+        ("", 0, False, False),
+        ("", 0, True, True),
+    ],
+    ids=["nodes can be ready", "none is ready yet", "no CNI", "neither", "they are there, and are changed"],
+)
+@pytest.mark.parametrize(("act", "name"), [(make_control_plane, CHECKS[0]), (make_workers, CHECKS[1])])
+def test_health_checks_are_made_when_nodes_can_be_ready_and_kept_as_they_should_be(
+    act: Any, name: str, mark: str, ready: int, there: bool, due: bool
+) -> None:
+    """Else they replace all machines."""
+    made = objects(control_plane={"readyReplicas": ready})
+    made = [one for one in made if there or one["kind"] != "MachineHealthCheck"]
+    for tree in made:
+        if tree["kind"] == "Cluster":
+            tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark} if mark else {}
+        if tree["kind"] == "MachineHealthCheck":
+            tree["spec"]["selector"] = {"matchLabels": {"edited": "by-hand"}}
+    assert applied([*example(), datacenter(), *made], act) == ([name] if due else [])
+
+
+def owned(tree: Tree, *uids: str) -> Tree:
+    owners = [{"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Cluster", "name": uid} for uid in uids]
+    tree["metadata"]["ownerReferences"] = [one | {"uid": uid} for one, uid in zip(owners, uids, strict=True)]
+    return tree
+
+
+def owners_after(act: Any, *trees: Tree) -> list[list[str]]:
+    """The uids of the owners in each patch of a step."""
+    outcome, written, _ = step(act, trees)
+    assert outcome == Continue()
+    return [[one["uid"] for one in body["metadata"]["ownerReferences"]] for body in written]
+
+
+def test_what_is_linked_is_owned_but_what_the_management_cluster_links_is_its_own() -> None:
+    uid = example()[0]["metadata"]["uid"]
+    assert owners_after(own_children, *example(), datacenter()) == [[uid]]
+    record = laptop()
+    record["metadata"] |= {"namespace": "team-a", "resourceVersion": "2"}
+    record["spec"]["datacenterRef"] = {"kind": "DockerDatacenterConfig", "name": "garden"}
+    assert owners_after(own_children, *example(), owned(datacenter(), uid, "other"), record) == [["other"]]
+    assert owners_after(own_children, *example(), datacenter(), record) == []
+    unknown = {"name": "management-cluster", "namespace": "eksa-system", "uid": "m", "resourceVersion": "1"}
+    nobody: Tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": unknown, "data": {}}
+    assert owners_after(own_children, *example(), datacenter(), nobody) == [], "whose it is is not known"
+
+
+def test_what_another_cluster_links_is_left_to_it() -> None:
+    cluster, beside = example()[0], example()[0]
+    cluster["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    beside["metadata"] |= {"name": "beside", "uid": "other"}
+    uid = cluster["metadata"]["uid"]
+    assert owners_after(leave_children, cluster, beside, owned(datacenter(), uid, "other")) == [["other"]]
+    assert owners_after(leave_children, cluster, beside, owned(datacenter(), uid)) == [[]], "it owns it soon"
+    assert owners_after(leave_children, cluster, owned(datacenter(), uid)) == []
+
+
+@pytest.mark.parametrize("there", [[], ["example.com/backup"], [CLUSTER_FINALIZER]])
+def test_a_cluster_is_held_once(there: list[str]) -> None:
+    cluster = example()[0]
+    cluster["metadata"]["finalizers"] = there
+
+    class Answering(Server):
+        async def request(self, request: Request) -> Response:
+            await super().request(request)
+            patch = json.loads(request.body)
+            return Response(200, json.dumps(cluster | {"metadata": cluster["metadata"] | patch["metadata"]}).encode())
+
+    async def main() -> None:
+        server = Answering()
+        p = World(server, Workload(), Copies()).begin(cluster, datacenter())
+        assert await hold(p) == Continue()
+        assert len(server.asked) == (CLUSTER_FINALIZER not in there)
+        assert {*there, CLUSTER_FINALIZER} == set(p.scope.cluster.metadata.finalizers)
+
+    asyncio.run(main())
+
+
+def test_where_no_cni_is_asked_for_health_checks_wait_for_none() -> None:
+    made = [one for one in objects() if one["kind"] != "MachineHealthCheck"]
+    for tree in made:
+        if tree["kind"] == "Cluster":
+            tree["metadata"]["annotations"] = {}
+    cluster = example()[0]
+    cluster["spec"]["clusterNetwork"].pop("cniConfig")
+    assert applied([cluster, datacenter(), *made], make_workers) == [CHECKS[1]]

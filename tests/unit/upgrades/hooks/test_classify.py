@@ -1,0 +1,149 @@
+"""What hooks accept and what they refuse: every field of machines, beside a version that can be made in place."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.meta import Tree
+from espalier.clusters.provider import infrastructures
+from espalier.providers.registry import PROVIDERS
+from espalier.upgrades.hooks import classify, wire
+from espalier.upgrades.hooks.classify import Judgement
+from espalier.upgrades.hooks.wire import MachineObjects, SetObjects
+from tests.journeys.test_in_place_limits import CONTROL_PLANE_CHANGES, WORKER_CHANGES
+from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
+
+
+def of_machine(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
+    """The judgement, and the answer that it makes when the rest is left to Cluster API."""
+    objects = (msgspec.convert(current, MachineObjects), msgspec.convert(desired, MachineObjects))
+    found = classify.of_machine(*objects, infrastructures(PROVIDERS))
+    return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE, found.patches))
+
+
+def of_set(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
+    objects = (msgspec.convert(current, SetObjects), msgspec.convert(desired, SetObjects))
+    found = classify.of_set(*objects, infrastructures(PROVIDERS))
+    return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE_SET, found.patches))
+
+
+@pytest.mark.parametrize("versions", [("1.34", "1.35"), ("1.35", "1.36")])
+def test_another_kubernetes_version_leaves_nothing_that_asks_for_another_machine(versions: tuple[str, str]) -> None:
+    current, desired = (machine_objects(kubernetesVersion=version) for version in versions)
+    judgement, answer = of_machine(current, desired)
+    assert (judgement.refused, judgement.obstacle, judgement.sentence("m")) == ((), "", "")
+    assert compared(current) != compared(desired)
+    assert compared(patched(current, answer)) == compared(desired)
+    current, desired = (set_objects(version, kubernetesVersion=version) for version in versions)
+    judgement, answer = of_set(current, desired)
+    assert (judgement.refused, judgement.obstacle) == ((), "")
+    assert compared(patched(current, answer)) == compared(desired)
+
+
+def test_patches_name_exactly_what_can_be_made() -> None:
+    judgement, answer = of_machine(machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36"))
+    paths = {name: [one.path for one in operations] for name, operations in judgement.patches.items()}
+    assert paths == {
+        "machine": ["/spec/version"],
+        "infrastructureMachine": ["/spec/customImage"],
+        "bootstrapConfig": [
+            "/spec/clusterConfiguration/etcd/local/imageTag",
+            "/spec/clusterConfiguration/featureGates",
+        ],
+    }
+    operations = msgspec.json.decode(base64.b64decode(answer["machinePatch"]["patch"]))
+    assert operations == [{"op": "add", "path": "/spec/version", "value": "v1.36.3-eks-1-36-1"}]
+    assert answer["machinePatch"]["patchType"] == "JSONPatch"
+
+
+@pytest.mark.parametrize(("change", "field"), CONTROL_PLANE_CHANGES)
+def test_any_other_field_of_a_control_plane_is_refused_by_name_and_left_over(change: Tree, field: str) -> None:
+    count = {"count": 1}
+    current = machine_objects(kubernetesVersion="1.35", controlPlaneConfiguration=count)
+    desired = machine_objects(kubernetesVersion="1.36", controlPlaneConfiguration=count | change)
+    judgement, answer = of_machine(current, desired)
+    assert any(field in refused for refused in judgement.refused)
+    assert field in judgement.sentence("Machine garden-abcde")
+    left = compared(patched(current, answer))
+    assert left != compared(desired), "Cluster API sees that something is left, and replaces the machine"
+    assert left["machine"] == compared(desired)["machine"], "the version is none of that"
+
+
+@pytest.mark.parametrize(("change", "field"), WORKER_CHANGES)
+def test_any_other_field_of_workers_is_refused_by_name_and_left_over(change: Tree, field: str) -> None:
+    group = {"name": "md-0", "count": 2}
+    current = set_objects("old", kubernetesVersion="1.35", workerNodeGroupConfigurations=[group])
+    desired = set_objects("new", kubernetesVersion="1.36", workerNodeGroupConfigurations=[group | change])
+    judgement, answer = of_set(current, desired)
+    assert any(field in refused for refused in judgement.refused)
+    assert compared(patched(current, answer)) != compared(desired)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "field"),
+    [
+        ("machine", ("spec", "failureDomain"), "failureDomain"),
+        ("infrastructureMachine", ("spec", "extraMounts"), "infrastructure.template.spec.extraMounts"),
+        ("infrastructureMachine", ("spec", "bootstrapTimeout"), "infrastructure.template.spec.bootstrapTimeout"),
+        ("bootstrapConfig", ("spec", "ntp"), "bootstrap.ntp"),
+        ("bootstrapConfig", ("spec", "clusterConfiguration", "dns"), "bootstrap.clusterConfiguration.dns"),
+    ],
+)
+def test_what_cluster_api_compares_and_no_cluster_of_ours_has_is_refused_as_well(
+    name: str, path: tuple[str, ...], field: str
+) -> None:
+    current = machine_objects(kubernetesVersion="1.35")
+    desired = copy.deepcopy(current)
+    place = desired[name]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = {"changed": "yes"} if path[-1] != "failureDomain" else "b"
+    judgement, _ = of_machine(current, desired)
+    assert judgement.refused == (field,)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("v1.37.0", "go to v1.36 first"), ("v1.34.4", "kubeadm does not downgrade"), ("latest", "must be like v1.36.3")],
+)
+def test_a_version_that_kubeadm_does_not_go_to_is_refused_and_not_covered(version: str, said: str) -> None:
+    current, desired = machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35")
+    desired["machine"]["spec"]["version"] = version
+    judgement, answer = of_machine(current, desired)
+    assert said in judgement.sentence("Machine garden-abcde")
+    assert compared(patched(current, answer)) == compared(current)
+
+
+def test_of_machines_that_are_as_asked_for_nothing_is_said() -> None:
+    judgement, answer = of_machine(machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35"))
+    assert judgement == Judgement({})
+    assert [name for name in answer if name.endswith("Patch")] == []
+
+
+BEFORE, AFTER = machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36")
+SPECS = st.recursive(
+    st.sampled_from([None, "", "a", 1, True, [], ["a"]]),
+    lambda inner: st.dictionaries(
+        st.sampled_from(["a", "b/c", "d~e", "customImage", "version", "ntp"]), inner, max_size=3
+    ),
+    max_leaves=8,
+)
+TREES = st.dictionaries(st.sampled_from(["customImage", "clusterConfiguration", "format", "x"]), SPECS, max_size=4)
+
+
+@given(TREES, TREES, TREES, TREES)
+def test_whatever_differs_is_patched_or_named(before: Tree, after: Tree, old: Tree, new: Tree) -> None:
+    current, desired = copy.deepcopy(BEFORE), copy.deepcopy(AFTER)
+    for objects, infrastructure, config in ((current, before, old), (desired, after, new)):
+        objects["infrastructureMachine"]["spec"] = infrastructure
+        objects["bootstrapConfig"]["spec"] = {"ntp": config}
+    judgement, answer = of_machine(current, desired)
+    if not judgement.refused:
+        assert compared(patched(current, answer)) == compared(desired)
