@@ -1,50 +1,57 @@
 # The door for people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 REAL ?= tests
 STORIES ?= tests/nodes
+SMOKE ?= tests/unit/runtime tests/unit/simulator tests/unit/cli tests/journeys/test_start.py tests/journeys/test_commands.py tests/journeys/test_in_place.py tests/journeys/test_in_place_processes.py
 COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak real-assets test-real look lock release
+# Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help demo test smoke check bench soak real-assets test-real look lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
-.venv/.installed: requirements-dev.txt pyproject.toml
+$(VENV)/.installed: requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Espalier needs Python 3.11 or newer, this is " + sys.version.split()[0])'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: .venv/.installed ## A manifest becomes a cluster: created, scaled, upgraded, deleted
+demo: $(VENV)/.installed ## A manifest becomes a cluster: created, scaled, upgraded, deleted
 	@$(BIN)/espalier demo
 
 test: check ## Checks and all tests that this machine can carry
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak'
 
-check: .venv/.installed ## Style, types, layers
+smoke: $(VENV)/.installed ## A part of the tests, for another Python: make smoke VENV=.venv-system PYTHON=/usr/bin/python3
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not (nodes or soak or envtest or capi)' $(SMOKE)
+
+check: $(VENV)/.installed ## Style, types, layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: .venv/.installed ## Every figure that the README claims, measured here
+bench: $(VENV)/.installed ## Every figure that the README claims, measured here
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
-soak: .venv/.installed ## What is long: fuzz targets and random histories; SECONDS=N for each (60)
-	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m soak
+soak: $(VENV)/.installed ## What is long: fuzz targets, random histories, 200 clusters, 2000 examples; SECONDS=N for each (60)
+	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m 'soak or hypothesis'
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
 	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(REAL)
 
-test-real: .venv/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
+test-real: $(VENV)/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
 	@$(BIN)/python -m pytest -q -rs -m nodes $(STORIES)
 
-look: .venv/.installed ## Sizes that stick out
+look: $(VENV)/.installed ## Sizes that stick out
 	@$(BIN)/python tests/house/look.py
 
-release: .venv/.installed ## Enter a release into the embedded manifest: make release VERSION=v0.27.0 [BUNDLES=bundles-4.yaml]
+release: $(VENV)/.installed ## Enter a release into the embedded manifest: make release VERSION=v0.27.0 [BUNDLES=bundles-4.yaml]
 	@$(BIN)/python -m espalier.releases.adding $(VERSION) $(BUNDLES)
 	@sed -i 's/^version = .*/version = "$(VERSION:v%=%)"/' pyproject.toml
 

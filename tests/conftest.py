@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import defaultdict
 from collections.abc import AsyncIterator
+from pathlib import PurePosixPath
 
 import pytest
 import pytest_asyncio
@@ -19,14 +21,34 @@ EXPLORE = "ESPALIER_EXPLORE"
 """Set, properties are tried with examples that nobody has seen before, and faults strike at every place that there is.
 
 Else examples are the same ones each time, and of places that are much alike some are taken."""
+SOAK = "ESPALIER_SOAK_SECONDS"
+"""Set by `make soak`: properties are tried with thousands of examples, new ones each time."""
 
 
 def pytest_configure() -> None:
     """Leave the debug logs out, unless they are asked for; and no property is late: machines are busy at times."""
-    settings.register_profile("house", deadline=None, derandomize=EXPLORE not in os.environ)
-    settings.load_profile("house")
+    settings.register_profile("test", deadline=None, derandomize=EXPLORE not in os.environ, max_examples=40)
+    settings.register_profile("soak", deadline=None, derandomize=False, max_examples=2000)
+    settings.load_profile("soak" if SOAK in os.environ else "test")
     level = logging.DEBUG if os.environ.get(STORY) else logging.INFO
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long the tests of each directory took: the sum over all workers, with their fixtures."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    tests: defaultdict[str, set[str]] = defaultdict(set)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                directory = str(PurePosixPath(report.nodeid.partition("::")[0]).parent)
+                seconds[directory] += report.duration
+                tests[directory].add(report.nodeid)
+    if len(seconds) < 2:
+        return
+    terminalreporter.section("seconds by directory")
+    for directory in sorted(seconds, key=lambda one: -seconds[one]):
+        terminalreporter.write_line(f"{seconds[directory]:8.1f}  {len(tests[directory]):5}  {directory}")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.cli import upgrader_images
 from tests.support.management import Management, laptop, production
 
 
@@ -21,3 +22,16 @@ def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncCon
     if request.param == "envtest":
         return production(request.getfixturevalue("control_plane"), tmp_path)
     return laptop(tmp_path)
+
+
+TEN_TIMES = (
+    "import subprocess, threading, time; "  # these keep the real clock: how long a command may take stays as it is
+    "wait, now = time.sleep, time.monotonic; "
+    "time.sleep, time.monotonic = lambda seconds: wait(seconds / 10), lambda: 10 * now(); "
+)
+
+
+@pytest.fixture
+def quick_upgraders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of upgraders that run as processes passes ten times as fast: what they wait for is simulated."""
+    monkeypatch.setattr(upgrader_images, "START", TEN_TIMES + upgrader_images.START)

@@ -37,7 +37,7 @@ from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
-from espalier.runtime.clock import Clock
+from espalier.runtime.clock import Clock, LoopClock
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
@@ -54,6 +54,7 @@ from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
 from tests.support.managing import led_by
 from tests.support.preconditions import Preconditions
+from tests.support.recording import copied
 
 __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
 
@@ -62,6 +63,9 @@ IN_PROCESS = "https://espalier.internal"
 MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", ("system:authenticated",))
 
 ROLES = {role.kind: role for role in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)}
+
+RELEASES = Releases.load()
+"""Those of this build; read once, and never changed."""
 
 CALM = 600.0
 """Simulated seconds in which whatever is going to happen has happened."""
@@ -130,7 +134,7 @@ async def managed_laptop(
     def more() -> random.Random:
         return random.Random(entropy.getrandbits(64))
 
-    releases = releases or Releases.load()
+    releases = releases or RELEASES
     webhooks = Webhooks(port=None)
     unguarded: set[str] = set()
 
@@ -142,6 +146,12 @@ async def managed_laptop(
 
     async with AsyncExitStack() as stack:
         kept = store or MemoryStore()
+        by_hooks = front_end is FrontEnd.HOOKS
+        needed = (*KINDS, *kinds, *([ExtensionConfig] if by_hooks else ()))
+        is_new = isinstance(kept, MemoryStore) and not list(kept.tables())
+        is_prepared = is_new and isinstance(clock, LoopClock) and releases is RELEASES
+        if is_prepared:
+            copied(await _prepared(clock, needed), kept)
         ledger = Ledger(MANAGER, Rbac(kept))
         server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledger)
         await server.start()
@@ -186,7 +196,6 @@ async def managed_laptop(
             resync=resync,
             uninstalled=installing.uninstalled,
         )
-        by_hooks = front_end is FrontEnd.HOOKS
         hooks = Hooks(webhooks, manager.client) if by_hooks else None
         build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, hooks=hooks, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
@@ -209,7 +218,8 @@ async def managed_laptop(
             pods=pods,
         ):
             manager.add(controller)
-        await prepare(user, releases, (*KINDS, *kinds, *([ExtensionConfig] if by_hooks else ())))
+        if not is_prepared:
+            await prepare(user, releases, needed)
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for namespace in copies_to:
@@ -241,6 +251,25 @@ async def managed_laptop(
         )
     assert sorted(ledger.refused) == []
     assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"
+
+
+_PREPARED: dict[tuple[object, ...], MemoryStore] = {}
+
+
+async def _prepared(clock: Clock, kinds: tuple[type[KubeObject], ...]) -> MemoryStore:
+    """A management cluster to which no manager came yet, as it is at this simulated moment; made once.
+
+    It has a seed of its own: what a story then sees does not depend on the stories before it.
+    """
+    key = (clock.now(), kinds)
+    if key not in _PREPARED:
+        store = MemoryStore()
+        server = Server(store, now=clock.now, random=random.Random(0))
+        await server.start()
+        await prepare(Client(InProcessTransport(server), user_agent="journey"), RELEASES, kinds)
+        await server.close()
+        _PREPARED[key] = store
+    return _PREPARED[key]
 
 
 def _written(server: Server) -> Counter[Write]:

@@ -21,6 +21,7 @@ from tests.journeys.test_quiet import all_ready
 class Steady:
     """So many clusters that are ready and were left alone for a while; no manager runs."""
 
+    count: int
     store: MemoryStore
     stores: MemoryStores
     machines: Mapping[str, str]
@@ -43,6 +44,6 @@ def steady(
             await all_ready(world.clusters, count, seconds=900)
             await asyncio.sleep(CALM)
             found = await machines(world.client)
-        return Steady(store, stores, found, simulation.clock.now())
+        return Steady(count, store, stores, found, simulation.clock.now())
 
     return run(main, epoch=since, seed=1)

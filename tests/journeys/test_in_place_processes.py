@@ -49,7 +49,7 @@ async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp
         await world.change(kubernetesVersion="1.36")
 
         pod = await until_pod(world, plane, lambda tree: "kubeadm-upgrader" in running(tree))
-        await kill(pod)
+        await kill(tmp_path, pod)
         name = f"{plane}-node-upgrader"
         failed = await until_so(
             world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadmFailed"
@@ -156,12 +156,12 @@ async def until_pod(world: ManagedLaptop, node: str, is_so: Callable[[Tree], boo
             await changed.wait()
 
 
-async def kill(pod: Object) -> None:
+async def kill(home: Path, pod: Object) -> None:
     """Kill what runs of a pod, as soon as something does."""
     found: list[int] = []
     while not found:
         await asyncio.sleep(0.01)
-        found = processes(pod.metadata.uid)
+        found = processes(home, pod.metadata.uid)
     for process in found:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

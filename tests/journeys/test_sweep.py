@@ -17,7 +17,8 @@ from tests.journeys.sweep.users import USERS
 
 pytestmark = pytest.mark.embedded
 
-MANY = 20
+MANY = 8
+"""Seeds of every run; `make soak` goes on from there."""
 
 
 @pytest.mark.parametrize("seed", range(MANY))

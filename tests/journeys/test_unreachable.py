@@ -75,7 +75,7 @@ async def stored(world: ManagedLaptop, key: Key) -> Cluster:
     return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
-@pytest.mark.parametrize("later", [1.5, 20.0, 100.0])
+@pytest.mark.parametrize("later", [1.5, pytest.param(20.0, marks=pytest.mark.soak), 100.0])
 def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer(later: float) -> None:
     async def main(simulation: Simulation) -> None:
         mute = Mute()

@@ -16,7 +16,7 @@ from espalier.cli.upgrader_images import program
 from espalier.kube.client import PatchType
 from tests.support.simulated_pods import NODE_NAME, World, running_pods
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("quick_upgraders")]
 
 OLD, NEW = "v1.35.4", "v1.36.3"
 IMAGE = f"example.org/upgrader:{NEW}"

@@ -73,7 +73,7 @@ class World:
         """Kill all processes of a pod some seconds after its container has started, unless it has ended by then."""
         pod = await self.until(name, lambda pod: phase(pod) in ("Running", "Succeeded", "Failed"))
         await asyncio.sleep(after)
-        for process in processes(pod["metadata"]["uid"]):
+        for process in processes(self.home, pod["metadata"]["uid"]):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 
@@ -135,12 +135,13 @@ def phase(pod: Tree) -> str:
     return str(pod.get("status", {}).get("phase", ""))
 
 
-def processes(uid: str) -> list[int]:
-    """Processes that run in a folder of the pod."""
+def processes(home: Path, uid: str) -> list[int]:
+    """Processes that run in a folder of the pod below `home`: uids repeat, those of other tests have the same."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            if uid in str((place / "cwd").readlink()):
+            cwd = (place / "cwd").readlink()
+            if uid in cwd.parts and cwd.is_relative_to(home):
                 found.append(int(place.name))
         except OSError:
             continue

@@ -127,11 +127,9 @@ async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
     """End a process and all that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(grace):
-                await process.wait()
-        except TimeoutError:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        # Not asyncio.timeout: in a task that is cancelled, Python before 3.11.3 takes its end for the cancellation.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), grace)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # what it left behind
+        os.killpg(process.pid, signal.SIGKILL)  # itself if it resists, and what it left behind
+    await process.wait()

@@ -175,7 +175,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
         )
         while not await here.log("story", "step-0"):  # noqa: ASYNC110 - written by another process
             await asyncio.sleep(0.01)
-        process = processes(pod["metadata"]["uid"])
+        process = processes(tmp_path, pod["metadata"]["uid"])
         assert process
 
         await here.workload.client.delete(POD, "story", "default", grace_period_seconds=1)
@@ -184,7 +184,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
                 here.changed.clear()
                 await here.changed.wait()
 
-        assert not processes(pod["metadata"]["uid"])
+        assert not processes(tmp_path, pod["metadata"]["uid"])
         with pytest.raises(NotFound):
             await here.workload.client.get(POD, "story", "default")
 
