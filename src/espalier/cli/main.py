@@ -104,8 +104,23 @@ def run(tokens: Sequence[str]) -> int:
     return result if isinstance(result, int) else Exit.OK
 
 
+def open_standard_streams() -> None:
+    """Give a process that was started without standard streams (`>&-`) empty ones: else the next file that is opened
+    would be one of them, which libuv refuses by ending the process."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+
+
 def main() -> NoReturn:
     """The console script."""
+    open_standard_streams()
     code = run(sys.argv[1:])
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

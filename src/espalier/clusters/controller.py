@@ -85,7 +85,7 @@ class Reconciler:
         try:
             await guard(p)
             if scope.is_deleted:
-                return held(scope) or _paused_deletion(p) or await steps.run(DELETION, p)
+                return held(scope) or deletion_obstacle(p) or await steps.run(DELETION, p)
             return await steps.run(steps_of(scope), p)
         except NameTaken as found:  # since the scope was read
             return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([found]), after=1.0)
@@ -116,10 +116,14 @@ class Reconciler:
             p.event("Warning", new.failure_reason, new.failure_message or "")
 
 
-def _paused_deletion(p: Pass) -> Outcome | None:
-    """A paused Cluster is not torn down unless an annotation allows it; without our finalizer nothing is left to do."""
+def deletion_obstacle(p: Pass) -> Outcome | None:
+    """Why a Cluster that is deleted is not torn down: it is paused, and no annotation allows it, or nothing is left.
+
+    Without our finalizer and with something left, somebody took the finalizer away.
+    """
     metadata = p.scope.cluster.metadata
-    if CLUSTER_FINALIZER not in metadata.finalizers:
+    is_gone = not any(p.scope.machinery.objects.values())
+    if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or not metadata.finalizers):
         others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
         message = (
             f"all that was made for the cluster is gone; finalizers of others hold it until they remove them: {others}"

@@ -22,6 +22,12 @@ def lost_control_plane(machinery: Machinery) -> str:
         return ""
     what = _control_plane_of(cluster)
     if control_plane is not None and control_plane.metadata.deletion_timestamp is not None:
+        if _let_its_machines_go(machinery, control_plane):
+            finalizers = ", ".join(control_plane.metadata.finalizers)
+            return (
+                f"{what} is being deleted and no longer controls its machines, which stay, and etcd with them: "
+                f"remove its finalizers ({finalizers}), then a control plane that is made again adopts them"
+            )
         return (
             f"{what} is being deleted: once no worker machine is left, Cluster API deletes the control plane machines, "
             "and etcd with all that is stored in it. Save what you need of the workload cluster while it answers; "
@@ -53,6 +59,13 @@ def _survivors(machinery: Machinery, control_plane: KubeadmControlPlane | None) 
         if is_owned and found.decode(Machine).status.node_ref is not None:
             return True
     return False
+
+
+def _let_its_machines_go(machinery: Machinery, control_plane: KubeadmControlPlane) -> bool:
+    """Whether it was deleted so that its machines are orphaned: some are nobody's, and none is its own."""
+    staying = [one for one in machinery.machines if one.metadata.deletion_timestamp is None]
+    controllers = [next((ref.uid for ref in one.metadata.owner_references if ref.controller), "") for one in staying]
+    return "" in controllers and control_plane.metadata.uid not in controllers
 
 
 def absent(machinery: Machinery) -> str:

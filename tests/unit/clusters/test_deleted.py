@@ -212,3 +212,24 @@ def test_infrastructure_that_is_made_again_gets_the_endpoint_of_the_cluster(live
 
 def test_before_there_is_a_cluster_no_infrastructure_is_missing() -> None:
     assert Machinery().infrastructure is None
+
+
+@pytest.mark.parametrize(
+    ("machines", "said"),
+    [
+        ([machine()], "no longer controls its machines, which stay"),
+        ([machine(), machine(is_going=True)], "no longer controls its machines, which stay"),
+        ([machine("control-plane"), machine()], "Cluster API deletes the control plane machines"),
+        ([machine(is_going=True)], "Cluster API deletes the control plane machines"),
+        ([], "Cluster API deletes the control plane machines"),
+    ],
+)
+def test_machines_of_a_control_plane_that_is_orphaned_are_not_said_to_be_lost(machines: list[Tree], said: str) -> None:
+    """`kubectl delete kcp --cascade=orphan`: to delete the Cluster would destroy what is healthy."""
+    trees = copy.deepcopy(objects())
+    control_plane = of_kind(trees, "KubeadmControlPlane")
+    finalizer = "kubeadm.controlplane.cluster.x-k8s.io"
+    control_plane["metadata"] |= NOW_GOING | {"uid": "control-plane", "finalizers": [finalizer]}
+    message = lost_control_plane(settled_with([*trees, *machines]).machinery)
+    assert said in message
+    assert (f"remove its finalizers ({finalizer})" in message) is said.startswith("no longer")

@@ -12,9 +12,10 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters.context import Pass
+from espalier.clusters.controller import deletion_obstacle
 from espalier.clusters.copies import Copies
 from espalier.clusters.steps import delete_cluster, delete_leftovers, let_go
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.passes import NOT_FOUND, Server, Workload, World
 from tests.unit.clusters.seen import datacenter, example
@@ -132,3 +133,17 @@ def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
     (patch,) = asyncio.run(main(going(finalizers=["example.com/backup", CLUSTER_FINALIZER])))
     assert patch["metadata"]["finalizers"] == ["example.com/backup"]
     assert asyncio.run(main(going(finalizers=["example.com/backup"]))) == []
+
+
+def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_hold_it() -> None:
+    """A tenant who takes the finalizer away does not leave machines behind, nor is told that all is gone."""
+
+    async def main(*there: Tree, finalizers: list[str]) -> Outcome | None:
+        cluster = going(finalizers=finalizers)
+        return deletion_obstacle(World(Server(), Workload(), Copies()).begin(cluster, datacenter(), *there))
+
+    assert asyncio.run(main(*objects(), finalizers=["example.com/backup"])) is None
+    held = asyncio.run(main(finalizers=["example.com/backup"]))
+    assert isinstance(held, Wait)
+    assert held.message.endswith("hold it until they remove them: example.com/backup")
+    assert asyncio.run(main(*objects(), finalizers=[])) == Done()
