@@ -151,7 +151,7 @@ async def managed_laptop(
         is_new = isinstance(kept, MemoryStore) and not list(kept.tables())
         is_prepared = is_new and isinstance(clock, LoopClock) and releases is RELEASES
         if is_prepared:
-            copied(await _prepared(clock, needed), kept)
+            copied(await _prepared(clock, seed, needed), kept)
         ledger = Ledger(MANAGER, Rbac(kept))
         server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledger)
         await server.start()
@@ -256,15 +256,15 @@ async def managed_laptop(
 _PREPARED: dict[tuple[object, ...], MemoryStore] = {}
 
 
-async def _prepared(clock: Clock, kinds: tuple[type[KubeObject], ...]) -> MemoryStore:
+async def _prepared(clock: Clock, seed: int, kinds: tuple[type[KubeObject], ...]) -> MemoryStore:
     """A management cluster to which no manager came yet, as it is at this simulated moment; made once.
 
-    It has a seed of its own: what a story then sees does not depend on the stories before it.
+    Those of different seeds are different ones: the uid of its record says which management cluster it is.
     """
-    key = (clock.now(), kinds)
+    key = (clock.now(), seed, kinds)
     if key not in _PREPARED:
         store = MemoryStore()
-        server = Server(store, now=clock.now, random=random.Random(0))
+        server = Server(store, now=clock.now, random=random.Random(seed))
         await server.start()
         await prepare(Client(InProcessTransport(server), user_agent="journey"), RELEASES, kinds)
         await server.close()

@@ -214,18 +214,13 @@ class Server:
                 watch.end()
 
     def _tick(self) -> None:
-        """Once a minute: bookmarks go out, and changes that are old enough are forgotten.
-
-        When nothing has changed there is nothing to tell, as upstream: who watches has read as far as there is.
-        """
+        """Once a minute: bookmarks go out, and changes that are old enough are forgotten."""
         if len(self._marks) == KEPT_MINUTES:
             self._store.compact(self._marks[0])
-        changed = not self._marks or self._marks[-1] != self._store.durable
         self._marks.append(self._store.durable)
         self._watches = {watch: None for watch in self._watches if not watch.over}
-        if changed:
-            for watch in self._watches:
-                watch.bookmark()
+        for watch in self._watches:
+            watch.bookmark()
         self._timer = asyncio.get_running_loop().call_later(MINUTE, self._tick)
 
 

@@ -154,7 +154,7 @@ def test_no_bookmark_repeats_the_one_before_but_each_watch_ends_with_one() -> No
         async for event in client.watch(CONFIG_MAP, resource_version="1", timeout_seconds=200):
             assert event.type == "BOOKMARK"
             times.append(asyncio.get_running_loop().time())
-        assert times == [200]
+        assert times == [60, 200]
 
     simulated(story)
 
