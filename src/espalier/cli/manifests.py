@@ -43,6 +43,10 @@ WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
 USER = 65532
 """As whom the manager runs in its image: nobody that a node knows."""
 
+_IMAGE = re.compile(
+    r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 WRITES = ("CREATE", "UPDATE")
@@ -124,6 +128,8 @@ def manifests(
             raise Usage("--kubeconfig-copies goes with --namespace, and with nothing else: it prints a Role for each")
         output.write_data("---\n".join(output.to_yaml(tree) for tree in copying(namespaces)))
         return
+    if image and not _IMAGE.fullmatch(image):
+        raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
     if webhook_url and (urlsplit(webhook_url).scheme != "https" or not urlsplit(webhook_url).hostname):

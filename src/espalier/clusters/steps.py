@@ -441,7 +441,9 @@ async def delete_leftovers(p: Pass) -> Outcome:
     await p.write(plan.leftovers(machinery), "LeftoversRemoved")
     left = [f"{resource.kind} {name}" for resource, found in machinery.objects.items() for name in found]
     left += [f"Secret {found.name}" for found in machinery.secrets if contract.is_owned(found)]
-    return Wait("Deleting", f"waiting for {', '.join(left)} to be gone") if left else Continue()
+    if not left:
+        return Continue()
+    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be gone", _abandoned(p)])))
 
 
 async def let_go(p: Pass) -> Outcome:
@@ -505,6 +507,19 @@ def _held_up(p: Pass) -> str:
     cluster = p.scope.machinery.cluster
     said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
     return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
+
+
+def _abandoned(p: Pass) -> str:
+    """What Cluster API may never let go, as its controllers do little for objects whose Cluster is gone."""
+    held = [
+        f"{', '.join(one.metadata.finalizers)} of {resource.kind} {one.key}"
+        for resource, found in p.scope.machinery.objects.items()
+        for one in found.values()
+        if one.metadata.deletion_timestamp is not None and one.metadata.finalizers
+    ]
+    if p.scope.machinery.cluster_object is not None or not held:
+        return ""
+    return f"their Cluster of Cluster API is gone: if that lasts, remove finalizers {'; '.join(held)}"
 
 
 def _machines(number: int) -> str:

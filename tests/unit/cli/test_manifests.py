@@ -12,7 +12,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.apiserver import cel
 from espalier.cli import flags, manifests
-from espalier.cli.failures import Usage
+from espalier.cli.failures import Exit, Usage
 from espalier.cli.main import run
 from tests.support.audit import grants
 from tests.support.command_line import understood
@@ -232,3 +232,17 @@ def test_nothing_but_the_webhooks_is_reached_from_other_pods(capsys: pytest.Capt
     (container,) = pod["spec"]["containers"]
     assert "webhooks" in {port["name"] for port in container["ports"]}
     assert understood(container["args"])["metrics_address"].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("image", ["espalier", "example.com:5000/a/b:v1", f"a/b@sha256:{'0a' * 32}"])
+def test_an_image_of_the_manager_is_an_image_reference(image: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manifests", "--image", image]) == 0
+    assert f"image: {image}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("image", ["BAD IMAGE", "a/b:", "a//b", "a/b:v1\nkind: Secret", "a@sha256:1"])
+def test_what_is_no_image_is_refused(image: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["manifests", "--image", image]) == Exit.USAGE
+    captured = capsys.readouterr()
+    assert "allowed is an image reference such as" in captured.err
+    assert captured.out == ""

@@ -147,3 +147,18 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
     assert isinstance(held, Wait)
     assert held.message.endswith("hold it until they remove them: example.com/backup")
     assert asyncio.run(main(*objects(), finalizers=[])) == Done()
+
+
+def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() -> None:
+    there = [one for one in objects() if one["kind"] != "Cluster"]
+    control_plane = of_kind("KubeadmControlPlane", there)
+    control_plane["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["kubeadm.example.com/held"]}
+    outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)
+    assert isinstance(outcome, Wait)
+    assert outcome.message.endswith(
+        "if that lasts, remove finalizers kubeadm.example.com/held of KubeadmControlPlane eksa-system/garden"
+    )
+    del control_plane["metadata"]["finalizers"]
+    outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)
+    assert isinstance(outcome, Wait)
+    assert "remove finalizers" not in outcome.message
