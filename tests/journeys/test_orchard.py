@@ -84,7 +84,8 @@ async def live(world: ManagedLaptop) -> None:
     preview = await world.preview(GARDEN, planned)
     made = {one.kind for one in preview.objects if one.verb == "create"}
     assert made == {OrchardMachineTemplate.resource.kind}
-    assert {going.why for group in preview.groups for going in group.upgraded} == {("infrastructure.mounts",)}
+    assert {group.refused for group in preview.groups} == {("infrastructure.mounts",)}
+    assert preview.stops.startswith("InPlaceUpgradeRefused: infrastructure.mounts of ")
 
 
 def tree_of_datacenter(mount: str) -> Tree:

@@ -208,6 +208,8 @@ def _moves(group: Group) -> Lines:
         yield f"{fewer} removed"
     if group.in_place:
         yield f"updated in place: {', '.join(group.in_place)}"
+    if group.refused:
+        yield f"none of {group.present} changed: not possible in place: {', '.join(group.refused)}"
 
 
 def _replacements(group: Group) -> int:
@@ -320,4 +322,5 @@ def _machines(group: Group) -> Tree:
         "atOnce": group.at_once,
         "inPlace": list(group.in_place),
         "upgradedInPlace": [{"name": one.name, "because": list(one.why)} for one in group.upgraded],
+        "refusedInPlace": list(group.refused),
     }

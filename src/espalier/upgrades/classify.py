@@ -6,11 +6,12 @@ that only a machine made anew would have. So every field that differs is named, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
+from espalier.clusterapi.in_place_fields import IN_PLACE_FIELDS, ignored_fields
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import (
     ChangeKind,
@@ -21,19 +22,6 @@ from espalier.clusterapi.machine_change import (
     machine_change,
     of_machine_template,
 )
-
-ETCD = "bootstrap.clusterConfiguration.etcd.local"
-IN_PLACE_FIELDS: frozenset[str] = frozenset(
-    {
-        "version",
-        "infrastructure",
-        f"{ETCD}.imageRepository",
-        f"{ETCD}.imageTag",
-        "bootstrap.clusterConfiguration.featureGates",
-        "bootstrap.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode",
-    }
-)
-"""Fields that a machine can get in place. Of `infrastructure`, the template, the content is looked at as well."""
 
 
 class Verdict(NamedTuple):
@@ -90,7 +78,7 @@ def of_templates(infrastructure: Infrastructure | None, before: Tree | None, aft
     """
     if before is None or after is None:
         return []
-    ignored = infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else frozenset()
+    ignored = ignored_fields(infrastructure)
     return [f"infrastructure.{field}" for field in sorted(differences(before, after)) if field not in ignored]
 
 
@@ -112,11 +100,3 @@ def bootstrap_differences(before: Tree | None, after: Tree | None) -> list[str]:
     if before is None or after is None or before == after:
         return []
     return [f"bootstrap.{field}" for field in sorted(differences(before, after))]
-
-
-def sentence(fields: Iterable[str], machine: str) -> str:
-    """Which fields stand in the way, and what helps."""
-    return (
-        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, "
-        "or set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced"
-    )

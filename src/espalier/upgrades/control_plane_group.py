@@ -11,7 +11,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, ControlPlaneUpgradeStatus, NodeType, ObjectReference
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
-from espalier.clusterapi import machine_change
+from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
@@ -82,7 +82,7 @@ class ControlPlaneGroup:
             if member.machine and not member.is_done:
                 refused = verdict(scope.site.machinery, control_plane, member.machine).refused
                 if refused:
-                    return "Refused", classify.sentence(refused, f"Machine {member.name}")
+                    return "Refused", in_place_fields.sentence(refused, f"Machine {member.name}")
         return None
 
     def at_once(self, scope: GroupScope) -> int:

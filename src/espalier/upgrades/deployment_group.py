@@ -13,7 +13,7 @@ from espalier.api.eksa.upgrades import (
     ObjectReference,
 )
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.clusterapi import kubernetes_versions, machine_change
+from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
@@ -121,7 +121,7 @@ class DeploymentGroup:
         if problem:
             return problem
         refused = verdict(scope.site.machinery, deployment, found.latest).refused if found.latest else ()
-        return ("Refused", classify.sentence(refused, name)) if refused else None
+        return ("Refused", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
         """maxUnavailable, at least one: nobody asks for an upgrade in place to have machines beyond the count."""

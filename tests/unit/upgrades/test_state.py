@@ -7,6 +7,7 @@ import pytest
 
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
+from espalier.clusterapi import in_place_fields
 from espalier.clusterapi.machine_change import MachineParts, Template
 from espalier.clusters.provider import infrastructures
 from espalier.providers.registry import PROVIDERS
@@ -89,7 +90,7 @@ def test_everything_else_is_refused_by_name() -> None:
         "bootstrap.files.a",
         "infrastructure.template.spec.extraMounts",
     )
-    assert "bootstrap.files.a" in classify.sentence(found.refused, "Machine m")
+    assert "bootstrap.files.a" in in_place_fields.sentence(found.refused, "Machine m")
     other_kind = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
     assert "infrastructure.kind" in classify.verdict(parts(), other_kind, infrastructures(PROVIDERS)).refused
 

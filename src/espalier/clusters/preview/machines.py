@@ -14,11 +14,13 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
+from espalier.api.eksa.upgrades import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.meta import ObjectMeta
-from espalier.clusterapi import contract, machine_change, removal
+from espalier.clusterapi import contract, in_place_fields, machine_change, removal
+from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import ChangeKind, MachineChange
+from espalier.clusters import in_place
 from espalier.clusters.preview.diff import ObjectChange
 from espalier.clusters.preview.simulate import Foreseen
 
@@ -92,9 +94,11 @@ class Group(msgspec.Struct, frozen=True):
     """Fields that follow in the machines that stay."""
     upgraded: tuple[Going, ...] = ()
     """Machines that are upgraded where they stand, instead of being replaced, and why."""
+    refused: tuple[str, ...] = ()
+    """Fields for which machines that are to be upgraded in place stay as they are until somebody acts."""
 
     def __bool__(self) -> bool:
-        return bool(self.going or self.coming or self.in_place or self.upgraded)
+        return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused)
 
     @property
     def replaced(self) -> tuple[Going, ...]:
@@ -107,23 +111,24 @@ class Group(msgspec.Struct, frozen=True):
         return math.ceil(self.coming / self.at_once)
 
 
-def groups(foreseen: Foreseen, fleet: Fleet | None) -> tuple[Group, ...]:
+def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
     """What happens to all machines of a cluster: the control plane first, then the groups of workers side by side.
 
-    Without a fleet, machines are counted by what Cluster API reports, and have no names.
+    Without a fleet, machines are counted by what Cluster API reports, and have no names. `known` says which fields of
+    machine templates do not matter in place.
     """
     found = []
     before, after = foreseen.before, foreseen.after
     why = _reasons(foreseen.objects)
     if after.control_plane is not None:
-        found.append(_control_plane(before.control_plane, after.control_plane, fleet, why))
+        found.append(_control_plane(before.control_plane, after.control_plane, fleet, why, known))
     for name in dict.fromkeys((*before.typed_deployments, *after.typed_deployments)):
         live, wanted = before.typed_deployments.get(name), after.typed_deployments.get(name)
         if wanted is None:
             if live is not None and name in foreseen.gone:
                 found.append(_removed(live, fleet))
         else:
-            found.append(_deployment(live, wanted, fleet, why))
+            found.append(_deployment(live, wanted, fleet, why, known))
     return tuple(group for group in found if group)
 
 
@@ -156,7 +161,11 @@ def _explained(
 
 
 def _control_plane(
-    live: KubeadmControlPlane | None, wanted: KubeadmControlPlane, fleet: Fleet | None, why: Reasons
+    live: KubeadmControlPlane | None,
+    wanted: KubeadmControlPlane,
+    fleet: Fleet | None,
+    why: Reasons,
+    known: Infrastructures,
 ) -> Group:
     desired = machine_change.of_control_plane(wanted)
     replicas = contract.desired_replicas(wanted)
@@ -186,7 +195,11 @@ def _control_plane(
             outdated[name] = _explained(change, template, ("", ""), why)
         elif change.kind is ChangeKind.IN_PLACE:
             in_place = change.fields
-    upgraded = _stay_where_they_are(wanted.metadata, IN_PLACE_CONTROL_PLANE, outdated)
+    is_held = _is_held(wanted.metadata, IN_PLACE_CONTROL_PLANE)
+    refused = _refused(outdated.values(), known.of_template(reference.kind)) if is_held else ()
+    if refused and not _falls_back(wanted.metadata):
+        return Group("", len(staying), in_place=in_place, refused=refused)
+    upgraded = tuple(Going(name, why) for name, why in outdated.items()) if is_held and not refused else ()
     going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
     if fleet is None:
         going = [Going("", one.why) for one in going]
@@ -194,11 +207,20 @@ def _control_plane(
     return Group("", len(staying), tuple(going), coming, in_place=in_place, upgraded=upgraded)
 
 
-def _stay_where_they_are(metadata: ObjectMeta, mark: str, outdated: Mapping[str, tuple[str, ...]]) -> tuple[Going, ...]:
-    """The outdated machines, when their owner is marked to be upgraded in place (in-place-upgrades.md)."""
-    if mark not in metadata.annotations and IN_PLACE_HOOKS not in metadata.annotations:
-        return ()
-    return tuple(Going(name, why) for name, why in outdated.items())
+def _is_held(metadata: ObjectMeta, mark: str) -> bool:
+    """Whether outdated machines of an owner are to be upgraded in place (in-place-upgrades.md)."""
+    return mark in metadata.annotations or IN_PLACE_HOOKS in metadata.annotations
+
+
+def _falls_back(metadata: ObjectMeta) -> bool:
+    """Whether they are replaced when that can't be."""
+    return "RollingUpdate" in (metadata.annotations.get(mark) for mark in (FALLBACK_ANNOTATION, IN_PLACE_HOOKS))
+
+
+def _refused(changes: Iterable[tuple[str, ...]], infrastructure: Infrastructure | None) -> tuple[str, ...]:
+    """The fields that no machine can get in place."""
+    fields = dict.fromkeys(field for why in changes for field in why)
+    return in_place_fields.refused(fields, infrastructure)
 
 
 def _one_by_one(
@@ -233,7 +255,13 @@ def _removed(live: MachineDeployment, fleet: Fleet | None) -> Group:
     return Group(live.metadata.name, len(going), tuple(going))
 
 
-def _deployment(live: MachineDeployment | None, wanted: MachineDeployment, fleet: Fleet | None, why: Reasons) -> Group:
+def _deployment(
+    live: MachineDeployment | None,
+    wanted: MachineDeployment,
+    fleet: Fleet | None,
+    why: Reasons,
+    known: Infrastructures,
+) -> Group:
     name, replicas = wanted.metadata.name, contract.desired_replicas(wanted)
     rolling = (
         wanted.spec.rollout.strategy.rolling_update if wanted.spec.rollout and wanted.spec.rollout.strategy else None
@@ -257,8 +285,13 @@ def _deployment(live: MachineDeployment | None, wanted: MachineDeployment, fleet
             )
             for owned in fleet.sets_of(name)
         ]
-    if IN_PLACE_DEPLOYMENT in wanted.metadata.annotations or IN_PLACE_HOOKS in wanted.metadata.annotations:
-        return _upgraded(name, replicas, [(_explained(change, template, config, why), ones) for change, ones in sets])
+    if _is_held(wanted.metadata, IN_PLACE_DEPLOYMENT):
+        explained = [(_explained(change, template, config, why), ones) for change, ones in sets]
+        refused = _refused((fields for fields, ones in explained if ones), known.of_template(template[0]))
+        if not refused:
+            return _upgraded(name, replicas, explained)
+        if not _falls_back(wanted.metadata):
+            return Group(name, sum(len(ones) for _, ones in sets), refused=refused)
     newest = next((index for index, (change, _) in enumerate(sets) if change.kind is not ChangeKind.REPLACE), None)
     kept = sets[newest][1] if newest is not None else []
     going = [Going(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
@@ -295,3 +328,13 @@ def _age(seen: SeenMachine) -> str:
 def _owner(metadata: ObjectMeta) -> tuple[str, str]:
     owner = next((one for one in metadata.owner_references if one.controller), None)
     return (owner.kind, owner.name) if owner else ("", "")
+
+
+def stops(groups: Sequence[Group], cluster: str) -> str:
+    """What is said of machines that are to be upgraded in place and can't be; empty when all can."""
+    said = [
+        in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
+        for group in groups
+        if group.refused
+    ]
+    return f"{in_place.STOPPED}: {'; '.join(said)}" if said else ""

@@ -23,6 +23,7 @@ from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration, in_place
 from espalier.clusters.preview.machines import Fleet, Group
 from espalier.clusters.preview.simulate import CNIChange, foresee
+from espalier.clusters.provider import infrastructures
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
@@ -141,10 +142,11 @@ class Previews:
         left_over = generated.left_over(scope.key, self._secrets)
         foreseen = foresee(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
-        groups = machines.groups(foreseen, fleet) if foreseen.acts else ()
+        known = infrastructures(scope.providers)
+        groups = machines.groups(foreseen, fleet, known) if foreseen.acts else ()
         return Preview(
             key=scope.key,
-            stops=foreseen.stops,
+            stops=foreseen.stops or machines.stops(groups, scope.key.name),
             settled=foreseen.settled,
             objects=foreseen.objects,
             drift=foreseen.drift,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -11,7 +11,9 @@ from espalier.api.eksa import reasons
 from espalier.clusters import names
 from espalier.clusters.preview.diff import Verb
 from espalier.clusters.preview.machines import Going, Group, groups
+from espalier.clusters.preview.machines import stops as refused_in_place
 from espalier.clusters.preview.simulate import Foreseen, foresee
+from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
 
 NOTHING = "plan: nothing would change"
@@ -37,7 +39,9 @@ def sentences(scope: Scope) -> Iterator[str]:
     if foreseen.cni is not None:
         yield f"plan: the pod network is applied to the workload cluster ({foreseen.cni.mark.rpartition('-')[0]})"
     if foreseen.acts:
-        yield from _machines(foreseen)
+        moving = groups(foreseen, None, infrastructures(scope.providers))
+        yield from _machines(moving)
+        stops = stops or refused_in_place(moving, scope.key.name)
     if stops:
         yield f"plan: then nothing more is done: {stops}"
     if not (said or foreseen.cni or stops):
@@ -57,8 +61,8 @@ def _stops(foreseen: Foreseen) -> str:
     return f"{reason}: {_OF_OTHERS[reason]}" if reason in _OF_OTHERS else foreseen.stops
 
 
-def _machines(foreseen: Foreseen) -> Iterator[str]:
-    for group in groups(foreseen, None):
+def _machines(moving: Iterable[Group]) -> Iterator[str]:
+    for group in moving:
         said = list(_moves(group))
         if said:
             yield f"plan: {group.name or 'control plane'}: {'; '.join(said)}"

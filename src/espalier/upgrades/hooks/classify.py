@@ -14,6 +14,7 @@ import msgspec
 from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
+from espalier.clusterapi import in_place_fields
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template
 from espalier.upgrades import classify, versions
@@ -46,7 +47,7 @@ class Judgement(NamedTuple):
 
     def sentence(self, what: str) -> str:
         """Why `what` can't be brought there where it stands; empty when it can."""
-        found = [classify.sentence(self.refused, what)] if self.refused else []
+        found = [in_place_fields.sentence(self.refused, what)] if self.refused else []
         return "; ".join(found + ([f"{what}: {self.obstacle}"] if self.obstacle else []))
 
 
@@ -112,7 +113,7 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
 def _judge(verdict: Verdict, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = versions.obstacle(old, new) if old != new else ""
-    ignored = provider.image_fields | provider.provisioning_fields if provider else ()
+    ignored = in_place_fields.ignored_fields(provider)
     accepted = {*verdict.accepted, *(f"infrastructure.{field}" for field in ignored)}
     accepted -= {"infrastructure"}  # the template by name; what differs in it is said field by field
     if obstacle:

@@ -15,10 +15,15 @@ from espalier.clusterapi import machine_change, removal
 from espalier.clusters.preview.duration import UNKNOWN, duration
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Fleet, Group, SeenMachine, groups
 from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
+from espalier.providers.registry import PROVIDERS
 from tests.unit.clusters.made import made, objects
 
 GROUPS = [{"name": "md-0", "count": 2}]
+
+
+KNOWN = infrastructures(PROVIDERS)
 
 
 def owner(kind: str, name: str) -> list[Tree]:
@@ -85,7 +90,7 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
 
 
 def told(scope: Scope, *, marked: str = "") -> dict[str, Group]:
-    return {group.name: group for group in groups(foresee(scope), fleet(scope, marked=marked))}
+    return {group.name: group for group in groups(foresee(scope), fleet(scope, marked=marked), KNOWN)}
 
 
 def names(group: Group) -> list[str]:
@@ -124,7 +129,7 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         "workerNodeGroupConfigurations": [GROUPS[0] | in_place],
     }
     scope = changed(before, **before, kubernetesVersion="1.36")
-    for found in (told(scope), {group.name: group for group in groups(foresee(scope), None)}):
+    for found in (told(scope), {group.name: group for group in groups(foresee(scope), None, KNOWN)}):
         assert [(group.going, group.coming) for group in found.values()] == [((), 0), ((), 0)]
         assert [len(group.upgraded) for group in found.values()] == [3, 2]
         assert found[""].upgraded[0].why[0] == "version"
@@ -173,7 +178,7 @@ def test_machines_of_a_rollout_under_way_that_is_taken_back_are_those_that_go() 
     there = fleet(scope)
     newer = told_set(scope, "garden-md-0", "v1.36.3-eks-1-36-1")
     back = Fleet([*there.machines, *newer[0]], {**there.sets, newer[1].metadata.name: newer[1]})
-    (group,) = groups(foresee(scope), back)
+    (group,) = groups(foresee(scope), back, KNOWN)
     assert names(group) == ["garden-md-0-b-0"]
     assert group.coming == 0
 
@@ -193,7 +198,7 @@ def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMach
 
 def test_without_machines_to_look_at_they_are_counted_by_what_is_reported() -> None:
     scope = changed(kubernetesVersion="1.36")
-    counted = {group.name: group for group in groups(foresee(scope), None)}
+    counted = {group.name: group for group in groups(foresee(scope), None, KNOWN)}
     named = told(scope)
     assert counted.keys() == named.keys()
     for name, group in counted.items():
@@ -215,10 +220,10 @@ def test_limits_of_a_rollout_say_how_often_it_is_waited(surge: int, unavailable:
 def test_time_is_estimated_by_the_machines_that_are_there() -> None:
     scope = changed(kubernetesVersion="1.36")
     there = fleet(scope)
-    estimate = duration(groups(foresee(scope), there), there, workers_wait=True)
+    estimate = duration(groups(foresee(scope), there, KNOWN), there, workers_wait=True)
     assert estimate == (120.0, 40.0, 3)  # one of the control plane, then two workers one after the other
-    assert duration(groups(foresee(scope), there), there, workers_wait=False).seconds == 80.0
-    assert duration(groups(foresee(scope), there), Fleet(), workers_wait=True).machine_seconds == UNKNOWN
+    assert duration(groups(foresee(scope), there, KNOWN), there, workers_wait=False).seconds == 80.0
+    assert duration(groups(foresee(scope), there, KNOWN), Fleet(), workers_wait=True).machine_seconds == UNKNOWN
 
 
 def test_workers_wait_for_a_control_plane_that_gets_another_version_and_for_no_other() -> None:
