@@ -234,7 +234,7 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
         await bring(world, "v0.27.0")
         await world.apply(eksaVersion="v0.24.2")
         await world.until_ready()
-        assert "default/garden (v0.24.2); upgrade them first" in await refusal(world, LAPTOP, eksaVersion="v0.27.0")
+        assert "behind: 1; upgrade them first" in await refusal(world, LAPTOP, eksaVersion="v0.27.0")
         await world.change(eksaVersion="v0.25.1")
         await world.until_ready()
         before = machines(world)

@@ -119,17 +119,23 @@ class Reconciler:
 def deletion_obstacle(p: Pass) -> Outcome | None:
     """Why a Cluster that is deleted is not torn down: it is paused, and no annotation allows it, or nothing is left.
 
-    Without our finalizer and with something left, somebody took the finalizer away.
+    Without our finalizer and with something left, somebody took the finalizer away: of a paused Cluster, to leave what
+    was made for it as it is.
     """
     metadata = p.scope.cluster.metadata
     is_gone = not any(p.scope.machinery.objects.values())
-    if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or not metadata.finalizers):
+    is_kept = p.scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
+    if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or is_kept or not metadata.finalizers):
         others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
-        message = (
-            f"all that was made for the cluster is gone; finalizers of others hold it until they remove them: {others}"
+        left = (
+            "all that was made for the cluster is gone" if is_gone else "what was made for the cluster stays as it is"
         )
-        return Wait("Deleting", message) if others else Done()
-    if not p.scope.is_paused or ALLOW_DELETE_WHEN_PAUSED_ANNOTATION in metadata.annotations:
+        return (
+            Wait("Deleting", f"{left}; finalizers of others hold it until they remove them: {others}")
+            if others
+            else Done()
+        )
+    if not is_kept:
         return None
     message = (
         f"the cluster is paused; remove the annotation, or add {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION}, to delete it"

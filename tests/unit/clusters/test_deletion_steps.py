@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters.context import Pass
@@ -147,6 +148,16 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
     assert isinstance(held, Wait)
     assert held.message.endswith("hold it until they remove them: example.com/backup")
     assert asyncio.run(main(*objects(), finalizers=[])) == Done()
+
+
+def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> None:
+    async def main(*there: Tree) -> Outcome | None:
+        cluster = going(finalizers=["example.com/backup"], annotations={PAUSED: "true"})
+        return deletion_obstacle(World(Server(), Workload(), Copies()).begin(cluster, datacenter(), *there))
+
+    held = asyncio.run(main(*objects()))
+    assert isinstance(held, Wait)
+    assert held.message.startswith("what was made for the cluster stays as it is; finalizers of others hold it")
 
 
 def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() -> None:
