@@ -45,7 +45,6 @@ class Watch:
         self._now = now
         self._bookmarks = ask.flag("allowWatchBookmarks")
         self._bookmark_due = False
-        self._told = 0
         self._ended = False
         self._wake = asyncio.Event()
         self._ready: deque[bytes] = deque()
@@ -118,10 +117,9 @@ class Watch:
             self._wake.set()
 
     def bookmark(self) -> None:
-        """Tell the reader how far it has come, unless it was told so already."""
-        if self._store.durable != self._told:
-            self._bookmark_due = True
-            self._wake.set()
+        """Tell the reader how far it has come."""
+        self._bookmark_due = True
+        self._wake.set()
 
     def _release(self) -> None:
         self._table.wakers.pop(self, None)
@@ -194,7 +192,6 @@ class Watch:
         return _EVENT % (type_, raw)
 
     def _bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
-        self._told = revision
         metadata = {"resourceVersion": str(revision), **({"annotations": annotations} if annotations else {})}
         resource = self.kind.resource
         raw = encode_json({"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata})

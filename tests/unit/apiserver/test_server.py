@@ -148,17 +148,6 @@ def test_a_quiet_watch_hears_each_minute_how_far_it_has_come() -> None:
     simulated(story)
 
 
-def test_no_bookmark_repeats_the_one_before_but_each_watch_ends_with_one() -> None:
-    async def story(client: Client) -> None:
-        times = []
-        async for event in client.watch(CONFIG_MAP, resource_version="1", timeout_seconds=200):
-            assert event.type == "BOOKMARK"
-            times.append(asyncio.get_running_loop().time())
-        assert times == [60, 200]
-
-    simulated(story)
-
-
 def test_changes_are_kept_for_some_minutes() -> None:
     async def story(client: Client) -> None:
         start = (await client.create(CONFIG_MAP, body("a"))).resource_version
