@@ -26,8 +26,6 @@ class Infrastructure:
     machine_template: Resource
     provider_id: str
     """Format of `spec.providerID`, with `cluster` and `name`."""
-    contract: str = "v1beta2"
-    """Version of Cluster API's contract that its objects follow."""
     image_fields: frozenset[str] = frozenset()
     """Fields of a machine template that say which image a machine starts from: it has a Kubernetes version in it."""
     provisioning_fields: frozenset[str] = frozenset()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template
 from espalier.clusters.provider import infrastructures
+from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.upgrades import classify, expected, images
@@ -167,3 +171,14 @@ def test_what_is_no_digest_is_left_out(digest: str) -> None:
 )
 def test_only_names_of_images_are_passed_on(image: str, is_one: bool) -> None:
     assert images.is_reference(image) is is_one
+
+
+def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -> None:
+    """For who upgrades and for who plans; Docker has no such field."""
+    known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
+    templates: tuple[Tree, Tree] = ({"template": {"spec": {}}}, {"template": {"spec": {"bootstrapped": True}}})
+    found = classify.verdict(parts("v1.35.4", "old"), parts(), known, templates)
+    assert found == classify.Verdict(("version", "infrastructure"), ())
+    fields = ("version", "infrastructure.customImage", "infrastructure.bootstrapped", "infrastructure.extraMounts")
+    assert in_place_fields.refused(fields, known.all[0]) == ("infrastructure.extraMounts",)
+    assert in_place_fields.refused(fields, DOCKER) == ("infrastructure.bootstrapped", "infrastructure.extraMounts")
