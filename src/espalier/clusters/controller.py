@@ -127,14 +127,11 @@ def deletion_obstacle(p: Pass) -> Outcome | None:
     is_kept = p.scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
     if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or is_kept or not metadata.finalizers):
         others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
-        left = (
-            "all that was made for the cluster is gone" if is_gone else "what was made for the cluster stays as it is"
-        )
-        return (
-            Wait("Deleting", f"{left}; finalizers of others hold it until they remove them: {others}")
-            if others
-            else Done()
-        )
+        if not others:
+            return Done()
+        left = "is gone" if is_gone else "stays as it is"
+        held = f"finalizers of others hold it until they remove them: {others}"
+        return Wait("Deleting", f"all that was made for the cluster {left}; {held}")
     if not is_kept:
         return None
     message = (

@@ -157,7 +157,7 @@ def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> Non
 
     held = asyncio.run(main(*objects()))
     assert isinstance(held, Wait)
-    assert held.message.startswith("what was made for the cluster stays as it is; finalizers of others hold it")
+    assert held.message.startswith("all that was made for the cluster stays as it is; finalizers of others hold it")
 
 
 def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() -> None:

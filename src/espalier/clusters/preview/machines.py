@@ -330,7 +330,7 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str]:
     return (owner.kind, owner.name) if owner else ("", "")
 
 
-def stops(groups: Sequence[Group], cluster: str) -> str:
+def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
     """What is said of machines that are to be upgraded in place and can't be; empty when all can."""
     said = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")

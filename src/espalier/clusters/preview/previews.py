@@ -146,7 +146,7 @@ class Previews:
         groups = machines.groups(foreseen, fleet, known) if foreseen.acts else ()
         return Preview(
             key=scope.key,
-            stops=foreseen.stops or machines.stops(groups, scope.key.name),
+            stops=foreseen.stops or machines.refused_in_place(groups, scope.key.name),
             settled=foreseen.settled,
             objects=foreseen.objects,
             drift=foreseen.drift,

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from espalier.api.eksa import reasons
 from espalier.clusters import names
 from espalier.clusters.preview.diff import Verb
-from espalier.clusters.preview.machines import Going, Group, groups
-from espalier.clusters.preview.machines import stops as refused_in_place
+from espalier.clusters.preview.machines import Going, Group, groups, refused_in_place
 from espalier.clusters.preview.simulate import Foreseen, foresee
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
