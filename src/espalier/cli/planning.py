@@ -117,10 +117,9 @@ class Asked:
         return spec
 
     async def _read(self, client: Client, clusters: Sequence[Tree], versions: Sequence[str]) -> Previews:
-        keys = [_key(tree) for tree in clusters]
-        return (await self._snapshot(client, keys, versions, None, starts=self._moves is not None, manifests=clusters))[
-            0
-        ]
+        keys, starts = [_key(tree) for tree in clusters], self._moves is not None
+        previews, _ = await self._snapshot(client, keys, versions, None, starts=starts, manifests=clusters)
+        return previews
 
     async def _read_all(
         self, client: Client, namespace: str | None, versions: Sequence[str], *, starts: bool = False
