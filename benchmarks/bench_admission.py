@@ -22,7 +22,7 @@ from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli.environment.management import management_cluster
 from espalier.clusters import admission, plan
 from espalier.clusters.observe import Observer
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.pki import Authority
 from espalier.providers.registry import PROVIDERS
@@ -52,7 +52,7 @@ def clusters() -> list[Tree]:
 
 
 def prepared() -> tuple[Webhooks, list[Tree]]:
-    """The handlers of a manager that has seen all clusters, and the machinery of each."""
+    """The handlers of a manager that has seen all clusters, and the Cluster API objects of each."""
     releases, snapshot = Releases.load(), Snapshot()
     observer = Observer(snapshot, providers=PROVIDERS)
     trees = clusters()
@@ -64,7 +64,10 @@ def prepared() -> tuple[Webhooks, list[Tree]]:
         scope = observer.scope(Object(encode_json(tree)).key)
         assert scope is not None
         assert scope.design is not None, scope.problem
-        wanted = [*plan.control_plane(scope.design, Machinery()), *plan.worker_groups(scope.design, Machinery())]
+        wanted = [
+            *plan.control_plane(scope.design, ClusterAPIObjects()),
+            *plan.worker_groups(scope.design, ClusterAPIObjects()),
+        ]
         made += [Object(to_bytes(msgspec.to_builtins(one))) for one in wanted]
     snapshot.fill([*known, *made])
     webhooks = Webhooks(host="127.0.0.1", port=0)

@@ -1,4 +1,4 @@
-"""`espalier up` to the first answer, one cluster to Ready, and two hundred at once: what the laptop world costs."""
+"""`espalier up` to the first answer, one cluster to Ready, and two hundred at once: its cost."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def with_marks(objects: list[tuple[str, Key, bytes]]) -> Iterator[tuple[str, Key
     kubeconfig = cluster.metadata.uid.encode() + base64.b64decode(Object(secret).tree["data"]["value"])
     marks = cluster.metadata.annotations
     renewed = {
-        marks[names.GATE_ANNOTATION].encode(): gate.mark(cluster, children).encode(),
+        marks[names.GATE_ANNOTATION].encode(): gate.content_hash(cluster, children).encode(),
         marks[names.KUBECONFIG_ANNOTATION].encode(): hashlib.sha256(kubeconfig).hexdigest()[:16].encode(),
     }
     for name, key, raw in objects:

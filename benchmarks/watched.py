@@ -33,7 +33,7 @@ class Watched:
     peer: tuple[str, str]
 
 
-def images(entropy: random.Random) -> dict[str, Any]:
+def images(rng: random.Random) -> dict[str, Any]:
     """Images with their digests, as Bundles of EKS Anywhere list them: 10 KB."""
     return {
         "images": [
@@ -42,17 +42,17 @@ def images(entropy: random.Random) -> dict[str, Any]:
                 "description": f"Container image for image-{number}",
                 "os": "linux",
                 "arch": ["amd64", "arm64"],
-                "uri": f"registry.example.com/images/image-{number}:v1.{number}.{entropy.randrange(100)}",
-                "imageDigest": f"sha256:{hashlib.sha256(entropy.randbytes(8)).hexdigest()}",
+                "uri": f"registry.example.com/images/image-{number}:v1.{number}.{rng.randrange(100)}",
+                "imageDigest": f"sha256:{hashlib.sha256(rng.randbytes(8)).hexdigest()}",
             }
             for number in range(38)
         ]
     }
 
 
-def files(entropy: random.Random) -> dict[str, Any]:
+def files(rng: random.Random) -> dict[str, Any]:
     """Files of text: 10 KB."""
-    return {f"file-{number}.conf": "\n".join(entropy.randbytes(16).hex() for _ in range(32)) for number in range(9)}
+    return {f"file-{number}.conf": "\n".join(rng.randbytes(16).hex() for _ in range(32)) for number in range(9)}
 
 
 CATALOG = Resource("bench.espalier.dev", "v1", "catalogs", "Catalog")
@@ -77,7 +77,7 @@ class Population:
 
     async def create(self) -> None:
         """Create all, and the namespaces that they live in."""
-        client, watched, entropy = self._client, self.watched, random.Random(1)
+        client, watched, rng = self._client, self.watched, random.Random(1)
         if watched.resource is CATALOG:
             crd = await client.create(CUSTOM_RESOURCE_DEFINITION, definition(CATALOG))
             await self._control_plane.run_kubectl("wait", "--for=condition=Established", f"crd/{crd.name}")
@@ -85,7 +85,7 @@ class Population:
             await client.create(NAMESPACE, {"metadata": {"name": name}})
 
         async def create(name: tuple[str, str]) -> None:
-            body = {"metadata": metadata(*name), watched.part: watched.content(entropy)}
+            body = {"metadata": metadata(*name), watched.part: watched.content(rng)}
             await client.create(watched.resource, body)
 
         await in_parallel(create, self._names)

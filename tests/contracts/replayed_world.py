@@ -72,7 +72,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 def manager_of(who: str, server: Server, simulation: Simulation, trace: list[str]) -> Manager:
     """A replica that gives each original a copy of the same content."""
     client = Client(
-        Unreliable(InProcessTransport(server), who, simulation, trace), field_manager=who, entropy=simulation.random
+        Unreliable(InProcessTransport(server), who, simulation, trace), field_manager=who, rng=simulation.random
     )
     election = Election(
         client,
@@ -81,9 +81,9 @@ def manager_of(who: str, server: Server, simulation: Simulation, trace: list[str
         identity=who,
         fence=Fence(simulation.clock.monotonic),
         clock=simulation.clock,
-        entropy=simulation.random,
+        rng=simulation.random,
     )
-    manager = Manager(client, clock=simulation.clock, entropy=simulation.random, election=election)
+    manager = Manager(client, clock=simulation.clock, rng=simulation.random, election=election)
     cache = manager.caches.of(CONFIG_MAP, "default", indexes={"original": by_label("original")})
 
     async def reconcile(key: Key) -> Outcome:
@@ -97,7 +97,7 @@ def manager_of(who: str, server: Server, simulation: Simulation, trace: list[str
             return Wait("LookAgain", "waiting for a while", after=simulation.random.random())
         return Done()
 
-    controller = Controller("copier", reconcile, workers=3, entropy=simulation.random)
+    controller = Controller("copier", reconcile, workers=3, rng=simulation.random)
     controller.watch(cache, lambda found: [Key("default", found.metadata.labels.get("original", "none"))])
     manager.add(controller)
     return manager
@@ -108,7 +108,7 @@ async def live(simulation: Simulation) -> list[str]:
     trace: list[str] = []
     server = Server(MemoryStore(), now=simulation.clock.now, random=simulation.random)
     await server.start()
-    people = Client(InProcessTransport(server), field_manager="people", entropy=simulation.random)
+    people = Client(InProcessTransport(server), field_manager="people", rng=simulation.random)
     managers = {who: manager_of(who, server, simulation, trace) for who in ("one", "two")}
     tasks = {who: asyncio.create_task(manager.run()) for who, manager in managers.items()}
     for number in range(60):

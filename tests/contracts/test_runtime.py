@@ -180,7 +180,7 @@ async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client,
             identity=identity,
             fence=Fence(time.monotonic),
             clock=SystemClock(),
-            entropy=random.Random(1),
+            rng=random.Random(1),
             timing=timing,
         )
 
@@ -204,7 +204,7 @@ async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client,
 
 async def test_events_are_found_under_their_object(client: Client, namespace: str) -> None:
     found = await client.create(CONFIG_MAP, config_map(namespace, "a"))
-    recorder = Recorder(client, component="espalier", clock=SystemClock(), entropy=random.Random())
+    recorder = Recorder(client, component="espalier", clock=SystemClock(), rng=random.Random())
     for _ in range(3):
         recorder.event(found, "Warning", "Waiting", "waiting for rain")
         await recorder.flush()

@@ -26,7 +26,7 @@ from espalier.runtime.serving import HttpServer
 from espalier.runtime.webhooks import Webhooks
 
 NOW = datetime.now(UTC)
-AUTHORITY = Authority.create("test", now=NOW, entropy=random.Random(1))
+AUTHORITY = Authority.create("test", now=NOW, rng=random.Random(1))
 PAIR = AUTHORITY.issue_server("server", names=["127.0.0.1"], now=NOW)
 TOKEN = "canary-token-of-a-user"
 SECOND = 0.05

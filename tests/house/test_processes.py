@@ -1,4 +1,4 @@
-"""Which packages a process loads: the manager of production carries nothing of the laptop world."""
+"""Which packages a process loads: the manager of production carries nothing of the local environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_manager_loads_neither_the_laptop_world_nor_the_embedded_api_server(
 
 
 LAPTOP = {"up", "demo", "assets", "image", "nodes"}
-"""Rooms of commands that are about the laptop world, or build with its recipes."""
+"""Rooms of commands that are about the local environment, or build with its recipes."""
 
 
 def test_no_other_command_loads_the_laptop_world() -> None:

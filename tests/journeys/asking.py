@@ -64,12 +64,12 @@ class BrokenImages(set[tuple[str, str]]):
 class ManagedClusters:
     """A running management cluster. What it is asked to do goes through the API, as a user would ask it.
 
-    `machinery` are the caches of those who make machines, `providers` those of the manager.
+    `capi_objects` are the caches of those who make machines, `providers` those of the manager.
     """
 
     client: Client
     manager: Manager
-    machinery: Caches
+    capi_objects: Caches
     workloads: Workloads
     clusters: Cache
     providers: Mapping[str, Provider]
@@ -142,7 +142,7 @@ class ManagedClusters:
 
     async def until_all(self, resource: Resource, cluster: str, lacks: Callable[[Tree], object]) -> None:
         """Wait until no object of a kind that Cluster API has for a cluster lacks anything, else say what."""
-        cache = self.machinery.of(resource)
+        cache = self.capi_objects.of(resource)
 
         def lacking() -> dict[str, object]:
             labelled = cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")

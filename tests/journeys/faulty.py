@@ -170,11 +170,11 @@ class Faults:
     `after_write`: called at the manager's next write that landed, for crashes; then it is forgotten.
     """
 
-    def __init__(self, entropy: random.Random) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self.present: Collection[Fault] = ()
         self.after_write: Callable[[], None] | None = None
         self.happened = 0
-        self._entropy = entropy
+        self._entropy = rng
 
     def __call__(self, transport: Transport) -> Transport:
         return _Faulty(transport, self)

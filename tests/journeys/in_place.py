@@ -94,7 +94,7 @@ def ready(tree: Tree) -> Tree:
 
 
 async def marks(world: ManagedLaptop) -> list[str]:
-    """Annotations of upgrades and pauses that are left on control plane, groups of workers and machines."""
+    """Annotations of upgrades and pauses that are left on control plane, worker node groups and machines."""
     found = []
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource, Machine.resource):
         for one in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
@@ -105,7 +105,7 @@ async def marks(world: ManagedLaptop) -> list[str]:
 
 async def until_machines(world: ManagedLaptop, are_so: Callable[[list[Machine]], bool]) -> None:
     """Wait until the machines of all clusters are as described."""
-    cache = world.machinery.of(Machine.resource)
+    cache = world.capi_objects.of(Machine.resource)
     changed = asyncio.Event()
     stop = cache.subscribe(lambda _old, _new, _first: changed.set())
     try:

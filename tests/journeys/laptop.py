@@ -1,4 +1,4 @@
-"""A laptop world in one process, for journeys: embedded API server, Cluster API in the small, simulated machines."""
+"""A local environment in one process, for journeys: embedded API server, simulated Cluster API, simulated machines."""
 
 from __future__ import annotations
 
@@ -129,14 +129,12 @@ async def laptop(
 
     `wrap` stands between the controllers and the API server, for faults.
     """
-    entropy = random.Random(seed)
-    server = Server(store or MemoryStore(), now=clock.now, random=random.Random(entropy.getrandbits(64)))
+    rng = random.Random(seed)
+    server = Server(store or MemoryStore(), now=clock.now, random=random.Random(rng.getrandbits(64)))
     await server.start()
     own = wrap(InProcessTransport(server))
     try:
-        async with controlled(
-            clock, InProcessTransport(server), own, entropy, stores=stores, provider=provider
-        ) as world:
+        async with controlled(clock, InProcessTransport(server), own, rng, stores=stores, provider=provider) as world:
             yield world
     finally:
         await server.close()
@@ -147,7 +145,7 @@ async def controlled(
     clock: Clock,
     users: Transport,
     own: Transport,
-    entropy: random.Random,
+    rng: random.Random,
     *,
     stores: Stores | None = None,
     boot_seconds: float = 1.0,
@@ -160,17 +158,17 @@ async def controlled(
         for resource in (provider.cluster, provider.machine, provider.machine_template):
             await client.create(CUSTOM_RESOURCE_DEFINITION, definition(resource))
     manager = Client(own, field_manager="espalier-laptop", user_agent="espalier-laptop")
-    caches = Caches(manager, entropy=random.Random(entropy.getrandbits(64)))
+    caches = Caches(manager, rng=random.Random(rng.getrandbits(64)))
     workloads = Workloads(
-        clock=clock, entropy=random.Random(entropy.getrandbits(64)), stores=stores or MemoryStores(), listen=False
+        clock=clock, rng=random.Random(rng.getrandbits(64)), stores=stores or MemoryStores(), listen=False
     )
     controllers = build(
         manager,
         caches,
         workloads,
         clock=clock,
-        entropy=random.Random(entropy.getrandbits(64)),
-        keys=random.Random(entropy.getrandbits(64)),
+        rng=random.Random(rng.getrandbits(64)),
+        keys=random.Random(rng.getrandbits(64)),
         kinds=[provider],
         timing=Timing(boot=boot_seconds),
     )

@@ -71,7 +71,7 @@ AT_REST: Mapping[type[KubeObject], Mapping[str, str]] = {
 """Conditions of objects when nothing is under way."""
 
 
-async def rests(world: ManagedClusters, cluster: str) -> None:
+async def rate_limits(world: ManagedClusters, cluster: str) -> None:
     """Every object of a cluster says that nothing is under way. Its Ready may come before the last of them does."""
     for kind, promised in AT_REST.items():
         await world.until_all(kind.resource, cluster, partial(broken, promised=promised))
@@ -89,7 +89,7 @@ async def lives(world: ManagedClusters, key: Key, *, counts: Sequence[int] = (3,
     assert {one.status for one in cluster.status.conditions} == {"True"}
     assert cluster.status.phase == "Running"
     assert await world.versions(key) == [KUBERNETES["1.35"]] * 3
-    await rests(world, key.name)
+    await rate_limits(world, key.name)
 
     for count in counts:
         await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
@@ -103,7 +103,7 @@ async def lives(world: ManagedClusters, key: Key, *, counts: Sequence[int] = (3,
     assert await world.versions(key) == [KUBERNETES["1.36"]] * (1 + counts[-1])
     after = await world.machine_names(key.name)
     assert not set().union(*before.values()) & set().union(*after.values()), "all machines are others"
-    await rests(world, key.name)
+    await rate_limits(world, key.name)
 
     await world.client.delete(DockerDatacenterConfig.resource, key.name, key.namespace)
     await world.client.delete(Cluster.resource, key.name, key.namespace)
@@ -133,7 +133,7 @@ async def hangs_and_goes_back(world: ManagedClusters, images: BrokenImages, key:
     assert await world.versions(key) == nodes
     control_plane = await world.client.get(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
     assert SKIP_COREDNS_ANNOTATION not in control_plane.metadata.annotations, "the mark is of one write"
-    await rests(world, key.name)
+    await rate_limits(world, key.name)
     images.remove(broken_image)
 
 

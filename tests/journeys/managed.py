@@ -129,10 +129,10 @@ async def managed_laptop(
 
     With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
-    entropy = random.Random(seed)
+    rng = random.Random(seed)
 
     def more() -> random.Random:
-        return random.Random(entropy.getrandbits(64))
+        return random.Random(rng.getrandbits(64))
 
     releases = releases or RELEASES
     webhooks = Webhooks(port=None)
@@ -160,9 +160,9 @@ async def managed_laptop(
 
         def connected(user: User, agent: str) -> Client:
             transport = wrap(InProcessTransport(server, user))
-            return Client(transport, field_manager=agent, user_agent=agent, entropy=more())
+            return Client(transport, field_manager=agent, user_agent=agent, rng=more())
 
-        workloads = Workloads(clock=clock, entropy=more(), stores=stores or MemoryStores(), listen=disks is not None)
+        workloads = Workloads(clock=clock, rng=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
         manager_client = connected(MANAGER, MANAGER_AGENT)
@@ -170,7 +170,7 @@ async def managed_laptop(
         manager = Manager(
             manager_client,
             clock=clock,
-            entropy=more(),
+            rng=more(),
             options=options,
             fill_within=120.0 if before_start is None else None,
             advice=advice,
@@ -200,7 +200,7 @@ async def managed_laptop(
         build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, hooks=hooks, resync=resync)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
-        caches = Caches(machines, entropy=more())
+        caches = Caches(machines, rng=more())
         manager.add(caches)
         pods = None
         if disks is not None:
@@ -211,7 +211,7 @@ async def managed_laptop(
             caches,
             workloads,
             clock=clock,
-            entropy=more(),
+            rng=more(),
             keys=more(),
             kinds=infrastructures(providers).all,
             timing=timing,
@@ -238,7 +238,7 @@ async def managed_laptop(
             server=server,
             client=user,
             manager=manager,
-            machinery=caches,
+            capi_objects=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
             providers=providers,

@@ -106,7 +106,7 @@ def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
             if worker and world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None:
                 seen.append(True)
 
-        world.machinery.of(Machine.resource).subscribe(look)
+        world.capi_objects.of(Machine.resource).subscribe(look)
         await world.apply()
         await world.until_ready()
         assert seen, "the first worker was asked for when the API server had answered"
@@ -120,15 +120,15 @@ def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
             if new is None or "-md-" not in new.name:
                 return
-            machines = [found.decode(Machine) for found in world.machinery.of(Machine.resource).list()]
+            machines = [found.decode(Machine) for found in world.capi_objects.of(Machine.resource).list()]
             at = {one.spec.version for one in machines if "-md-" not in one.metadata.name}
             assert new.decode(Machine).spec.version <= min(at, default=KUBERNETES["1.35"]), (
                 f"{new.name} is ahead of {at}"
             )
 
-        world.machinery.of(Machine.resource).subscribe(look)
+        world.capi_objects.of(Machine.resource).subscribe(look)
         booting = asyncio.Event()
-        world.machinery.of(Machine.resource).subscribe(lambda *_: booting.set())
+        world.capi_objects.of(Machine.resource).subscribe(lambda *_: booting.set())
         await world.apply()
         await booting.wait()
         more = [*groups(2), {"name": "md-1", "count": 1}]
@@ -146,7 +146,7 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
         seen: list[tuple[int, int]] = []
 
         def look(*_: object) -> None:
-            machines = [found.decode(Machine) for found in world.machinery.of(Machine.resource).list()]
+            machines = [found.decode(Machine) for found in world.capi_objects.of(Machine.resource).list()]
             old = [machine for machine in machines if machine.spec.version == KUBERNETES["1.35"]]
             planes = sum("cluster.x-k8s.io/control-plane" in machine.metadata.labels for machine in old)
             workers = sum(
@@ -156,7 +156,7 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
             )
             seen.append((planes, workers))
 
-        world.machinery.of(Machine.resource).subscribe(look)
+        world.capi_objects.of(Machine.resource).subscribe(look)
         await world.change(kubernetesVersion="1.36")
         await world.until_ready()
         assert await world.versions() == [KUBERNETES["1.36"]] * 5
@@ -533,7 +533,7 @@ def applies(world: ManagedLaptop) -> Counter[str]:
     """How often the specs of Cluster API's objects were applied by the Cluster controller."""
     found: Counter[str] = Counter()
     for kind in CLUSTER_API_KINDS:
-        for object_ in world.machinery.of(kind.resource).list():
+        for object_ in world.capi_objects.of(kind.resource).list():
             found[kind.resource.plural] += object_.metadata.generation
     kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
     return Counter({name: count for name, count in found.items() if name in kinds})

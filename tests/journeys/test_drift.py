@@ -255,7 +255,7 @@ def test_who_edits_again_and_again_is_answered_now_and_then() -> None:
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         before = world.written()
         resource, name, patch, _ = EDITS[1]
-        cache = world.machinery.of(resource, SYSTEM_NAMESPACE)
+        cache = world.capi_objects.of(resource, SYSTEM_NAMESPACE)
         edits: set[asyncio.Task[None]] = set()
 
         def again(_old: Object | None, new: Object | None, _first: bool) -> None:

@@ -24,7 +24,7 @@ def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands() -> None:
         before = await identities(world)
         sets = [one.metadata.uid for one in (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
         added: list[str] = []
-        stop = world.machinery.of(Machine.resource).subscribe(
+        stop = world.capi_objects.of(Machine.resource).subscribe(
             lambda old, new, first: added.append(str(new)) if old is None and not first else None
         )
         await world.change(kubernetesVersion="1.36")

@@ -89,7 +89,7 @@ MOMENTS = [
 def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_gone(
     node: str, container: str, moment: Moment, owners: str
 ) -> None:
-    """Control plane and groups of workers go when Cluster API is done with them; or before anybody saw them go."""
+    """Control plane and worker node groups go when Cluster API is done with them; or before anybody saw them go."""
     asked = Asked()
 
     async def main(simulation: Simulation) -> None:

@@ -242,7 +242,7 @@ def made_since(world: ManagedLaptop) -> set[str]:
         if old is None and new is not None:
             seen.add(new.name)
 
-    cache = world.machinery.of(Machine.resource)
+    cache = world.capi_objects.of(Machine.resource)
     cache.subscribe(note)
     seen.clear()
     return seen

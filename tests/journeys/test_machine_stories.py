@@ -1,4 +1,4 @@
-"""T0: the stories that machines live under the real Cluster API (`tests/capi`), under Cluster API in the small."""
+"""T0: the stories that machines live under the real Cluster API (`tests/capi`), under simulated Cluster API."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def drift(world: ManagedLaptop) -> None:
     """What somebody changes by hand is said, and brought back."""
     marks = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
     await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=marks, type=MERGE)
-    clusters = world.machinery.of(OrchardCluster.resource)
+    clusters = world.capi_objects.of(OrchardCluster.resource)
     edit: Tree = {"metadata": {"annotations": {CARRIED: "by hand"}}}
     await world.client.patch(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE, patch=edit, type=MERGE)
     for expected in ("by hand", carried(b"rose")):

@@ -55,7 +55,7 @@ def test_the_first_change_under_a_later_manager_does_what_was_planned_before_it_
             foreseen = await planned(world, scaled, **later)
             assert now.settled
             assert now.is_empty
-            everything = {machine.name for machine in world.machinery.of(Machine.resource).list()}
+            everything = {machine.name for machine in world.capi_objects.of(Machine.resource).list()}
             expected = everything if isolation is Isolation.GATE else set()
             assert going(then) == going(foreseen) == expected
         async with managed_laptop(

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.envtest
 CONTROL_PLANE, MACHINES = "controlplane.cluster.x-k8s.io", "cluster.x-k8s.io"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 UNUSED = {
-    Grant(SYSTEM_NAMESPACE, MACHINES, "machinedeployments", "delete"): "a group of workers is taken out of the spec",
+    Grant(SYSTEM_NAMESPACE, MACHINES, "machinedeployments", "delete"): "a worker node group is taken out of the spec",
     Grant(SYSTEM_NAMESPACE, CONTROL_PLANE, "kubeadmcontrolplanes", "delete"): "its Cluster was never made, or is gone",
     Grant(SYSTEM_NAMESPACE, INFRASTRUCTURE, "dockerclusters", "delete"): "its Cluster was never made, or is gone",
 }

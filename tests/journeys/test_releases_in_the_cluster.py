@@ -166,7 +166,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
 
 
 def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
-    """A pass that doesn't find what its cluster is made of says so; of a steady cluster that would be a lie."""
+    """A reconcile that doesn't find what its cluster is made of says so; of a steady cluster that would be a lie."""
     seen: list[int] = []
 
     async def tell(world: ManagedLaptop) -> None:

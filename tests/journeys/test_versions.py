@@ -51,7 +51,7 @@ async def spec_of(world: ManagedLaptop, key: Key = GARDEN) -> Tree:
 
 
 def machines(world: ManagedLaptop) -> set[str]:
-    return {found.metadata.uid for found in world.machinery.of(Machine.resource).list()}
+    return {found.metadata.uid for found in world.capi_objects.of(Machine.resource).list()}
 
 
 async def pod_network_image(world: ManagedLaptop, cluster: str = "garden") -> str:

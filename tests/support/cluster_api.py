@@ -131,7 +131,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
     binaries, managers = programs.find_control_plane(), programs.find_cluster_api()
     assert binaries is not None
     assert managers is not None
-    clock, entropy = SystemClock(), random.SystemRandom()
+    clock, rng = SystemClock(), random.SystemRandom()
     async with AsyncExitStack() as stack:
         supervisor = await stack.enter_async_context(processes.supervised(folder, clock))
         made = await stack.enter_async_context(
@@ -151,9 +151,9 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         )
         await asyncio.gather(installing, prepare(user, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS)))
 
-        workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
+        workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
         stack.push_async_callback(workloads.close)
-        manager = Manager(ours, clock=clock, entropy=entropy)
+        manager = Manager(ours, clock=clock, rng=rng)
         remotes = RemoteClients(workloads.connect)
         stack.push_async_callback(remotes.close)
         webhooks = Webhooks(host=control_plane.HOST, port=0)
@@ -169,7 +169,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         build_upgrades(
             manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, hooks=Hooks(webhooks, ours)
         )
-        caches = Caches(machines, entropy=entropy)
+        caches = Caches(machines, rng=rng)
         manager.add(caches)
         images = BrokenImages()
         timing = Timing(boot=0.1, boots=images.boots)
@@ -178,7 +178,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             caches,
             workloads,
             clock=clock,
-            entropy=entropy,
+            rng=rng,
             timing=timing,
             kinds=infrastructures(PROVIDERS).all,
         ):
@@ -190,7 +190,7 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
         yield RealClusterApi(
             client=user,
             manager=manager,
-            machinery=caches,
+            capi_objects=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
             providers=EXTERNAL_ETCD,

@@ -95,7 +95,7 @@ UP_FLAGS = ("--boot-seconds", "0.3")
 
 @asynccontextmanager
 async def laptop(folder: Path) -> AsyncIterator[Laptop]:
-    """A laptop world of its own process, in this folder; it keeps the port that it got first."""
+    """A local environment of its own process, in this folder; it keeps the port that it got first."""
     program = find_kubectl()
     with laptop_world(folder / "world", *UP_FLAGS) as world:
         kubeconfig = Home(world.home).kubeconfig
@@ -216,14 +216,14 @@ def _share(namespaces: tuple[str, ...]) -> list[str]:
 
 @asynccontextmanager
 async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Manager]:
-    """Cluster API in the small, and machines, against any API server; workload clusters listen in this process.
+    """simulated Cluster API, and machines, against any API server; workload clusters listen in this process.
 
     Upgrader pods of their nodes run as processes.
     """
-    clock, entropy = SystemClock(), random.SystemRandom()
+    clock, rng = SystemClock(), random.SystemRandom()
     client = _client(kubeconfig, "simulated-machines")
-    workloads = Workloads(clock=clock, entropy=entropy, stores=MemoryStores())
-    manager = Manager(client, clock=clock, entropy=entropy)
+    workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
+    manager = Manager(client, clock=clock, rng=rng)
     timing = Timing(boot=0.3)
     pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
     for controller in build(
@@ -231,7 +231,7 @@ async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Ma
         manager.caches,
         workloads,
         clock=clock,
-        entropy=entropy,
+        rng=rng,
         timing=timing,
         pods=pods,
         kinds=infrastructures(PROVIDERS).all,
@@ -250,7 +250,7 @@ async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Ma
 async def _watching(kubeconfig: Path) -> AsyncIterator[tuple[Client, Caches]]:
     """A client of the administrator, and what it sees by watch."""
     client = _client(kubeconfig, "journey")
-    caches = Caches(client, entropy=random.Random(1))
+    caches = Caches(client, rng=random.Random(1))
     running = asyncio.create_task(caches.run())
     try:
         yield client, caches

@@ -104,7 +104,7 @@ async def managed_on(
     `kinds` are those of `providers` that are to be defined first. When its manager was stopped, nobody answers for
     admission, and nobody is asked.
     """
-    clock, entropy = SystemClock(), random.SystemRandom()
+    clock, rng = SystemClock(), random.SystemRandom()
     written: Counter[Write] = Counter()
 
     def connected() -> HttpTransport:
@@ -118,9 +118,9 @@ async def managed_on(
             stack.push_async_callback(client.close)
         releases = Releases.load()
         await prepare(user, releases, (*KINDS, *kinds))
-        workloads = Workloads(clock=clock, entropy=entropy, stores=stores, listen=False)
+        workloads = Workloads(clock=clock, rng=rng, stores=stores, listen=False)
         stack.push_async_callback(workloads.close)
-        manager = Manager(ours, clock=clock, entropy=entropy)
+        manager = Manager(ours, clock=clock, rng=rng)
         remotes = RemoteClients(workloads.connect)
         stack.push_async_callback(remotes.close)
         webhooks = Webhooks(host=HOST, port=0)
@@ -136,14 +136,14 @@ async def managed_on(
             resync=resync,
         )
         build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, resync=resync)
-        caches = Caches(machines, entropy=entropy)
+        caches = Caches(machines, rng=rng)
         manager.add(caches)
         for controller in build(
             machines,
             caches,
             workloads,
             clock=clock,
-            entropy=entropy,
+            rng=rng,
             timing=Timing(boot=0.1),
             kinds=infrastructures(providers).all,
         ):
@@ -154,7 +154,7 @@ async def managed_on(
         yield OnRealApiServer(
             client=user,
             manager=manager,
-            machinery=caches,
+            capi_objects=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
             providers=providers,

@@ -88,9 +88,9 @@ class World:
 async def running_pods(home: Path, programs: Programs) -> AsyncIterator[World]:
     """Everything that the pods of one node need; it ends with the block."""
     clock = SystemClock()
-    workloads = Workloads(clock=clock, entropy=random.Random(1), stores=MemoryStores())
+    workloads = Workloads(clock=clock, rng=random.Random(1), stores=MemoryStores())
     pods = Pods(workloads, programs, home, clock)
-    kubelets = WorkloadControllers(workloads, clock=clock, entropy=random.Random(2), runs=pods.runs)
+    kubelets = WorkloadControllers(workloads, clock=clock, rng=random.Random(2), runs=pods.runs)
     due = asyncio.Event()
     async with asyncio.TaskGroup() as group:
 

@@ -1,4 +1,4 @@
-"""A laptop world as users start it: a process of its own, with its own folder."""
+"""A local environment as users start it: a process of its own, with its own folder."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Admitting:
         return covering
 
     def _new_uid(self) -> str:
-        return new_uid(self._core.entropy)
+        return new_uid(self._core.rng)
 
     def _admission(self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None) -> Admission:
         kind = ask.kind

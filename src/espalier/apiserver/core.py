@@ -24,7 +24,7 @@ class Core:
     store: Store
     registry: Registry
     now: Callable[[], datetime]
-    entropy: random.Random
+    rng: random.Random
     authorizer: Authorizer
 
 

@@ -62,14 +62,14 @@ def timestamp(now: datetime) -> str:
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def new_uid(entropy: random.Random) -> str:
+def new_uid(rng: random.Random) -> str:
     """A random UUID."""
-    return str(UUID(int=entropy.getrandbits(128), version=4))
+    return str(UUID(int=rng.getrandbits(128), version=4))
 
 
-def generated_name(base: str, entropy: random.Random) -> str:
+def generated_name(base: str, rng: random.Random) -> str:
     """A name out of `generateName`."""
-    return base[:MAX_GENERATED_BASE] + "".join(entropy.choices(_SUFFIX_LETTERS, k=GENERATED_SUFFIX))
+    return base[:MAX_GENERATED_BASE] + "".join(rng.choices(_SUFFIX_LETTERS, k=GENERATED_SUFFIX))
 
 
 def problems(resource: Resource, metadata: Tree, *, built_in: bool = False) -> Iterator[StatusCause]:

@@ -160,10 +160,10 @@ class Writer:
         if "status" in kind.subresources and kind.resource not in _KEEPS_STATUS:
             new.pop("status", None)
         if base:
-            system["name"] = metadata.generated_name(base, self._core.entropy)
+            system["name"] = metadata.generated_name(base, self._core.rng)
         if kind.resource.namespaced:
             system["namespace"] = ask.namespace
-        system["uid"] = metadata.new_uid(self._core.entropy)
+        system["uid"] = metadata.new_uid(self._core.rng)
         system["creationTimestamp"] = metadata.timestamp(self._core.now())
         if kind.generation:
             system["generation"] = 1

@@ -30,7 +30,7 @@ class Connected(msgspec.Struct, frozen=True):
 
 
 def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
-    """The first of `--kubeconfig`, `$KUBECONFIG`, the laptop world's, `~/.kube/config` that is there.
+    """The first of `--kubeconfig`, `$KUBECONFIG`, the local environment's, `~/.kube/config` that is there.
 
     Raises `Away` when there is none.
     """
@@ -43,7 +43,7 @@ def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
         raise Away(
             f"no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
             f"and neither {home.kubeconfig} nor ~/.kube/config exists. "
-            "Start the laptop world with `espalier up`, or name the kubeconfig of a management cluster."
+            "Start the local environment with `espalier up`, or name the kubeconfig of a management cluster."
         )
     return Kubeconfig.load(files).context(connection.context)
 

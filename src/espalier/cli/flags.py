@@ -72,7 +72,7 @@ def connection(command: Callable[..., Result]) -> Callable[..., Result]:
         "--kubeconfig",
         type=FILE,
         metavar="FILE",
-        help="Kubeconfig file; else $KUBECONFIG, the laptop world's, ~/.kube/config.",
+        help="Kubeconfig file; else $KUBECONFIG, the local environment's, ~/.kube/config.",
     )
     @click.option("--context", metavar="NAME", help="Context within the kubeconfig.")
     @click.option("--namespace", "-n", metavar="NAME", help="Namespace; else the context's.")

@@ -1,4 +1,4 @@
-"""Where the laptop world keeps its state: everything lies under `$ESPALIER_HOME`."""
+"""Where the local environment keeps its state: everything lies under `$ESPALIER_HOME`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Paths of one laptop world. Nothing is created by naming it."""
+    """Paths of one local environment. Nothing is created by naming it."""
 
     root: Path
 

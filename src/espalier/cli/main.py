@@ -60,7 +60,7 @@ class Program(Group):
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"""{EXIT_CODES}
-State of the laptop world lies under $ESPALIER_HOME (default: espalier in the XDG data folder);
+State of the local environment lies under $ESPALIER_HOME (default: espalier in the XDG data folder);
 $ESPALIER_HOME/kubeconfig is for kubectl.
 """,
 )

@@ -181,14 +181,14 @@ async def manager(
     logs.setup(level=log_level)
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
-    clock, entropy = SystemClock(), random.SystemRandom()
+    clock, rng = SystemClock(), random.SystemRandom()
     options = Options(tuple(controllers.split(",")), flags.namespaces(namespace), watch_filter)
     client = Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
-    election = _election(access, options.lease_name(LEASE), clock, entropy) if leader_elect else None
+    election = _election(access, options.lease_name(LEASE), clock, rng) if leader_elect else None
     running = Manager(
         client,
         clock=clock,
-        entropy=entropy,
+        rng=rng,
         options=options,
         election=election,
         health_address=_address("--health-address", health_address),
@@ -267,7 +267,7 @@ def _hooks_at(url: str) -> Tree:
     return {"url": url}
 
 
-def _election(access: Access, lease: str, clock: Clock, entropy: random.Random) -> ElectionThread:
+def _election(access: Access, lease: str, clock: Clock, rng: random.Random) -> ElectionThread:
     fence = Fence(clock.monotonic)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     return ElectionThread(
@@ -279,7 +279,7 @@ def _election(access: Access, lease: str, clock: Clock, entropy: random.Random) 
             identity=identity,
             fence=fence,
             clock=clock,
-            entropy=entropy,
+            rng=rng,
             alive=alive,
         ),
         lambda: Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT),

@@ -20,7 +20,7 @@ from espalier.cli.failures import Failure
 from espalier.clusters import cni, plan
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Previews
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
@@ -61,7 +61,7 @@ class Workshop:
         scope = self._observer.scope(key)
         if preview.stops or scope is None or scope.design is None:
             raise Failure(f"Cluster {key}: {preview.stops}")
-        design, nothing = scope.design, Machinery()
+        design, nothing = scope.design, ClusterAPIObjects()
         made: list[Tree]
         if workload:
             made = [manifest.body for manifest in cni.objects(design)]

@@ -87,7 +87,7 @@ class _Paper:
         yield from self._section("The manager writes", preview.objects)
         if preview.cni is not None:
             cni = preview.cni
-            name = cni.mark.rpartition("-")[0]
+            name = cni.content_hash.rpartition("-")[0]
             title = f"In the workload cluster, for the pod network ({name})"
             if cni.is_exact:
                 yield from self._section(title, cni.objects)
@@ -276,7 +276,7 @@ def _facts(preview: Preview) -> Tree:
         "workloadCluster": None
         if preview.cni is None
         else {
-            "mark": preview.cni.mark,
+            "mark": preview.cni.content_hash,
             "installed": preview.cni.installed,
             "exact": preview.cni.is_exact,
             "objects": [_object(change) for change in preview.cni.objects],

@@ -1,4 +1,4 @@
-"""`espalier up | down | status`: the laptop world as a process."""
+"""`espalier up | down | status`: the local environment as a process."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def up(
     releases: Path | None,
     ready_descriptor: int,
 ) -> None:
-    """Run the laptop world: a management cluster with all controllers, and simulated machines or real nodes.
+    """Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.
 
     It is for trying and testing, never for production.
 
@@ -257,7 +257,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
         )
     os.close(write)
     with Progress() as progress:
-        progress.wait("starting the laptop world")
+        progress.wait("starting the local environment")
         reader, protocol = asyncio.StreamReader(), None
         protocol = asyncio.StreamReaderProtocol(reader)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(read, "rb"))
@@ -277,7 +277,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
             raise Failure("the world did not start:\n" + "\n".join(tail) + f"\n(all of it: {home.log})")
         running = lock.holder(home.lock)
         progress.say(
-            f"the laptop world runs in the background (process {process.pid})"
+            f"the local environment runs in the background (process {process.pid})"
             + (f", serving at {running.url}" if running else "")
         )
         _how_to_go_on(progress, home)
@@ -286,7 +286,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
 @click.command(cls=Command)
 @click.option("--delete-data", is_flag=True, help="Also delete all its state: clusters, certificates, kubeconfig.")
 async def down(*, delete_data: bool) -> None:
-    """Stop the laptop world. Its state stays, and `espalier up` goes on with it, unless --delete-data is given.
+    """Stop the local environment. Its state stays, and `espalier up` goes on with it, unless --delete-data is given.
 
     \b
     Example:
@@ -323,7 +323,7 @@ async def down(*, delete_data: bool) -> None:
 @click.command(cls=Command)
 @flags.output()
 async def status(*, output_format: str) -> None:
-    """Say whether the laptop world runs, and what is in it. Exit code 3 when it does not run.
+    """Say whether the local environment runs, and what is in it. Exit code 3 when it does not run.
 
     \b
     Example:

@@ -39,7 +39,7 @@ def upgrades() -> None:
 @flags.connection
 @flags.output("name, json, yaml or jsonpath=TEMPLATE")
 async def list_(*, connect: flags.Connection, output_format: str) -> None:
-    """List upgrades in place: of control planes, of groups of workers, and of each node.
+    """List upgrades in place: of control planes, of worker node groups, and of each node.
 
     \b
     Example:
@@ -147,7 +147,7 @@ def _facts(typed: Upgrade) -> Iterator[tuple[str, str]]:
     elif isinstance(typed, ControlPlaneUpgrade):
         yield "control plane", typed.spec.control_plane.name
     else:
-        yield "group of workers", typed.spec.machine_deployment.name
+        yield "worker node group", typed.spec.machine_deployment.name
     yield "progress", progress
     yield "state", state
     yield "message", message

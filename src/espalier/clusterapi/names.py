@@ -35,6 +35,6 @@ CLUSTER_SECRET = "cluster.x-k8s.io/secret"  # noqa: S105 - the type of a Secret
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def suffixed(name: str, entropy: random.Random) -> str:
+def suffixed(name: str, rng: random.Random) -> str:
     """A new name: `name-` and five letters, of those that spell no words; cut to 63 characters as labels ask for."""
-    return f"{name[:57]}-{''.join(entropy.choices(_LETTERS, k=5))}"
+    return f"{name[:57]}-{''.join(rng.choices(_LETTERS, k=5))}"

@@ -14,7 +14,7 @@ def control_plane_template(cluster: str) -> str:
 
 
 def worker_template(cluster: str, group: str) -> str:
-    """First name of the machine template and of the KubeadmConfigTemplate of a group of workers (EKS Anywhere's)."""
+    """First name of the machine template and of the KubeadmConfigTemplate of a worker node group (EKS Anywhere's)."""
     return f"{cluster}-{group}-1"
 
 

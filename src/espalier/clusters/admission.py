@@ -34,7 +34,7 @@ from espalier.clusters.rules import (
     support,
     unsupported,
 )
-from espalier.clusters.scope import Machinery, is_self_managed, read
+from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
@@ -178,7 +178,7 @@ class Admission:
         """
         stored = self._observer.all_clusters.get(asked.key)
         if stored is None:
-            return self._observer.machinery(asked.key, read(asked).spec).cluster_object is None
+            return self._observer.capi_objects(asked.key, read(asked).spec).cluster_object is None
         return stored.metadata.uid == asked.metadata.uid
 
     def _violations(
@@ -188,16 +188,16 @@ class Admission:
         yield from releases.fields(old, new, management)
         yield from gitops.violations(old, new, management, is_told=self._names_others)
         yield from sharing.violations(old, new, management)
-        machinery = self._observer.machinery(Key(new.metadata.namespace, new.metadata.name), new.spec)
+        capi_objects = self._observer.capi_objects(Key(new.metadata.namespace, new.metadata.name), new.spec)
         if not is_self_managed(new):
-            yield from self._generated_name_violations(old, new, machinery)
-        is_made = machinery.cluster_object is not None
+            yield from self._generated_name_violations(old, new, capi_objects)
+        is_made = capi_objects.cluster_object is not None
         known = self._observer.releases.versions()
         yield from releases.version(old, new, known=known, management=management, is_made=is_made)
         if is_self_managed(new):
             yield from self._record_violations(old, new)
         if old is not None:
-            yield from _kubernetes_violations(old, new, machinery)
+            yield from _kubernetes_violations(old, new, capi_objects)
         if not is_self_managed(new):
             yield from self._management_violations(old, new, management)
             yield from self._bundles_violations(new)
@@ -255,7 +255,7 @@ class Admission:
             yield Violation("metadata.name", new.metadata.name, "", message)
 
     def _generated_name_violations(
-        self, old: eksa.Cluster | None, new: eksa.Cluster, machinery: Machinery
+        self, old: eksa.Cluster | None, new: eksa.Cluster, capi_objects: ClusterAPIObjects
     ) -> Iterable[Violation]:
         """Names of objects, made of that of the cluster and those of its groups, are no other cluster's.
 
@@ -264,7 +264,7 @@ class Admission:
         key = Key(new.metadata.namespace, new.metadata.name)
         before = set(generated.series_of(old)) if old is not None else set()
         groups = generated.groups(new.spec)
-        made_for = {one.key.name: one.cluster for one in machinery.taken if one.cluster and one.cluster != key}
+        made_for = {one.key.name: one.cluster for one in capi_objects.taken if one.cluster and one.cluster != key}
         for place, series in enumerate(generated.series(key.name, groups)):
             if series in before:
                 continue
@@ -291,13 +291,15 @@ class Admission:
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
 
 
-def _kubernetes_violations(old: eksa.Cluster, new: eksa.Cluster, machinery: Machinery) -> Iterable[Violation]:
+def _kubernetes_violations(
+    old: eksa.Cluster, new: eksa.Cluster, capi_objects: ClusterAPIObjects
+) -> Iterable[Violation]:
     """Steps from what was written last, and from what machines have. What stays is not judged again."""
     if changes.versions(old.spec) == changes.versions(new.spec):
         return
-    steps = list(changes.kubernetes(old.spec, new, way_back(machinery)))
+    steps = list(changes.kubernetes(old.spec, new, way_back(capi_objects)))
     yield from steps
-    at = running(machinery)
+    at = running(capi_objects)
     before = set(changes.too_early(old, at)) if not steps else ()
     yield from (one for one in changes.too_early(new, at) if not steps and one not in before)
 

@@ -1,4 +1,4 @@
-"""The CNI of a workload cluster: its objects, and a mark that says which were installed."""
+"""The CNI of a workload cluster: its objects, and a content hash that says which were installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 
-__all__ = ["Manifest", "mark", "objects"]
+__all__ = ["Manifest", "content_hash", "objects"]
 
 
 def objects(design: Design) -> list[Manifest]:
@@ -20,7 +20,7 @@ def objects(design: Design) -> list[Manifest]:
     return list(rendered(design).cni)
 
 
-def mark(manifests: Sequence[Manifest]) -> str:
+def content_hash(manifests: Sequence[Manifest]) -> str:
     """A short text that differs when the objects do: `kindnet-1a2b3c4d5e6f`."""
     if not manifests:
         return ""

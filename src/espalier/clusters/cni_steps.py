@@ -1,4 +1,4 @@
-"""The steps of a pass that concern the CNI: a lost one is restored, another one installed, and at last it is compared.
+"""Steps that concern the CNI: a lost one is restored, another one installed, and at last it is compared.
 
 Nodes get ready with a CNI alone. So one that the workload cluster has lost is restored before nodes are waited for; one
 that is there and is to be another waits its turn behind the control plane.
@@ -12,7 +12,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import cni, names, readiness, workload
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.drift_correction import seen_in_workload
 from espalier.clusters.rendered import Manifest
@@ -24,82 +24,82 @@ AGAIN = 60.0
 """Seconds after which a cluster whose nodes are waited for is compared once more: its CNI may be lost meanwhile."""
 
 
-async def restore_cni(p: Pass) -> Outcome:
+async def restore_cni(ctx: Context) -> Outcome:
     """What was changed by hand of the CNI is restored, and one that was lost before anything waits for nodes.
 
     A workload cluster that gives no answer holds nothing up: the change may be what brings it back.
     """
-    scope = p.scope
-    installed = scope.machinery.installed_cni
+    scope = ctx.scope
+    installed = scope.capi_objects.installed_cni
     is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it, and wrote no mark
     if is_new or scope.leaves_cni_alone:
         return Continue()
-    answer = await seen_in_workload(p, _manifests(p))
+    answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None or not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
     if installed != scope.wanted_cni:
-        return await install_cni(p) if lost else Continue()
-    if p.tools.rests.is_resting(scope.key):
+        return await install_cni(ctx) if lost else Continue()
+    if ctx.tools.rate_limits.is_limited(scope.key):
         return Continue()
-    await p.open_gate()
-    match await _restored(p, answer.drifts):
+    await ctx.open_gate()
+    match await _restored(ctx, answer.drifts):
         case Failed(error) if lost:
             return Fault(_reason(error), f"{_lost(lost)}: {error}")
     return Continue()
 
 
-async def install_cni(p: Pass) -> Outcome:
+async def install_cni(ctx: Context) -> Outcome:
     """The workload cluster has the CNI that is asked for, if that is another than it was given last.
 
     A change is noted before it begins: who takes it back half-way has neither the one nor the other.
     """
-    scope = p.scope
-    installed = scope.machinery.installed_cni
-    cluster = scope.machinery.cluster_object
+    scope = ctx.scope
+    installed = scope.capi_objects.installed_cni
+    cluster = scope.capi_objects.cluster_object
     if installed == scope.wanted_cni or (installed and scope.leaves_cni_alone) or cluster is None:
         return Continue()
-    content = scope.machinery.kubeconfig
+    content = scope.capi_objects.kubeconfig
     if content is None:
         secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
         return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
-    await p.open_gate()
+    await ctx.open_gate()
     name = scope.wanted_cni.rpartition("-")[0]
     if installed and installed != f"{name}-{names.UNFINISHED}":
-        await p.tools.writer.annotate(
+        await ctx.tools.writer.annotate(
             capi.Cluster.resource, cluster, names.CNI_ANNOTATION, f"{name}-{names.UNFINISHED}"
         )
-        p.look_again()
-    match await p.tools.errands.send(scope.key, workload.install(_manifests(p), content)):
+        ctx.refresh()
+    match await ctx.tools.remote_tasks.send(scope.key, workload.install(_manifests(ctx), content)):
         case Failed(error):
             return Fault(_reason(error), f"the CNI could not be installed in the workload cluster: {error}")
         case None:
             return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
-    await p.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
-    p.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
-    p.look_again()
-    p.saw_cni(())
+    await ctx.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
+    ctx.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
+    ctx.refresh()
+    ctx.saw_cni(())
     return Continue()
 
 
-async def compare_cni(p: Pass) -> Outcome:
+async def compare_cni(ctx: Context) -> Outcome:
     """The CNI is as it is rendered, as far as the workload cluster gives an answer; what it does not, Synced says."""
-    if not p.scope.machinery.installed_cni or p.scope.leaves_cni_alone:
+    if not ctx.scope.capi_objects.installed_cni or ctx.scope.leaves_cni_alone:
         return Continue()
-    answer = await seen_in_workload(p, _manifests(p))
+    answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None:
         return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be compared")
     if not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
-    if p.tools.rests.is_resting(p.scope.key):
+    if ctx.tools.rate_limits.is_limited(ctx.scope.key):
         return _lasting(lost)
-    match await _restored(p, answer.drifts):
+    match await _restored(ctx, answer.drifts):
         case Failed(error) if lost:
             return Fault(_reason(error), f"{_lost(lost)}: {error}")
         case None:
             return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be as it was")
-    return _lasting(p.scope.lost_cni or ())
+    return _lasting(ctx.scope.lost_cni or ())
 
 
 def _lasting(lost: Sequence[str]) -> Outcome:
@@ -110,25 +110,25 @@ def _lasting(lost: Sequence[str]) -> Outcome:
     return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be there", after=FRESH)
 
 
-async def _restored(p: Pass, drifts: Sequence[Drift]) -> bool | Failed | None:
+async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | None:
     """Bring back what differs: whether anything could be, or why not; None while it is under way."""
     manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
-    content = p.scope.machinery.kubeconfig
+    content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None:
         return False
-    match await p.tools.errands.send(p.scope.key, workload.correct(manifests, content)):
+    match await ctx.tools.remote_tasks.send(ctx.scope.key, workload.correct(manifests, content)):
         case Failed() as failed:
             return failed
         case None:
             return None
-    p.tools.rests.rest(p.scope.key)
-    p.event("Normal", "CNIRestored", "; ".join(map(str, drifts)))
-    p.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
+    ctx.tools.rate_limits.rest(ctx.scope.key)
+    ctx.event("Normal", "CNIRestored", "; ".join(map(str, drifts)))
+    ctx.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
     return True
 
 
-def _manifests(p: Pass) -> list[Manifest]:
-    return cni.objects(p.scope.design) if p.scope.design is not None else []
+def _manifests(ctx: Context) -> list[Manifest]:
+    return cni.objects(ctx.scope.design) if ctx.scope.design is not None else []
 
 
 def _lost(lost: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""One pass over one Cluster: what it knows, and the tools its steps act with."""
+"""One reconcile of one Cluster: what it knows, and the tools its steps act with."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from espalier.clusters.copies import Copies
 from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.rate_limit import Rests
+from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
 from espalier.clusters.writing import Writer
 from espalier.runtime.clock import Clock
 from espalier.runtime.events import EventType, Recorder
 from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import Errands
+from espalier.runtime.remote_tasks import RemoteTasks
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What all passes share."""
+    """What all reconciles share."""
 
     observer: Observer
     writer: Writer
     remotes: RemoteClients
     recorder: Recorder
     clock: Clock
-    errands: Errands
-    rests: Rests
+    remote_tasks: RemoteTasks
+    rate_limits: RateLimits
     copies: Copies
 
 
-class Pass:
-    """The scope of a pass. What is asked for stays; what was made of it is read again after writes."""
+class Context:
+    """The scope of a reconcile. What is asked for stays; what was made of it is read again after writes."""
 
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self.tools = tools
@@ -59,15 +59,15 @@ class Pass:
         """
         scope = self.scope
         if not scope.is_deleted:
-            await self._set_mark(gate.opened(scope.mark, scope.gate) if scope.takes_credentials else gate.OPENED)
+            await self._note(gate.opened(scope.content_hash, scope.gate) if scope.takes_credentials else gate.OPENED)
 
     async def close_gate(self) -> None:
         """Note that what is asked for is there, to its end."""
-        await self._set_mark(self.scope.mark)
+        await self._note(self.scope.content_hash)
 
-    async def _set_mark(self, mark: str) -> None:
+    async def _note(self, content_hash: str) -> None:
         scope, record = self.scope, self.scope.release_record
-        wanted = {names.GATE_ANNOTATION: mark}
+        wanted = {names.GATE_ANNOTATION: content_hash}
         if record:
             wanted[names.RELEASE_ANNOTATION] = record
         if scope.identity:
@@ -89,7 +89,7 @@ class Pass:
         for one in what:
             await (writer.apply(one, belonging) if isinstance(one, Change) else writer.remove(one, belonging))
         self.event("Normal", reason, ", ".join(map(str, what)))
-        self.look_again()
+        self.refresh()
 
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Tell people who look at the Cluster."""
@@ -100,6 +100,6 @@ class Pass:
         """Note what the workload cluster has lost of its CNI, given all in which that differs."""
         self.scope = msgspec.structs.replace(self.scope, lost_cni=lost_cni(drifts))
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Read again what was made for the Cluster."""
-        self.scope = self.scope.with_machinery(self.tools.observer.machinery(self.scope.key, self.scope.spec))
+        self.scope = self.scope.with_capi_objects(self.tools.observer.capi_objects(self.scope.key, self.scope.spec))

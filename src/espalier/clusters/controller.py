@@ -12,7 +12,7 @@ from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
-from espalier.clusters.context import Pass, Tools
+from espalier.clusters.context import Context, Tools
 from espalier.clusters.guarded import NameTaken
 from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
@@ -33,14 +33,14 @@ _TOLD = (names.CONTROL_PLANE_READY, names.READY)
 
 
 def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of Clusters, with its watches."""
     reconciler = Reconciler(tools)
-    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
+    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watched_by(made)
-    tools.errands.when_done = made.enqueue
-    tools.rests.when_over = made.enqueue
+    tools.remote_tasks.when_done = made.enqueue
+    tools.rate_limits.when_over = made.enqueue
     tools.copies.when_due = made.enqueue
     return made
 
@@ -59,15 +59,15 @@ class Reconciler:
             return await self._unreadable(key, error)
         if scope is None:
             self._tools.remotes.drop(key)
-            self._tools.errands.forget(key)
-            self._tools.rests.answered(key)
+            self._tools.remote_tasks.forget(key)
+            self._tools.rate_limits.answered(key)
             self._tools.observer.linked.forget(key)
             self._tools.copies.forget(key)
             return Done()
-        p = Pass(self._tools, scope)
-        outcome = scope.told(await self._act(p))
+        ctx = Context(self._tools, scope)
+        outcome = scope.told(await self._act(ctx))
         if not (scope.is_deleted and isinstance(outcome, Done)):
-            await self._report(p, outcome)
+            await self._report(ctx, outcome)
         return outcome
 
     async def _unreadable(self, key: Key, error: Exception) -> Outcome:
@@ -80,13 +80,13 @@ class Reconciler:
                 await self._tools.writer.report(found, reported(found), status)
         return fault
 
-    async def _act(self, p: Pass) -> Outcome:
-        scope = p.scope
+    async def _act(self, ctx: Context) -> Outcome:
+        scope = ctx.scope
         try:
-            await guard(p)
+            await guard(ctx)
             if scope.is_deleted:
-                return held(scope) or deletion_obstacle(p) or await steps.run(DELETION, p)
-            return await steps.run(steps_of(scope), p)
+                return held(scope) or deletion_obstacle(ctx) or await steps.run(DELETION, ctx)
+            return await steps.run(steps_of(scope), ctx)
         except NameTaken as found:  # since the scope was read
             return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([found]), after=1.0)
         except _REFUSALS as refusal:
@@ -94,12 +94,12 @@ class Reconciler:
         except KubeError as error:
             return fault_of(error)
 
-    async def _report(self, p: Pass, outcome: Outcome) -> None:
+    async def _report(self, ctx: Context, outcome: Outcome) -> None:
         """Write the status where it differs, and tell what became true or failed."""
-        old = p.scope.status
-        new = status_of(p.scope, outcome, self._tools.clock.now(), p.synced, p.copied)
+        old = ctx.scope.status
+        new = status_of(ctx.scope, outcome, self._tools.clock.now(), ctx.synced, ctx.copied)
         try:
-            written = await self._tools.writer.report(p.scope.object, old, new)
+            written = await self._tools.writer.report(ctx.scope.object, old, new)
         except NotFound:
             return
         if not written:
@@ -107,24 +107,24 @@ class Reconciler:
         for condition in new.conditions:
             before = conditions.get(old.conditions, condition.type)
             if condition.type in _TOLD and _became_true(before, condition):
-                p.event("Normal", condition.type, condition.message)
+                ctx.event("Normal", condition.type, condition.message)
             elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
-                p.event("Warning", condition.reason, condition.message)
+                ctx.event("Warning", condition.reason, condition.message)
             elif condition.reason == synced.DRIFTED and (before is None or before.message != condition.message):
-                p.event("Warning", synced.DRIFTED, condition.message)
+                ctx.event("Warning", synced.DRIFTED, condition.message)
         if new.failure_reason and new.failure_reason != old.failure_reason:
-            p.event("Warning", new.failure_reason, new.failure_message or "")
+            ctx.event("Warning", new.failure_reason, new.failure_message or "")
 
 
-def deletion_obstacle(p: Pass) -> Outcome | None:
+def deletion_obstacle(ctx: Context) -> Outcome | None:
     """Why a Cluster that is deleted is not torn down: it is paused, and no annotation allows it, or nothing is left.
 
     Without our finalizer and with something left, somebody took the finalizer away: of a paused Cluster, to leave what
     was made for it as it is.
     """
-    metadata = p.scope.cluster.metadata
-    is_gone = not any(p.scope.machinery.objects.values())
-    is_kept = p.scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
+    metadata = ctx.scope.cluster.metadata
+    is_gone = not any(ctx.scope.capi_objects.objects.values())
+    is_kept = ctx.scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
     if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or is_kept or not metadata.finalizers):
         others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
         if not others:

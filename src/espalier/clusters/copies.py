@@ -1,4 +1,4 @@
-"""Which copies of kubeconfigs were looked at lately: in between, passes ask nothing."""
+"""Which copies of kubeconfigs were looked at lately: in between, reconciles ask nothing."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from espalier.api.meta import Condition, ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import owners
@@ -39,82 +39,82 @@ def is_copy(secret: Object) -> bool:
     return secret.decode(core.Secret).type == TYPE
 
 
-async def keep(p: Pass) -> None:
+async def keep(ctx: Context) -> None:
     """Have the copy there, as the kubeconfig is now; what is in its way is said, and stops nothing else.
 
     Only of a kubeconfig which Cluster API made for this cluster. Also in settled clusters: the certificate in it is
     renewed. The Cluster carries a digest of what was copied.
     """
-    scope, copies = p.scope, p.tools.copies
+    scope, copies = ctx.scope, ctx.tools.copies
     if not copies.enabled or scope.key.namespace == SYSTEM_NAMESPACE:
-        p.copied = None
+        ctx.copied = None
         return
-    content = scope.machinery.kubeconfig
+    content = scope.capi_objects.kubeconfig
     if content is None:
-        p.copied = _not_ours(p)
+        ctx.copied = _not_ours(ctx)
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if copies.is_waiting(scope.key, digest) and (is_copied or p.copied is not None):
+    if copies.is_waiting(scope.key, digest) and (is_copied or ctx.copied is not None):
         return  # who takes the note of a copy away has it made again
     if is_copied:
         # A manager that has just started asks nothing, unless something was in the way.
-        if p.copied is not None or copies.is_due(scope.key, digest):
-            p.copied = await _write(p, content, replaces=False)  # what is there was copied, or is the user's own
-        copies.wait(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
+        if ctx.copied is not None or copies.is_due(scope.key, digest):
+            ctx.copied = await _write(ctx, content, replaces=False)  # what is there was copied, or is the user's own
+        copies.wait(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
         return
-    p.copied = await _write(p, content)
-    copies.wait(scope.key, digest, LOOK_EVERY if p.copied is None else TRY_EVERY)
-    if p.copied is None:
-        await p.tools.writer.annotate(eksa.Cluster.resource, scope.object, names.KUBECONFIG_ANNOTATION, digest)
-        p.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(p).name}")
+    ctx.copied = await _write(ctx, content)
+    copies.wait(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
+    if ctx.copied is None:
+        await ctx.tools.writer.annotate(eksa.Cluster.resource, scope.object, names.KUBECONFIG_ANNOTATION, digest)
+        ctx.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(ctx).name}")
 
 
-async def _write(p: Pass, content: bytes, *, replaces: bool = True) -> Condition | None:
+async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Condition | None:
     """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
-    client, key = p.tools.writer.client, _key(p)
+    client, key = ctx.tools.writer.client, _key(ctx)
     try:
-        await client.create(core.SECRET, _copy(p, content))
+        await client.create(core.SECRET, _copy(ctx, content))
     except AlreadyExists:
         if not replaces:
             return None
     except Forbidden as refusal:
-        return _not_allowed(p, refusal)
+        return _not_allowed(ctx, refusal)
     else:
         return None
     try:
-        await client.replace(core.SECRET, _copy(p, content))
+        await client.replace(core.SECRET, _copy(ctx, content))
     except (Invalid, Conflict, NotFound):
         return _trouble(
             names.KUBECONFIG_SECRET_TAKEN,
             f"Secret {key} is there and is not the copy that is made of the kubeconfig, so it is left alone; "
-            f"delete or rename it, and the kubeconfig is copied there within a minute. {_meanwhile(p)}",
+            f"delete or rename it, and the kubeconfig is copied there within a minute. {_meanwhile(ctx)}",
         )
     except Forbidden as refusal:
-        return _not_allowed(p, refusal)
+        return _not_allowed(ctx, refusal)
     return None
 
 
-def _copy(p: Pass, content: bytes) -> core.Secret:
-    key = _key(p)
-    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+def _copy(ctx: Context, content: bytes) -> core.Secret:
+    key = _key(ctx)
+    owner = owners.owner_reference(ctx.scope.object, controller=False, block_owner_deletion=False)
     metadata = ObjectMeta(
         name=key.name,
         namespace=key.namespace,
-        labels={CLUSTER_NAME_LABEL: p.scope.key.name},
+        labels={CLUSTER_NAME_LABEL: ctx.scope.key.name},
         owner_references=[owner],
     )
     return core.Secret(metadata=metadata, type=TYPE, data={kubeconfig.KEY: content})
 
 
-def _key(p: Pass) -> Key:
-    return kubeconfig.secret_key(p.scope.key.namespace, p.scope.key.name)
+def _key(ctx: Context) -> Key:
+    return kubeconfig.secret_key(ctx.scope.key.namespace, ctx.scope.key.name)
 
 
-def _not_ours(p: Pass) -> Condition | None:
+def _not_ours(ctx: Context) -> Condition | None:
     """A kubeconfig of the name, while there is a cluster, which is none of its making."""
-    found = p.scope.machinery.kubeconfig_secret
-    if found is None or p.scope.machinery.cluster_object is None:
+    found = ctx.scope.capi_objects.kubeconfig_secret
+    if found is None or ctx.scope.capi_objects.cluster_object is None:
         return None
     return _trouble(
         NOT_OURS,
@@ -123,19 +123,19 @@ def _not_ours(p: Pass) -> Condition | None:
     )
 
 
-def _not_allowed(p: Pass, refusal: Forbidden) -> Condition:
-    namespace = p.scope.key.namespace
+def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
+    namespace = ctx.scope.key.namespace
     return _trouble(
         NOT_ALLOWED,
-        f"the kubeconfig is not copied to Secret {_key(p)}, for the API server refuses it ({refusal}); "
+        f"the kubeconfig is not copied to Secret {_key(ctx)}, for the API server refuses it ({refusal}); "
         f"whoever may grant that applies `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
-        f"{_meanwhile(p)}",
+        f"{_meanwhile(ctx)}",
     )
 
 
-def _meanwhile(p: Pass) -> str:
-    source = kubeconfig.secret_key(SYSTEM_NAMESPACE, p.scope.key.name)
-    command = f"espalier kubeconfig {p.scope.key.name} --namespace {p.scope.key.namespace}"
+def _meanwhile(ctx: Context) -> str:
+    source = kubeconfig.secret_key(SYSTEM_NAMESPACE, ctx.scope.key.name)
+    command = f"espalier kubeconfig {ctx.scope.key.name} --namespace {ctx.scope.key.namespace}"
     return f"Until then `{command}` prints it for those who may read Secret {source}"
 
 

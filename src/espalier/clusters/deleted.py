@@ -6,23 +6,23 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 
 _CREATE_AGAIN = "nothing brings it back: delete the Cluster and create it again"
 
 
-def lost_control_plane(machinery: Machinery) -> str:
+def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
     """What is lost with a control plane whose object was deleted, and what helps; empty unless it can't come back.
 
     One that is made again adopts machines that nobody controls. Without any, Cluster API makes no second control plane
     for a cluster that had one.
     """
-    cluster, control_plane = machinery.cluster, machinery.control_plane
+    cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     if cluster is None or not contract.is_control_plane_initialized(cluster):
         return ""
     what = _control_plane_of(cluster)
     if control_plane is not None and control_plane.metadata.deletion_timestamp is not None:
-        if _let_its_machines_go(machinery, control_plane):
+        if _let_its_machines_go(capi_objects, control_plane):
             finalizers = ", ".join(control_plane.metadata.finalizers)
             return (
                 f"{what} is being deleted and no longer controls its machines, which stay, and etcd with them: "
@@ -35,7 +35,7 @@ def lost_control_plane(machinery: Machinery) -> str:
         )
     # One that was restored says nothing of itself until Cluster API has seen it.
     is_new = control_plane is not None and contract.is_observed(control_plane) and not _has_begun(control_plane)
-    if not (control_plane is None or is_new) or _survivors(machinery, control_plane):
+    if not (control_plane is None or is_new) or _survivors(capi_objects, control_plane):
         return ""
     return (
         f"{what} was deleted, and with it the control plane machines, and etcd with all that was stored in it; "
@@ -47,9 +47,9 @@ def _has_begun(control_plane: KubeadmControlPlane) -> bool:
     return control_plane.status.initialization.control_plane_initialized
 
 
-def _survivors(machinery: Machinery, control_plane: KubeadmControlPlane | None) -> bool:
+def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane | None) -> bool:
     """Whether a control plane machine is left that the control plane has, or adopts."""
-    for found in machinery.machines:
+    for found in capi_objects.machines:
         controller = next((one for one in found.metadata.owner_references if one.controller), None)
         if found.metadata.deletion_timestamp is not None:
             continue
@@ -61,16 +61,16 @@ def _survivors(machinery: Machinery, control_plane: KubeadmControlPlane | None) 
     return False
 
 
-def _let_its_machines_go(machinery: Machinery, control_plane: KubeadmControlPlane) -> bool:
+def _let_its_machines_go(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane) -> bool:
     """Whether it was deleted so that its machines are orphaned: some are nobody's, and none is its own."""
-    staying = [one for one in machinery.machines if one.metadata.deletion_timestamp is None]
+    staying = [one for one in capi_objects.machines if one.metadata.deletion_timestamp is None]
     controllers = [next((ref.uid for ref in one.metadata.owner_references if ref.controller), "") for one in staying]
     return "" in controllers and control_plane.metadata.uid not in controllers
 
 
-def absent(machinery: Machinery) -> str:
+def absent(capi_objects: ClusterAPIObjects) -> str:
     """Which object is missing, or goes, without which the control plane is neither reached nor kept; empty if none."""
-    cluster, infrastructure = machinery.cluster, machinery.infrastructure
+    cluster, infrastructure = capi_objects.cluster, capi_objects.infrastructure
     if cluster is None:
         return ""
     namespace = cluster.metadata.namespace
@@ -81,7 +81,7 @@ def absent(machinery: Machinery) -> str:
         kept = ", ".join(infrastructure.metadata.finalizers)
         what = f"{infrastructure.kind} {infrastructure.key}"
         return f"{what}, through which the API server is reached, is being deleted until finalizers {kept} are removed"
-    return "" if machinery.control_plane else f"{_control_plane_of(cluster)} is missing"
+    return "" if capi_objects.control_plane else f"{_control_plane_of(cluster)} is missing"
 
 
 def _control_plane_of(cluster: capi.Cluster) -> str:
@@ -90,9 +90,9 @@ def _control_plane_of(cluster: capi.Cluster) -> str:
     return f"{KubeadmControlPlane.resource.kind} {cluster.metadata.namespace}/{name}"
 
 
-def unprovisioned(machinery: Machinery) -> str:
+def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
     """Which infrastructure is there and not provisioned yet, as one that was made again; empty if it is."""
-    found = machinery.infrastructure
+    found = capi_objects.infrastructure
     if found is None or contract.is_provisioned(found):
         return ""
     return f"waiting for {found.kind} {found.key}, through which the API server is reached, to be provisioned"

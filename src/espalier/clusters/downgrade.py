@@ -14,7 +14,7 @@ from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
 from espalier.clusters import in_place, names
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
 
@@ -26,23 +26,23 @@ class WayBack(msgspec.Struct, frozen=True):
     """By name of the MachineDeployment."""
 
 
-def way_back(machinery: Machinery) -> WayBack:
+def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
     """What machines were told, and what all that became nodes run."""
-    control_plane = machinery.control_plane
+    control_plane = capi_objects.control_plane
     if control_plane is None:
         return WayBack()
     versions = _told(control_plane.spec.version)
-    running = _running(machinery.machines)
+    running = _running(capi_objects.machines)
     # While a machine is upgraded where it stands, its API server may be the newer one already.
-    stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, machinery.upgrades)
+    stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, capi_objects.upgrades)
     if stand and len(running) == 1:
         versions |= running
-    if in_place.is_held(control_plane) and not machinery.installed_cni and not control_plane.status.ready_replicas:
+    if in_place.is_held(control_plane) and not capi_objects.installed_cni and not control_plane.status.ready_replicas:
         # An earlier manager held it before it was created: no node was ever ready, and so none was upgraded.
-        versions |= {minor_of(found.decode(Machine).spec.version) for found in machinery.machines}
+        versions |= {minor_of(found.decode(Machine).spec.version) for found in capi_objects.machines}
     groups = {
         name: frozenset(_told(deployment.spec.template.spec.version or ""))
-        for name, deployment in machinery.typed_deployments.items()
+        for name, deployment in capi_objects.typed_deployments.items()
     }
     return WayBack(frozenset(versions), groups)
 
@@ -77,5 +77,5 @@ def _told(version: str) -> set[str]:
 
 
 def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:
-    """The versions of a group of workers."""
+    """The versions of a worker node group."""
     return way.groups.get(names.machine_deployment(cluster, group), frozenset())

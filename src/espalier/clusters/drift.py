@@ -25,7 +25,7 @@ from espalier.clusters import deleted, names, ownership, plan, runtime_hooks
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
 MISSING = "is missing"
@@ -45,9 +45,9 @@ class Policy(StrEnum):
 
 
 class InstalledCNI(NamedTuple):
-    """The mark of the installed CNI, to be noted on the Cluster of Cluster API."""
+    """The content hash of the installed CNI, to be noted on the Cluster of Cluster API."""
 
-    mark: str
+    content_hash: str
 
 
 Remedy: TypeAlias = Change | Removal | Manifest | InstalledCNI
@@ -77,18 +77,23 @@ def policy(annotations: Mapping[str, str]) -> Policy | None:
         return None
 
 
-def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None) -> list[Drift]:
+def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_cni: str | None) -> list[Drift]:
     """The drift of the objects of Cluster API, in the order in which it is corrected.
 
-    `installed_cni` is the mark that the Cluster of Cluster API should carry, None when the CNI is left alone. That the
+    `installed_cni` is the hash that the Cluster API Cluster should carry, None when the CNI is left alone. That the
     manager upgrades machines in place by another way now is nobody's change: the next one that is asked for brings it.
     """
-    owners = [one for kind in (KubeadmControlPlane, MachineDeployment) for one in machinery.of(kind.resource).values()]
+    owners = [
+        one for kind in (KubeadmControlPlane, MachineDeployment) for one in capi_objects.of(kind.resource).values()
+    ]
     design = replace(design, front_end=runtime_hooks.chosen(owners))
-    wanted = [*plan.control_plane(design, machinery, name_in_use), *plan.worker_groups(design, machinery, name_in_use)]
-    found = [_changed(change, machinery) for change in plan.changes(wanted, machinery)]
-    cluster = machinery.cluster_object
-    if cluster is not None and installed_cni is not None and machinery.installed_cni != installed_cni:
+    wanted = [
+        *plan.control_plane(design, capi_objects, name_in_use),
+        *plan.worker_groups(design, capi_objects, name_in_use),
+    ]
+    found = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
+    cluster = capi_objects.cluster_object
+    if cluster is not None and installed_cni is not None and capi_objects.installed_cni != installed_cni:
         found.append(
             Drift(
                 _what(capi.Cluster.resource, cluster.namespace, cluster.name),
@@ -96,21 +101,21 @@ def of_machinery(design: Design, machinery: Machinery, installed_cni: str | None
                 InstalledCNI(installed_cni),
             )
         )
-    found += [_unasked(removal) for removal in _superfluous(design, wanted, machinery)]
-    found += _going(wanted, machinery)
+    found += [_unasked(removal) for removal in _superfluous(design, wanted, capi_objects)]
+    found += _going(wanted, capi_objects)
     is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
-    if is_going or deleted.lost_control_plane(machinery):  # nothing is made for what goes away
+    if is_going or deleted.lost_control_plane(capi_objects):  # nothing is made for what goes away
         found = [drift._replace(remedy=None) for drift in found]
     return found
 
 
-def name_in_use(machinery: Machinery, wanted: KubeObject, referenced: str | None) -> str:
+def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: str | None) -> str:
     """The name of the template that should be in use: the one with the wanted content, else the one that is used.
 
     So a reference that was moved is told from a template whose content was changed.
     """
     body, first = msgspec.to_builtins(wanted), wanted.metadata.name
-    series = {name: one for name, one in machinery.of(wanted.resource).items() if are_of_one_series(name, first)}
+    series = {name: one for name, one in capi_objects.of(wanted.resource).items() if are_of_one_series(name, first)}
     good = [name for name, object_ in sorted(series.items()) if ownership.has_content(body, object_)]
     if not good or referenced in good:
         return referenced or first
@@ -145,10 +150,10 @@ def correctable(found: Iterable[Drift], wish: Policy | None) -> list[Drift]:
     return [drift for drift in found if drift.remedy is not None and drift.replaces_machines in allowed]
 
 
-def _changed(change: Change, machinery: Machinery) -> Drift:
+def _changed(change: Change, capi_objects: ClusterAPIObjects) -> Drift:
     metadata = change.body["metadata"]
     what = _what(change.resource, metadata["namespace"], metadata["name"])
-    live = machinery.of(change.resource).get(metadata["name"])
+    live = capi_objects.of(change.resource).get(metadata["name"])
     if live is None:
         return Drift(what, MISSING, change)
     return Drift(what, ", ".join(change.fields), change, replaces_machines(change, live))
@@ -168,11 +173,11 @@ def replaces_machines(change: Change, live: Object) -> bool:
     return found.kind is ChangeKind.REPLACE
 
 
-def _superfluous(design: Design, wanted: Iterable[KubeObject], machinery: Machinery) -> Iterator[Removal]:
+def _superfluous(design: Design, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Removal]:
     """What nobody asked for; templates only once nothing refers to them."""
-    yield from plan.superfluous_workers(design, machinery)
+    yield from plan.superfluous_workers(design, capi_objects)
     ours = {(object_.resource, object_.metadata.name) for object_ in wanted}
-    for removal in plan.unused_templates(machinery):
+    for removal in plan.unused_templates(capi_objects):
         if (removal.resource, removal.object.name) not in ours:
             yield removal
 
@@ -181,9 +186,9 @@ def _unasked(removal: Removal) -> Drift:
     return Drift(_what(removal.resource, removal.object.namespace, removal.object.name), UNASKED, removal)
 
 
-def _going(wanted: Iterable[KubeObject], machinery: Machinery) -> Iterator[Drift]:
+def _going(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Drift]:
     for object_ in wanted:
-        live = machinery.of(object_.resource).get(object_.metadata.name)
+        live = capi_objects.of(object_.resource).get(object_.metadata.name)
         if live is not None and live.metadata.deletion_timestamp is not None:
             yield Drift(_what(object_.resource, live.namespace, live.name), GOING, None)
 

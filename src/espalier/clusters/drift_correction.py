@@ -1,6 +1,6 @@
 """What is done for settled clusters: they are compared with what is rendered for them, and brought back if asked to.
 
-The gate stays closed over it: nothing was asked for, and a pass that ends half-way finds the rest of the drift again.
+The gate stays closed over it: nothing was asked for. A reconcile that ends half-way finds the rest of the drift again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
 from espalier.clusters import cni, drift, names, synced, workload
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.drift import Drift, InstalledCNI
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
@@ -30,90 +30,90 @@ class Answer(NamedTuple):
     """Why nothing could be seen: the name of an error, whose text may be another each time it is written."""
 
 
-async def oversee(p: Pass) -> Outcome:
+async def oversee(ctx: Context) -> Outcome:
     """Compare, bring back what the Cluster's annotation says, and keep what is left for the status."""
-    scope = p.scope
-    if scope.isolation is not Isolation.LAYERS or scope.machinery.cluster is None or synced.incomparable(scope):
+    scope = ctx.scope
+    if scope.isolation is not Isolation.LAYERS or scope.capi_objects.cluster is None or synced.incomparable(scope):
         return Done()
     manifests = [] if scope.leaves_cni_alone or scope.design is None else cni.objects(scope.design)
-    answer = await seen_in_workload(p, manifests)
+    answer = await seen_in_workload(ctx, manifests)
     if answer is None:
-        return Done()  # the pass comes again for it
+        return Done()  # the reconcile comes again for it
     wish = drift.policy(scope.cluster.metadata.annotations)
-    found = _found(p, manifests, answer)
+    found = _found(ctx, manifests, answer)
     wanted = drift.correctable(found, wish)
-    if wanted and p.tools.rests.is_resting(scope.key):
+    if wanted and ctx.tools.rate_limits.is_limited(scope.key):
         wanted = []
-    refusals = await _correct_machinery(p, wanted)
-    in_workload = await _correct_in_workload(p, wanted)
+    refusals = await _correct_machinery(ctx, wanted)
+    in_workload = await _correct_in_workload(ctx, wanted)
     is_done = in_workload is not None
     refusals |= in_workload or {}
     corrected = [one for one in wanted if one.what not in refusals and (is_done or not _is_in_workload(one))]
     if corrected:
-        p.tools.rests.rest(scope.key)
-        p.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
-        p.look_again()
+        ctx.tools.rate_limits.rest(scope.key)
+        ctx.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
+        ctx.refresh()
         left = tuple(one for one in answer.drifts if one not in corrected)
         if manifests and not answer.failure:
-            p.saw_cni(left)
-        found = _found(p, manifests, Answer(left, answer.failure))
+            ctx.saw_cni(left)
+        found = _found(ctx, manifests, Answer(left, answer.failure))
     if is_done or refusals:
-        p.synced = synced.seen(p.scope, found, answer.failure, refusals)
+        ctx.synced = synced.seen(ctx.scope, found, answer.failure, refusals)
     if refusals:
         return Fault(NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()
 
 
-async def seen_in_workload(p: Pass, manifests: list[Manifest]) -> Answer | None:
-    """Where the CNI of the workload cluster differs; None when the pass comes again for it."""
-    scope = p.scope
+async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | None:
+    """Where the CNI of the workload cluster differs; None when the reconcile comes again for it."""
+    scope = ctx.scope
     if not manifests:
         return Answer()
-    if scope.machinery.kubeconfig is None:
+    if scope.capi_objects.kubeconfig is None:
         return Answer(failure="no kubeconfig")
-    asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.mark)
-    match await p.tools.errands.send(scope.key, workload.look(manifests, asked, scope.machinery.kubeconfig)):
+    asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.content_hash)
+    match await ctx.tools.remote_tasks.send(scope.key, workload.look(manifests, asked, scope.capi_objects.kubeconfig)):
         case Failed(error):
-            p.tools.rests.try_again(scope.key)
+            ctx.tools.rate_limits.try_again(scope.key)
             return Answer(failure=type(error).__name__)
         case None:
             return None
         case drifts:
-            p.tools.rests.answered(scope.key)
-            p.saw_cni(drifts)
+            ctx.tools.rate_limits.answered(scope.key)
+            ctx.saw_cni(drifts)
             return Answer(drifts)
 
 
-def _found(p: Pass, manifests: list[Manifest], answer: Answer) -> list[Drift]:
-    design, machinery = p.scope.design, p.scope.machinery
+def _found(ctx: Context, manifests: list[Manifest], answer: Answer) -> list[Drift]:
+    design, capi_objects = ctx.scope.design, ctx.scope.capi_objects
     if design is None:
         return []
-    installed = None if p.scope.leaves_cni_alone else cni.mark(manifests)
-    return [*drift.of_machinery(design, machinery, installed), *answer.drifts]
+    installed = None if ctx.scope.leaves_cni_alone else cni.content_hash(manifests)
+    return [*drift.of_capi_objects(design, capi_objects, installed), *answer.drifts]
 
 
 def _is_in_workload(one: Drift) -> bool:
     return isinstance(one.remedy, Manifest)
 
 
-async def _correct_machinery(p: Pass, drifts: Iterable[Drift]) -> dict[str, str]:
+async def _correct_machinery(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str]:
     """Bring back what is in this cluster: what could not be, with the reasons."""
     refusals: dict[str, str] = {}
     for one in drifts:
         try:
-            await _bring_back(p, one)
+            await _bring_back(ctx, one)
         except (KubeError, ValueError) as error:
             refusals[one.what] = fault_of(error).message
     return refusals
 
 
-async def _correct_in_workload(p: Pass, drifts: Iterable[Drift]) -> dict[str, str] | None:
-    """Bring back what is in the workload cluster: what could not be. None when the pass comes again for it."""
+async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str] | None:
+    """Bring back what is in the workload cluster: what could not be. None when the reconcile comes again for it."""
     manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
-    kubeconfig = p.scope.machinery.kubeconfig
+    kubeconfig = ctx.scope.capi_objects.kubeconfig
     if not manifests or kubeconfig is None:
         return {}
-    match await p.tools.errands.send(p.scope.key, workload.correct(manifests, kubeconfig)):
+    match await ctx.tools.remote_tasks.send(ctx.scope.key, workload.correct(manifests, kubeconfig)):
         case Failed(workload.NotCorrected() as error):
             return {what: fault_of(why).message for what, why in error.refusals.items()}
         case Failed(error):
@@ -124,12 +124,14 @@ async def _correct_in_workload(p: Pass, drifts: Iterable[Drift]) -> dict[str, st
             return {}
 
 
-async def _bring_back(p: Pass, one: Drift) -> None:
-    writer, machinery = p.tools.writer, p.scope.machinery
+async def _bring_back(ctx: Context, one: Drift) -> None:
+    writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match one.remedy:
         case Change() as change:
-            await writer.apply(change, p.scope.belonging)
+            await writer.apply(change, ctx.scope.belonging)
         case Removal() as removal:
-            await writer.remove(removal, p.scope.belonging)
-        case InstalledCNI(mark) if machinery.cluster_object is not None:
-            await writer.annotate(capi.Cluster.resource, machinery.cluster_object, names.CNI_ANNOTATION, mark)
+            await writer.remove(removal, ctx.scope.belonging)
+        case InstalledCNI(content_hash) if capi_objects.cluster_object is not None:
+            await writer.annotate(
+                capi.Cluster.resource, capi_objects.cluster_object, names.CNI_ANNOTATION, content_hash
+            )

@@ -1,6 +1,6 @@
 """The gate: whether anything was asked for since a cluster was last reconciled to its end. Pure.
 
-It compares content, by a digest that the Cluster carries as its mark. Generations and uids start anew with a restore,
+It compares content, by a hash of it that the Cluster carries. Generations and uids start anew with a restore,
 with a move to another management cluster and with an object that is deleted and made again, and their sum can stay the
 same over a change; content does not.
 """
@@ -21,7 +21,7 @@ FORMAT = "v1"
 """What the digest is made of and how. Whatever changes either changes this, and clusters are adopted, not rolled."""
 
 OPENED = "open"
-"""The mark of a cluster that is being changed. No content has it, so changing back doesn't close the gate."""
+"""The content hash of a cluster that is being changed. No content has it, so changing back doesn't close the gate."""
 
 _DIGEST_BYTES = 20
 
@@ -45,7 +45,7 @@ class Gate(Enum):
     CLOSED = "closed"
     """Reconciled to its end, and nothing was asked for since."""
     ADOPTED = "adopted"
-    """As closed, as far as that is known: by the generations alone, for there is no mark, or one of a format that this
+    """As closed, as far as that is known: by the generations alone, for there is no hash, or one of a format that this
     manager doesn't know; or by all but credentials, which the manager before didn't look at."""
     CREDENTIALS = "credentials"
     """As closed but for data of Secrets: what carries that is written, and nothing else."""
@@ -57,21 +57,21 @@ Data: TypeAlias = Mapping[str, Mapping[str, bytes]]
 """That of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`."""
 
 
-def mark(
+def content_hash(
     cluster: Object,
     children: Iterable[Object],
     data: Data | None = None,
     credentials: Data | None = None,
     key: bytes = b"",
 ) -> str:
-    """The mark of a cluster that was reconciled with this content.
+    """The content hash of a cluster that was reconciled with this content.
 
     Content is the name of the Cluster, its spec, the patches it consents to (an annotation), the specs of its children,
     and `data`: that of ConfigMaps. Specs count as they are stored: fields that this manager doesn't know do, and
     defaults that it would fill in don't. Order of keys and nulls is no content, nor are other metadata (but the name,
     so that a copy of a Cluster is not taken for the original) and status.
 
-    `credentials`, the data of Secrets, have a digest of their own, the last part of the mark, which is absent without
+    `credentials`, the data of Secrets, have a digest of their own, the last part of the hash, which is absent without
     any. Its `key` is secret, or whoever may read Clusters could try passwords; as long as the key isn't known,
     credentials count as others.
     """
@@ -80,7 +80,7 @@ def mark(
         "children": sorted(map(_content, children), key=_encode),
         "data": data or {},
     }
-    if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier marks stay good
+    if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier hashes stay good
         content["patches"] = sorted(patches)
     found = f"{FORMAT}:{_digest(content, _KEY)}"
     if not credentials:
@@ -90,7 +90,7 @@ def mark(
 
 
 def opened(wanted: str, gate: Gate) -> str:
-    """The mark while a cluster is written to that stands so, and shall have the mark `wanted` afterwards.
+    """The content hash while a cluster is written to that stands so, and shall have `wanted` afterwards.
 
     That of one to which credentials alone are written says so: whoever finishes it may write nothing else either.
     """
@@ -98,7 +98,7 @@ def opened(wanted: str, gate: Gate) -> str:
 
 
 def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
-    """Where a cluster with the mark `found` (None without one) stands, when its content now has the mark `wanted`."""
+    """Where a cluster with the content hash `found` (None without one) stands, whose content now has `wanted`."""
     if found == OPENED:
         return Gate.OPEN
     if found is None or not found.startswith(f"{FORMAT}:"):
@@ -117,9 +117,9 @@ _KEY = f"espalier gate {FORMAT}".encode()
 """Digests of different formats have nothing in common, even of the same bytes."""
 
 
-def _parts(mark: str) -> tuple[str, str]:
-    """The digests of content and of credentials in a mark of this format; the latter is empty without any."""
-    _, content, credentials = f"{mark}::".split(":")[:3]
+def _parts(content_hash: str) -> tuple[str, str]:
+    """The digests of content and of credentials in a content hash of this format; the latter is empty without any."""
+    _, content, credentials = f"{content_hash}::".split(":")[:3]
     return content, credentials
 
 

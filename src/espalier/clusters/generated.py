@@ -111,7 +111,7 @@ def series_of(cluster: eksa.Cluster) -> list[str]:
 
 
 def groups(spec: eksa.ClusterSpec) -> list[str]:
-    """Names of the groups of workers."""
+    """Names of the worker node groups."""
     return [group_name(group) for group in spec.worker_node_group_configurations]
 
 

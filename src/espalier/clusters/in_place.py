@@ -127,7 +127,7 @@ def postponed(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None, str
 
 
 def is_held(live: Owner) -> bool:
-    """Whether the machines of a control plane or a group of workers are being upgraded in place."""
+    """Whether the machines of a control plane or a worker node group are being upgraded in place."""
     return live.metadata.annotations.get(_mark(live)) == "true"
 
 

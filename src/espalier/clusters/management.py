@@ -104,7 +104,7 @@ class ManagementCluster:
 
 
 def controller(
-    known: ManagementCluster, recorder: Recorder, *, resync: float = RESYNC, entropy: random.Random | None = None
+    known: ManagementCluster, recorder: Recorder, *, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """Tells who looks at the ConfigMap when it names no Cluster that can be the management cluster."""
 
@@ -114,7 +114,7 @@ def controller(
             recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
         return Done()
 
-    made = Controller("management-cluster", reconcile, workers=1, resync=resync, entropy=entropy)
+    made = Controller("management-cluster", reconcile, workers=1, resync=resync, rng=rng)
     made.watch(known.named)
     made.watch(known.clusters, known.configured_by, predicate=generation_changed)
     return made
@@ -144,5 +144,5 @@ def _by_manager(found: Object) -> Iterable[str]:
 def _decoded(found: Object) -> eksa.Cluster | None:
     try:
         return read(found)
-    except msgspec.ValidationError:  # said by its own pass
+    except msgspec.ValidationError:  # said by its own reconcile
         return None

@@ -97,7 +97,7 @@ WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 """Reason of a fault that passes once the API server of the workload cluster answers again."""
 
 DEFAULT_GROUP = "md-0"
-"""Name of a group of workers that has none."""
+"""Name of a worker node group that has none."""
 
 DEFAULT_WORKERS = 1
 """Number of workers of a group that gives none."""
@@ -126,7 +126,7 @@ def consents(annotations: Mapping[str, str]) -> frozenset[str]:
 
 
 def machine_deployment(cluster: str, group: str) -> str:
-    """Name of the MachineDeployment of a group of workers."""
+    """Name of the MachineDeployment of a worker node group."""
     return f"{cluster}-{group}"
 
 
@@ -136,5 +136,5 @@ def control_plane_health_check(cluster: str) -> str:
 
 
 def worker_health_check(cluster: str, group: str) -> str:
-    """Name of the MachineHealthCheck of a group of workers."""
+    """Name of the MachineHealthCheck of a worker node group."""
     return f"{machine_deployment(cluster, group)}-worker-unhealthy"

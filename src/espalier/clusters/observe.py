@@ -1,4 +1,4 @@
-"""All reads of a pass: from caches, into a frozen `Scope`."""
+"""All reads of a reconcile: from caches, into a frozen `Scope`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.render_input import Design, design
 from espalier.clusters.rules.releases import parsed
-from espalier.clusters.scope import Machinery, Scope, is_self_managed, read
+from espalier.clusters.scope import ClusterAPIObjects, Scope, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
 from espalier.runtime.cache import Cache, Caches
@@ -108,7 +108,7 @@ class Observer:
         self._front_end = front_end
         indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: _by_series}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
-        # Names are unique in all namespaces. In those that are not watched, machinery of the name tells of them.
+        # Names are unique in all namespaces. In those not watched, Cluster API objects tell of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.management_cluster = ManagementCluster(caches, self.all_clusters)
         self.linked = LinkedObjects(caches, providers)
@@ -179,11 +179,11 @@ class Observer:
         management = self.management(cluster)
         git_ops, without = self.git_ops.of(cluster, management)
         is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
-        machinery = self.machinery(key, cluster.spec)
+        capi_objects = self.capi_objects(key, cluster.spec)
         return Scope(
             object=found,
             cluster=cluster,
-            machinery=machinery,
+            capi_objects=capi_objects,
             children=linked.children,
             git_ops=git_ops,
             missing=(*linked.missing, *without),
@@ -200,7 +200,7 @@ class Observer:
             release_content=self.releases.content(cluster.spec),
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
-            contested=self._contested(found, cluster, machinery),
+            contested=self._contested(found, cluster, capi_objects),
             design=made,
             problem=problem,
             uninstalled=self.releases.uninstalled(cluster.spec),
@@ -258,7 +258,7 @@ class Observer:
         consents = names.consents(cluster.metadata.annotations)
         return offered(self._layers, self.releases.version(cluster.spec), consents)
 
-    def machinery(self, key: Key, spec: eksa.ClusterSpec) -> Machinery:
+    def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
         """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
         groups = generated.groups(spec)
         made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, key.name))
@@ -281,7 +281,7 @@ class Observer:
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         if not is_ours:
             taken += generated.left_over(key, secrets)
-        return Machinery(
+        return ClusterAPIObjects(
             objects=by_kind,
             secrets=secrets,
             sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not is_another else (),
@@ -301,7 +301,7 @@ class Observer:
         for other in self.management_cluster.managed():
             try:
                 found.append(read(other))
-            except msgspec.ValidationError:  # said by its own pass
+            except msgspec.ValidationError:  # said by its own reconcile
                 continue
         return found
 
@@ -321,7 +321,7 @@ class Observer:
         )
 
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
-        """Other Clusters of the same name, in any namespace; of those that aren't watched, their machinery tells."""
+        """Other Clusters of the same name, in any namespace; of those not watched, by their Cluster API objects."""
         meta = cluster.metadata
         found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
         made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, meta.name))
@@ -340,10 +340,12 @@ class Observer:
         found = (other.key for other in self.all_clusters.by_index(BY_SERIES, series))
         return sorted(key for key in found if key.name != cluster.name)
 
-    def _contested(self, found: Object, cluster: eksa.Cluster, machinery: Machinery) -> tuple[tuple[str, Key], ...]:
+    def _contested(
+        self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
+    ) -> tuple[tuple[str, Key], ...]:
         """Names that are not this cluster's yet, which Clusters that were there before need. Whose objects are there
         keeps them, whoever came first."""
-        templates = (names_ for kind, names_ in machinery.objects.items() if generated.is_template(kind))
+        templates = (names_ for kind, names_ in capi_objects.objects.items() if generated.is_template(kind))
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
         return tuple(
             (one, other.key)
@@ -468,14 +470,14 @@ def _by_cluster(object_: Object) -> Iterable[str]:
 def _by_series(object_: Object) -> Iterable[str]:
     try:
         return generated.series_of(read(object_))
-    except msgspec.ValidationError:  # said by its own pass
+    except msgspec.ValidationError:  # said by its own reconcile
         return ()
 
 
 def _by_link(object_: Object) -> Iterable[str]:
     try:
         spec = read(object_).spec
-    except msgspec.ValidationError:  # said by its own pass; here it may not end the watch of all others
+    except msgspec.ValidationError:  # said by its own reconcile; here it may not end the watch of all others
         return ()
     linked = [f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec)]
     if spec.git_ops_ref is not None:  # in the namespace of the management cluster

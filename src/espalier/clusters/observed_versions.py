@@ -10,11 +10,11 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import minor, minor_of
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 
 
 class Machines(msgspec.Struct, frozen=True):
-    """Kubernetes minor versions of the machines of a control plane or of a group of workers."""
+    """Kubernetes minor versions of the machines of a control plane or of a worker node group."""
 
     told: str
     """The version that all of them are to have."""
@@ -25,19 +25,22 @@ class Machines(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """What the machines of a cluster have. Without machinery there are none."""
+    """What the machines of a cluster have. Without Cluster API objects there are none."""
 
     control_plane: Machines | None = None
     groups: Mapping[str, Machines] = msgspec.field(default_factory=dict)
     """By name of the MachineDeployment."""
 
 
-def running(machinery: Machinery) -> Running:
+def running(capi_objects: ClusterAPIObjects) -> Running:
     """What machines have."""
-    control_plane = machinery.control_plane
+    control_plane = capi_objects.control_plane
     return Running(
         _control_plane(control_plane) if control_plane is not None else None,
-        {name: _group(deployment, machinery.sets_of(name)) for name, deployment in machinery.typed_deployments.items()},
+        {
+            name: _group(deployment, capi_objects.sets_of(name))
+            for name, deployment in capi_objects.typed_deployments.items()
+        },
     )
 
 

@@ -16,7 +16,7 @@ from espalier.clusterapi import infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import Design, group_name
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
 
@@ -43,26 +43,26 @@ class Removal(NamedTuple):
         return f"deleted {self.resource.kind} {self.object.key}"
 
 
-def fresh_name(machinery: Machinery, wanted: KubeObject, referenced: str | None) -> str:
+def fresh_name(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: str | None) -> str:
     """The template in use if it has the wanted content, else the next name: content never changes under a name."""
     body = msgspec.to_builtins(wanted)
-    live: Mapping[str, Object] = machinery.of(wanted.resource)
+    live: Mapping[str, Object] = capi_objects.of(wanted.resource)
     existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
     return templates.choose_name(wanted.metadata.name, referenced, existing)
 
 
-Naming: TypeAlias = Callable[[Machinery, KubeObject, str | None], str]
+Naming: TypeAlias = Callable[[ClusterAPIObjects, KubeObject, str | None], str]
 """Under which name a template is written, given the name of the one that is referred to."""
 
 
-def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_name) -> list[KubeObject]:
+def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
     """Everything that the cluster has once; the objects to which others refer come first."""
     wanted = rendered(design)
-    live = machinery.control_plane
+    live = capi_objects.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
-    _keep_endpoint(wanted.infrastructure, machinery)
+    _keep_endpoint(wanted.infrastructure, capi_objects)
     template = wanted.machine_template
-    template.metadata.name = naming(machinery, template, referenced)
+    template.metadata.name = naming(capi_objects, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
@@ -70,50 +70,50 @@ def control_plane(design: Design, machinery: Machinery, naming: Naming = fresh_n
     return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
 
 
-def _keep_endpoint(infrastructure: KubeObject, machinery: Machinery) -> None:
+def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
     """Infrastructure that is made again gets the control plane endpoint that the cluster has.
 
     Kubeconfigs and certificates name it, and Cluster API never changes it; left out, the provider chooses another one.
     What the provider chose when the cluster was made is its own.
     """
     spec = getattr(infrastructure, "spec", None)
-    known = machinery.cluster.spec.control_plane_endpoint if machinery.cluster else None
+    known = capi_objects.cluster.spec.control_plane_endpoint if capi_objects.cluster else None
     if known is None or not known.host or getattr(spec, "control_plane_endpoint", known) is not None:
         return
-    live = machinery.of(infrastructure.resource).get(infrastructure.metadata.name)
+    live = capi_objects.of(infrastructure.resource).get(infrastructure.metadata.name)
     fields = ownership.owned_fields(live) if live is not None else None
     if live is None or "f:controlPlaneEndpoint" in (fields or {}).get("f:spec", {}):
         infrastructure.spec.control_plane_endpoint = known  # type: ignore[attr-defined]
 
 
-def postponed(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> str:
+def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
     """Why the control plane is left as it is until all of it is there; empty if it may be changed."""
-    strategy, has_cni = design.control_plane.upgrade_rollout_strategy, bool(machinery.installed_cni)
+    strategy, has_cni = design.control_plane.upgrade_rollout_strategy, bool(capi_objects.installed_cni)
     found = (
-        in_place.postponed(one, machinery.control_plane, strategy, has_cni)
+        in_place.postponed(one, capi_objects.control_plane, strategy, has_cni)
         for one in wanted
         if isinstance(one, KubeadmControlPlane)
     )
     return next(found, "")
 
 
-def carriers(design: Design, machinery: Machinery) -> list[KubeObject]:
+def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
     """Of everything that the cluster has once: what carries credentials."""
     kinds = design.provider.links.carriers
-    return [one for one in control_plane(design, machinery) if one.resource in kinds]
+    return [one for one in control_plane(design, capi_objects) if one.resource in kinds]
 
 
-def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_name) -> list[KubeObject]:
-    """Everything of the groups of workers; the objects to which others refer come first."""
+def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
+    """Everything of the worker node groups; the objects to which others refer come first."""
     wanted: list[KubeObject] = []
     strategies = {group_name(group): group.upgrade_rollout_strategy for group in design.groups}
     for group in rendered(design).groups:
-        live = machinery.typed_deployments.get(group.deployment.metadata.name)
+        live = capi_objects.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
         machines, bootstrap = group.machine_template, group.config_template
-        machines.metadata.name = naming(machinery, machines, spec.infrastructure_ref.name if spec else None)
+        machines.metadata.name = naming(capi_objects, machines, spec.infrastructure_ref.name if spec else None)
         referenced = spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None
-        bootstrap.metadata.name = naming(machinery, bootstrap, referenced)
+        bootstrap.metadata.name = naming(capi_objects, bootstrap, referenced)
         of_machines = group.deployment.spec.template.spec
         of_machines.infrastructure_ref.name = machines.metadata.name
         if of_machines.bootstrap.config_ref is not None:
@@ -123,7 +123,7 @@ def worker_groups(design: Design, machinery: Machinery, naming: Naming = fresh_n
     return wanted
 
 
-def obstacle(wanted: Iterable[KubeObject], design: Design, machinery: Machinery) -> in_place.Story | None:
+def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> in_place.Story | None:
     """Why these objects may not be written yet: machines would be replaced that are to be upgraded in place."""
     strategies = {
         names.machine_deployment(design.name, group_name(group)): group.upgrade_rollout_strategy
@@ -132,55 +132,57 @@ def obstacle(wanted: Iterable[KubeObject], design: Design, machinery: Machinery)
     for object_ in wanted:
         found: in_place.Story | None = None
         if isinstance(object_, KubeadmControlPlane):
-            strategy, live = design.control_plane.upgrade_rollout_strategy, machinery.control_plane
-            found = in_place.obstacle(object_, live, strategy, design.front_end, machinery.extension)
+            strategy, live = design.control_plane.upgrade_rollout_strategy, capi_objects.control_plane
+            found = in_place.obstacle(object_, live, strategy, design.front_end, capi_objects.extension)
         elif isinstance(object_, MachineDeployment):
             name = object_.metadata.name
-            live_group = machinery.typed_deployments.get(name)
-            found = in_place.obstacle(object_, live_group, strategies.get(name), design.front_end, machinery.extension)
+            live_group = capi_objects.typed_deployments.get(name)
+            found = in_place.obstacle(
+                object_, live_group, strategies.get(name), design.front_end, capi_objects.extension
+            )
         if found is not None:
             return found
     return None
 
 
-def changes(wanted: Iterable[KubeObject], machinery: Machinery) -> list[Change]:
+def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> list[Change]:
     """What to apply so that what we own is what we want."""
     found = []
     for object_ in wanted:
         body: Tree = msgspec.to_builtins(object_)
-        live = machinery.of(object_.resource).get(object_.metadata.name)
+        live = capi_objects.of(object_.resource).get(object_.metadata.name)
         fields = tuple(ownership.differences(body, live)) if live else ()
         if live is None or fields:
             found.append(Change(object_.resource, body, fields))
     return found
 
 
-def superfluous_workers(design: Design, machinery: Machinery) -> list[Removal]:
+def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
     """MachineDeployments and health checks of groups that are no longer asked for."""
     checks = {names.worker_health_check(design.name, group_name(group)) for group in design.groups}
     checks.add(names.control_plane_health_check(design.name))
     return [
-        *_others(MachineDeployment.resource, machinery, _deployments(design)),
-        *_others(MachineHealthCheck.resource, machinery, checks),
+        *_others(MachineDeployment.resource, capi_objects, _deployments(design)),
+        *_others(MachineHealthCheck.resource, capi_objects, checks),
     ]
 
 
-def going_workers(design: Design, machinery: Machinery) -> list[str]:
+def going_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[str]:
     """Names of MachineDeployments that are not asked for and still there."""
-    return sorted(machinery.of(MachineDeployment.resource).keys() - _deployments(design))
+    return sorted(capi_objects.of(MachineDeployment.resource).keys() - _deployments(design))
 
 
 def _deployments(design: Design) -> set[str]:
     return {names.machine_deployment(design.name, group_name(group)) for group in design.groups}
 
 
-def unused_templates(machinery: Machinery) -> list[Removal]:
+def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
     """Templates that nothing refers to. To be asked once no machine is of an old template."""
     machine_templates: set[str] = set()
     config_templates: set[str] = set()
-    if machinery.control_plane is not None:
-        machine_templates.add(machinery.control_plane.spec.machine_template.spec.infrastructure_ref.name)
-    for deployment in machinery.typed_deployments.values():
+    if capi_objects.control_plane is not None:
+        machine_templates.add(capi_objects.control_plane.spec.machine_template.spec.infrastructure_ref.name)
+    for deployment in capi_objects.typed_deployments.values():
         spec = deployment.spec.template.spec
         machine_templates.add(spec.infrastructure_ref.name)
         if spec.bootstrap.config_ref is not None:
@@ -188,27 +190,27 @@ def unused_templates(machinery: Machinery) -> list[Removal]:
     return [
         *(
             removal
-            for resource in machinery.objects
+            for resource in capi_objects.objects
             if infrastructure.is_machine_template(resource)
-            for removal in _others(resource, machinery, machine_templates)
+            for removal in _others(resource, capi_objects, machine_templates)
         ),
-        *_others(KubeadmConfigTemplate.resource, machinery, config_templates),
+        *_others(KubeadmConfigTemplate.resource, capi_objects, config_templates),
     ]
 
 
-def leftovers(machinery: Machinery) -> list[Removal]:
+def leftovers(capi_objects: ClusterAPIObjects) -> list[Removal]:
     """What is still there of a deleted cluster and is not being deleted."""
     return [
         Removal(resource, object_)
-        for resource, objects in machinery.objects.items()
+        for resource, objects in capi_objects.objects.items()
         for object_ in objects.values()
         if object_.metadata.deletion_timestamp is None
     ]
 
 
-def _others(resource: Resource, machinery: Machinery, wanted: set[str]) -> list[Removal]:
+def _others(resource: Resource, capi_objects: ClusterAPIObjects, wanted: set[str]) -> list[Removal]:
     return [
         Removal(resource, object_)
-        for name, object_ in sorted(machinery.of(resource).items())
+        for name, object_ in sorted(capi_objects.of(resource).items())
         if name not in wanted and object_.metadata.deletion_timestamp is None
     ]

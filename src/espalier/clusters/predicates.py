@@ -1,4 +1,4 @@
-"""Which changes of Cluster API's objects can make a difference to a Cluster: a pass costs more than a look at them.
+"""Changes of Cluster API objects that can make a difference to a Cluster: to look at them is cheaper than to reconcile.
 
 Cluster API reports often, and mostly of what we do not read. What a Cluster's status is made of is listed here; other
 kinds matter by their spec, labels and existence alone.

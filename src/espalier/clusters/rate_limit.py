@@ -12,7 +12,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 """Seconds until a cluster that gave no answer is asked again: nothing else brings its key for hours."""
 
 
-class Rests:
+class RateLimits:
     """The clusters that were corrected a moment ago."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Rests:
         self.when_over: Callable[[Key], None] = lambda _key: None
         """Called when the rest of a cluster is over in which somebody asked for it, and to try again."""
 
-    def is_resting(self, key: Key) -> bool:
+    def is_limited(self, key: Key) -> bool:
         """Whether a cluster has to wait; if so, `when_over` says for how long."""
         if key in self._resting:
             self._wanted.add(key)

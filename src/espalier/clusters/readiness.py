@@ -94,7 +94,7 @@ class Counts(NamedTuple):
 
 def conditions(scope: Scope) -> list[Condition]:
     """ControlPlaneInitialized, ControlPlaneReady, DefaultCNIConfigured and WorkersReady."""
-    if scope.machinery.cluster is None and stands_for_this_api(scope):
+    if scope.capi_objects.cluster is None and stands_for_this_api(scope):
         return _of_this_api(scope)
     initialized = _control_plane_initialized(scope)
     control_plane = _control_plane_ready(scope, initialized)
@@ -106,17 +106,17 @@ def conditions(scope: Scope) -> list[Condition]:
     return parts
 
 
-def bereft(scope: Scope) -> tuple[str, str]:
+def objects_missing(scope: Scope) -> tuple[str, str]:
     """Reason and message for a cluster whose objects of Cluster API are gone, or are another's by their labels."""
-    if scope.machinery.taken:
-        return names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.machinery.taken)
+    if scope.capi_objects.taken:
+        return names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken)
     return names.CLUSTER_API_OBJECTS_MISSING, BEREFT
 
 
 def paused_objects(scope: Scope) -> str:
     """The objects with which Cluster API does nothing as somebody paused them, and what helps; empty without any."""
     found = []
-    for resource, objects in scope.machinery.objects.items():
+    for resource, objects in scope.capi_objects.objects.items():
         if generated.is_template(resource) or resource == MachineHealthCheck.resource:
             continue
         for object_ in objects.values():
@@ -124,7 +124,7 @@ def paused_objects(scope: Scope) -> str:
             is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
             if contract.PAUSED_ANNOTATION in said and not is_held:
                 found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
-    cluster = scope.machinery.cluster
+    cluster = scope.capi_objects.cluster
     if cluster is not None and cluster.spec.paused:
         name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
         found.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
@@ -149,9 +149,9 @@ def _of_this_api(scope: Scope) -> list[Condition]:
 
 def _control_plane_initialized(scope: Scope) -> Condition:
     type_ = names.CONTROL_PLANE_INITIALIZED
-    cluster = scope.machinery.cluster
-    if scope.is_bereft:
-        return _condition(type_, "False", *bereft(scope))
+    cluster = scope.capi_objects.cluster
+    if scope.is_restored_without_objects:
+        return _condition(type_, "False", *objects_missing(scope))
     if cluster is None:
         return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
     if contract.is_control_plane_initialized(cluster):
@@ -177,19 +177,19 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
 
 def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.CONTROL_PLANE_READY
-    control_plane = scope.machinery.control_plane
+    control_plane = scope.capi_objects.control_plane
     if initialized.status != "True":
         return _condition(type_, "False", initialized.reason, initialized.message)
-    if lost := deleted.lost_control_plane(scope.machinery):
+    if lost := deleted.lost_control_plane(scope.capi_objects):
         return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
-    absent = deleted.absent(scope.machinery)
+    absent = deleted.absent(scope.capi_objects)
     if absent or control_plane is None:
         return _condition(type_, "False", *_absent(scope, absent))
-    if unprovisioned := deleted.unprovisioned(scope.machinery):
+    if unprovisioned := deleted.unprovisioned(scope.capi_objects):
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
-    upgrade = in_place.story(control_plane, scope.machinery.upgrades)
+    upgrade = in_place.story(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _condition(type_, "False", *upgrade)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
@@ -227,17 +227,17 @@ def _absent(scope: Scope, absent: str) -> tuple[str, str]:
 
 def _postponed(scope: Scope) -> str:
     """What is to be changed in a control plane once all of it is there; rendered only until then."""
-    design, machinery = scope.design, scope.machinery
+    design, capi_objects = scope.design, scope.capi_objects
     if design is None or scope.is_paused or scope.is_settled:
         return ""
-    if not in_place.lacking(machinery.control_plane, bool(machinery.installed_cni)):
+    if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
         return ""
-    return plan.postponed(plan.control_plane(design, machinery), design, machinery)
+    return plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
 
 
 def stopped_check(scope: Scope) -> Object | None:
     """The health check of the control plane, if it was paused because what it had replaced never got healthy."""
-    found = scope.machinery.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
+    found = scope.capi_objects.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
     said = found.metadata.annotations if found is not None else {}
     is_stopped = contract.PAUSED_ANNOTATION in said and names.REMEDIATION_STOPPED_ANNOTATION in said
     return found if is_stopped else None
@@ -253,9 +253,9 @@ def _stopped(check: Object, trouble: str) -> str:
 
 def _cni_configured(scope: Scope) -> Condition:
     type_ = names.DEFAULT_CNI_CONFIGURED
-    installed = scope.machinery.installed_cni
+    installed = scope.capi_objects.installed_cni
     if not installed:
-        if not scope.machinery.is_available:
+        if not scope.capi_objects.is_available:
             message = "the CNI is installed once the control plane is available"
             return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
         return _condition(type_, "False", CNI_INSTALLATION, CNI_IS_BEING_INSTALLED)
@@ -286,7 +286,7 @@ def _lost_cni(scope: Scope, lost: Sequence[str]) -> tuple[str, str]:
 
 def worker_counts(scope: Scope) -> Counts:
     """Workers of all groups; those of groups that are no longer asked for count as machines too many."""
-    deployments = scope.machinery.typed_deployments
+    deployments = scope.capi_objects.typed_deployments
     expected = sum(group_count(group) for group in scope.spec.worker_node_group_configurations)
     statuses = [deployment.status for deployment in deployments.values()]
     replicas = sum(status.replicas or 0 for status in statuses)
@@ -306,7 +306,7 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
             if is_this and wanted != deployment.spec.template.spec.version:
                 return replicas
     counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
-    return min(replicas, max(counted, rollouts.to_replace(deployment, scope.machinery.sets_of(name))))
+    return min(replicas, max(counted, rollouts.to_replace(deployment, scope.capi_objects.sets_of(name))))
 
 
 def _in_place_later(scope: Scope) -> int:
@@ -317,7 +317,7 @@ def _in_place_later(scope: Scope) -> int:
         for group in groups
         if group.upgrade_rollout_strategy is not None and group.upgrade_rollout_strategy.type == "InPlace"
     }
-    deployments = scope.machinery.typed_deployments
+    deployments = scope.capi_objects.typed_deployments
     return sum(_outdated(scope, name, deployments[name]) for name in asked & deployments.keys())
 
 
@@ -325,8 +325,8 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
         return _condition(type_, "False", NOT_INITIALIZED, "workers join once the control plane is available")
-    deployments = scope.machinery.typed_deployments
-    upgrades = [in_place.story(deployment, scope.machinery.upgrades) for deployment in deployments.values()]
+    deployments = scope.capi_objects.typed_deployments
+    upgrades = [in_place.story(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
     # What does not go on tells more than progress.
     stories = sorted((story for story in upgrades if story is not None), key=_tells_more)
     if stories:
@@ -340,7 +340,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
         return _condition(type_, "False", *trouble)
-    sets = scope.machinery.sets_of
+    sets = scope.capi_objects.sets_of
     if not all(rollouts.is_seen(deployment, sets(name)) for name, deployment in deployments.items()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the template before
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters import names
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.runtime import owners
@@ -13,13 +13,13 @@ from espalier.runtime.outcome import Outcome, Wait
 CLUSTER = eksa.Cluster.resource
 
 
-async def guard(p: Pass) -> None:
+async def guard(ctx: Context) -> None:
     """A finalizer is on the record while it manages clusters, and on no other Cluster.
 
     Also on a paused one, as all records are: nothing of the cluster is touched by it. Manifests are copied with their
     finalizers, so it is taken off whatever Cluster has it.
     """
-    scope, writer = p.scope, p.tools.writer
+    scope, writer = ctx.scope, ctx.tools.writer
     is_wanted = scope.is_management and bool(scope.manages)
     if is_wanted and not scope.is_deleted:  # a server takes none for what is being deleted
         record = await owners.add_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)

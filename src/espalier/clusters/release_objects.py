@@ -140,7 +140,7 @@ class ReleaseObjects:
         return found.decode(EKSARelease).spec.bundles_ref if found else None
 
     def _decode(self, found: Object | None, kind: type[K]) -> K | None:
-        """An object of a kind of which few are used by many; to decode Bundles costs more than a whole pass."""
+        """An object of a kind of which few are used by many; to decode Bundles costs more than a whole reconcile."""
         if found is None:
             return None
         known = self._decoded.get((kind.resource, found.key))

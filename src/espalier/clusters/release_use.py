@@ -87,7 +87,7 @@ def _bundles(namespace: str, name: str) -> str:
 def _by_release(found: Object) -> Iterable[str]:
     try:
         spec = read(found).spec
-    except msgspec.ValidationError:  # said by its own pass
+    except msgspec.ValidationError:  # said by its own reconcile
         return
     if spec.bundles_ref is not None:
         yield _bundles(spec.bundles_ref.namespace, spec.bundles_ref.name)

@@ -67,12 +67,12 @@ class Design(msgspec.Struct, frozen=True):
         return self.components[self.spec.kubernetes_version]
 
     def of_group(self, group: WorkerNodeGroupConfiguration) -> Components:
-        """The components of a group of workers."""
+        """The components of a worker node group."""
         return self.components[group.kubernetes_version or self.spec.kubernetes_version]
 
     @property
     def groups(self) -> list[WorkerNodeGroupConfiguration]:
-        """The groups of workers."""
+        """The worker node groups."""
         return self.spec.worker_node_group_configurations
 
     @property
@@ -115,12 +115,12 @@ def design(
 
 
 def group_name(group: WorkerNodeGroupConfiguration) -> str:
-    """Name of a group of workers."""
+    """Name of a worker node group."""
     return group.name or names.DEFAULT_GROUP
 
 
 def group_count(group: WorkerNodeGroupConfiguration) -> int:
-    """How many machines a group of workers has."""
+    """How many machines a worker node group has."""
     return names.DEFAULT_WORKERS if group.count is None else group.count
 
 

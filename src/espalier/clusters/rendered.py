@@ -23,7 +23,7 @@ class Manifest(NamedTuple):
 
 
 class RenderedGroup(msgspec.Struct, frozen=True):
-    """The objects of a group of workers."""
+    """The objects of a worker node group."""
 
     name: str
     machine_template: KubeObject

@@ -1,4 +1,4 @@
-"""What one pass knows: everything it has read, frozen. All decisions are functions of this."""
+"""What one reconcile knows: everything it has read, frozen. All decisions are functions of this."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait
 
 
-class Machinery(msgspec.Struct, frozen=True, dict=True):
+class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     """The Cluster API objects made for a cluster, by name. Objects of others are not in it."""
 
     objects: Mapping[Resource, Mapping[str, Object]] = {}
     secrets: tuple[Object, ...] = ()
     """Cluster API's Secrets of the cluster; only that with the kubeconfig has its data."""
     sets: tuple[Object, ...] = ()
-    """The MachineSets that Cluster API makes for the groups of workers."""
+    """The MachineSets that Cluster API makes for the worker node groups."""
     machines: tuple[Object, ...] = ()
     """The Machines of the control plane."""
     taken: tuple[Taken, ...] = ()
@@ -79,11 +79,11 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def typed_deployments(self) -> dict[str, MachineDeployment]:
-        """The groups of workers."""
+        """The worker node groups."""
         return {name: found.decode(MachineDeployment) for name, found in self.of(MachineDeployment.resource).items()}
 
     def sets_of(self, deployment: str) -> list[MachineSet]:
-        """The MachineSets of a group of workers."""
+        """The MachineSets of a worker node group."""
         mine = (one for one in self.sets if one.metadata.labels.get(contract.DEPLOYMENT_NAME_LABEL) == deployment)
         return [one.decode(MachineSet) for one in mine]
 
@@ -118,11 +118,11 @@ class Machinery(msgspec.Struct, frozen=True, dict=True):
 
 
 class Scope(msgspec.Struct, frozen=True, dict=True):
-    """One Cluster and what belongs to it, at the beginning of a pass; only `machinery` is read again within one."""
+    """One Cluster and what belongs to it, when a reconcile begins; only `capi_objects` is read again within it."""
 
     object: Object
     cluster: eksa.Cluster
-    machinery: Machinery
+    capi_objects: ClusterAPIObjects
     children: tuple[tuple[Resource, Object], ...] = ()
     """The linked objects that there are."""
     git_ops: tuple[Object, ...] = ()
@@ -172,9 +172,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     lost_cni: tuple[str, ...] | None = None
     """What the workload cluster was seen to have lost of its CNI; None as long as it was not looked at."""
 
-    def with_machinery(self, machinery: Machinery) -> Scope:
-        """The same pass, after writes: what is asked for stays as it was at the beginning."""
-        return msgspec.structs.replace(self, machinery=machinery)
+    def with_capi_objects(self, capi_objects: ClusterAPIObjects) -> Scope:
+        """The same reconcile, after writes: what is asked for stays as it was at the beginning."""
+        return msgspec.structs.replace(self, capi_objects=capi_objects)
 
     @cached_property
     def secrets(self) -> frozenset[str]:
@@ -199,7 +199,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def belonging(self) -> Belonging:
         """Judges whether objects are this cluster's."""
-        made = self.machinery.cluster_object
+        made = self.capi_objects.cluster_object
         return Belonging(self.key, made.metadata.uid if made is not None else "")
 
     @property
@@ -248,7 +248,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
         A Cluster of which nothing was made has none, whatever an export that it was made from says.
         """
-        if self.machinery.cluster_object is None:
+        if self.capi_objects.cluster_object is None:
             return ()
         return release_content.replaced(
             release_content.recorded(self.cluster.metadata.annotations), self.release_content
@@ -262,10 +262,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return release_content.record(self.release_content)
 
     @cached_property
-    def mark(self) -> str:
-        """The mark of what is asked for."""
+    def content_hash(self) -> str:
+        """The content hash of what is asked for."""
         children = [child for _, child in self.children]
-        return gate.mark(self.object, children, self.data, self.credentials, self.gate_key)
+        return gate.content_hash(self.object, children, self.data, self.credentials, self.gate_key)
 
     @cached_property
     def gate(self) -> Gate:
@@ -273,7 +273,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         if self.is_made_again or any(one.field != git_ops.FIELD for one in self.missing):
             return Gate.OPEN
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
-        return gate.stand(found, self.mark, generations_match=self._generations_match)
+        return gate.stand(found, self.content_hash, generations_match=self._generations_match)
 
     @property
     def identity(self) -> str:
@@ -288,15 +288,15 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         after it. Here nothing is left of the one before, or the finalizer would have held it.
         """
         said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
-        if self.machinery.cluster_object is not None or not self.identity:
+        if self.capi_objects.cluster_object is not None or not self.identity:
             return False
         return said.partition("/")[0] == self.identity.partition("/")[0] and said != self.identity
 
     @property
     def _generations_match(self) -> bool:
-        """Whether a manager without marks would say that nothing was asked for. Without machinery nothing was done."""
+        """Whether generations say that nothing was asked for. Without Cluster API objects nothing was done."""
         return (
-            self.machinery.cluster_object is not None
+            self.capi_objects.cluster_object is not None
             and self.status.observed_generation == self.generation
             and self.status.children_observed_generation == self.children_generation
         )
@@ -320,9 +320,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return self.is_settled and self.gate is Gate.CREDENTIALS
 
     @property
-    def is_bereft(self) -> bool:
-        """Whether the cluster was reconciled to its end, and nothing of it is there: restored without its machinery."""
-        return self.is_settled and self.machinery.cluster_object is None
+    def is_restored_without_objects(self) -> bool:
+        """Whether the cluster was reconciled to its end, but none of its objects is there, as after a restore."""
+        return self.is_settled and self.capi_objects.cluster_object is None
 
     @property
     def components(self) -> Components | None:
@@ -331,8 +331,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def wanted_cni(self) -> str:
-        """The mark that `machinery.installed_cni` has once the workload cluster has the CNI that is asked for."""
-        return cni.mark(cni.objects(self.design)) if self.design else ""
+        """`capi_objects.installed_cni` once the workload cluster has the CNI that is asked for."""
+        return cni.content_hash(cni.objects(self.design)) if self.design else ""
 
     @property
     def leaves_cni_alone(self) -> bool:

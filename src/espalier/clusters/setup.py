@@ -14,13 +14,13 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Providers
-from espalier.clusters.rate_limit import Rests
+from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.writing import Writer
 from espalier.releases import Uninstalled
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import Errands
+from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.webhooks import Webhooks
 
 
@@ -56,14 +56,12 @@ def build(
     )
     manager.notices["management"] = lambda: observer.management_cluster.trouble
     writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
-    errands = Errands(remotes)
+    remote_tasks = RemoteTasks(remotes)
     copies = Copies(copies_kubeconfigs)
-    manager.add(errands)
-    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, errands, Rests(), copies)
-    manager.add(controller.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
-    of_record = management.controller(
-        observer.management_cluster, manager.recorder, resync=resync, entropy=manager.entropy
-    )
+    manager.add(remote_tasks)
+    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, remote_tasks, RateLimits(), copies)
+    manager.add(controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+    of_record = management.controller(observer.management_cluster, manager.recorder, resync=resync, rng=manager.rng)
     manager.add(of_record)
     if webhooks is not None:
         Admission(observer, manager.clock.now).serve(webhooks)

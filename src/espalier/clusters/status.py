@@ -1,4 +1,4 @@
-"""What is reported of a Cluster: conditions and fields. Pure: from a scope, and how the pass ended."""
+"""What is reported of a Cluster: conditions and fields. Pure: from a scope, and how the reconcile ended."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def status_of(
     compared: Condition | None = None,
     copied: Condition | None = None,
 ) -> ClusterStatus:
-    """The status after a pass. Equal scopes and outcomes give an equal status, but for times of transitions.
+    """The status after a reconcile. Equal scopes and outcomes give an equal status, but for times of transitions.
 
-    `compared` is Synced, when the pass compared what was made with what is rendered; `copied` says why there is no copy
-    of the kubeconfig.
+    `compared` is Synced, if the reconcile compared what was made with what is rendered; `copied` says why there is no
+    copy of the kubeconfig.
     """
     parts = readiness.conditions(scope)
     if scope.is_deleted:  # what would help a cluster that stays is no advice
@@ -131,7 +131,7 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
 
 
 def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Problem | None:
-    """Why nothing goes on until somebody acts: what the pass waits for, else what keeps it from being ready."""
+    """Why nothing goes on until somebody acts: what the reconcile waits for, else what keeps it from being ready."""
     if isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES:
         return Problem(outcome.reason, outcome.message)
     if ready.status != "True" and ready.reason in names.FAILURES and not scope.is_paused and not scope.is_deleted:
@@ -148,13 +148,13 @@ def _is_telling(outcome: Wait | Fault) -> bool:
 
 
 def _usable(scope: Scope) -> str:
-    control_plane = scope.machinery.control_plane
+    control_plane = scope.capi_objects.control_plane
     if control_plane is None:
         return readiness.SERVES_THIS_API
-    workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.machinery.typed_deployments.values())
+    workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.capi_objects.typed_deployments.values())
     nodes = (control_plane.status.ready_replicas or 0) + workers
     version = control_plane.spec.version
-    behind = {one.spec.template.spec.version or "" for one in scope.machinery.typed_deployments.values()} - {
+    behind = {one.spec.template.spec.version or "" for one in scope.capi_objects.typed_deployments.values()} - {
         version,
         "",
     }
@@ -165,12 +165,12 @@ def _usable(scope: Scope) -> str:
 def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
     if scope.is_deleted:
         return "Deleting"
-    machinery = scope.machinery
-    if machinery.cluster is None and readiness.stands_for_this_api(scope):
+    capi_objects = scope.capi_objects
+    if capi_objects.cluster is None and readiness.stands_for_this_api(scope):
         return "Running"
-    if failed and not (machinery.cluster is None and scope.missing):
+    if failed and not (capi_objects.cluster is None and scope.missing):
         return "Failed"
-    if machinery.cluster is None:
+    if capi_objects.cluster is None:
         return "Pending"
     if scope.status.observed_generation == 0 and not is_settled:
         return "Creating"

@@ -25,7 +25,7 @@ from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, remediation
 from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.drift_correction import oversee
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.references import GateKey
@@ -52,11 +52,11 @@ class Write(NamedTuple):
 Decision: TypeAlias = Outcome | Write
 
 
-async def write(p: Pass, decision: Decision) -> Outcome:
+async def write(ctx: Context, decision: Decision) -> Outcome:
     """What is done about a decision: the next step follows when it is written."""
     if not isinstance(decision, Write):
         return decision
-    await p.write(decision.what, decision.reason)
+    await ctx.write(decision.what, decision.reason)
     return Continue()
 
 
@@ -66,7 +66,7 @@ class Step:
     def __init__(
         self,
         decide: Callable[[Scope], Decision],
-        act: Callable[[Pass, Decision], Awaitable[Outcome]] = write,
+        act: Callable[[Context, Decision], Awaitable[Outcome]] = write,
         *,
         awaits: bool = False,
     ) -> None:
@@ -76,18 +76,18 @@ class Step:
         self.__name__ = decide.__name__
         self._act = act
 
-    async def __call__(self, p: Pass) -> Outcome:
+    async def __call__(self, ctx: Context) -> Outcome:
         """Decide and act."""
-        return await self._act(p, self.decide(p.scope))
+        return await self._act(ctx, self.decide(ctx.scope))
 
 
-async def hold(p: Pass) -> Outcome:
+async def add_finalizer(ctx: Context) -> Outcome:
     """The Cluster stays until everything made for it is gone."""
-    scope, writer = p.scope, p.tools.writer
+    scope, writer = ctx.scope, ctx.tools.writer
     if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
         held = await owners.add_finalizer(writer.client, CLUSTER, scope.object, CLUSTER_FINALIZER)
         writer.wrote(CLUSTER, held)
-        p.scope = msgspec.structs.replace(scope, object=held, cluster=read(held))
+        ctx.scope = msgspec.structs.replace(scope, object=held, cluster=read(held))
     return Continue()
 
 
@@ -96,7 +96,7 @@ def choose_release(scope: Scope) -> Decision:
     spec, management = scope.spec, scope.management
     if spec.eksa_version is not None or spec.bundles_ref is not None or scope.is_self_managed:
         return Continue()
-    if scope.machinery.control_plane is not None:
+    if scope.capi_objects.control_plane is not None:
         return Continue()  # `check` says what is missing
     if management is None:
         return check(scope)
@@ -109,16 +109,16 @@ def choose_release(scope: Scope) -> Decision:
 _RELEASE_CHOSEN = "ReleaseChosen"
 
 
-async def take_release(p: Pass, decision: Decision) -> Outcome:
+async def take_release(ctx: Context, decision: Decision) -> Outcome:
     """Name the release that was chosen."""
-    management = p.scope.management
+    management = ctx.scope.management
     if not isinstance(decision, Wait) or decision.reason != _RELEASE_CHOSEN or management is None:
-        return await write(p, decision)
+        return await write(ctx, decision)
     # Only of the Cluster that was read: somebody may have named a release since then.
-    seen = {"resourceVersion": p.scope.object.resource_version}
+    seen = {"resourceVersion": ctx.scope.object.resource_version}
     chosen = {"eksaVersion": management.spec.eksa_version}
-    await p.tools.writer.merge(CLUSTER, p.scope.object, {"metadata": seen, "spec": chosen})
-    p.event("Normal", "ReleaseChosen", decision.message)
+    await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, {"metadata": seen, "spec": chosen})
+    ctx.event("Normal", "ReleaseChosen", decision.message)
     return decision
 
 
@@ -128,52 +128,52 @@ def find_children(scope: Scope) -> Decision:
     return Wait(*found) if found else Continue()
 
 
-async def own_children(p: Pass) -> Outcome:
+async def own_children(ctx: Context) -> Outcome:
     """Linked objects go with the Clusters that use them, but for those of the management cluster: they stay.
 
     Whose they are is not known while the record of the management cluster is not.
     """
-    client, management = p.tools.writer.client, p.scope.management
+    client, management = ctx.tools.writer.client, ctx.scope.management
     if management is None:
         return Continue()
-    owner = owners.owner_reference(p.scope.object, controller=False, block_owner_deletion=False)
+    owner = owners.owner_reference(ctx.scope.object, controller=False, block_owner_deletion=False)
     lent = linked(management)
-    for resource, child in p.scope.children:
+    for resource, child in ctx.scope.children:
         if (child.kind, child.key) in lent:
             written = await owners.remove_owner(client, resource, child, owner.uid)
         else:
             written = await owners.add_owner(client, resource, child, owner)
         if written is not None and written is not child:
-            p.tools.observer.linked.wrote(resource, written)
+            ctx.tools.observer.linked.wrote(resource, written)
     return Continue()
 
 
-async def leave_children(p: Pass) -> Outcome:
+async def leave_children(ctx: Context) -> Outcome:
     """What another Cluster names as well is not collected with this one, whether or not that one owns it yet."""
-    for resource, child in p.tools.observer.lent_by(p.scope.object):
-        written = await owners.remove_owner(p.tools.writer.client, resource, child, p.scope.object.metadata.uid)
+    for resource, child in ctx.tools.observer.lent_by(ctx.scope.object):
+        written = await owners.remove_owner(ctx.tools.writer.client, resource, child, ctx.scope.object.metadata.uid)
         if written is not None:
-            p.tools.observer.linked.wrote(resource, written)
+            ctx.tools.observer.linked.wrote(resource, written)
     return Continue()
 
 
-async def make_gate_key(p: Pass) -> Outcome:
+async def make_gate_key(ctx: Context) -> Outcome:
     """There is a key to digests of credentials. Without any, there is no need of one.
 
     A lost one is made anew: all that carries credentials is then compared once more, and found as it should be.
     """
-    if not p.scope.credentials or p.scope.gate_key:
+    if not ctx.scope.credentials or ctx.scope.gate_key:
         return Continue()
     key = secrets.token_bytes(32)
     metadata = ObjectMeta(name=names.GATE_KEY.name, namespace=names.GATE_KEY.namespace)
     body = core.Secret(metadata=metadata, data={names.GATE_KEY_FIELD: key})
     try:
-        made = await p.tools.writer.client.create(core.SECRET, body)
-    except AlreadyExists:  # another pass was faster; or somebody wrote it
+        made = await ctx.tools.writer.client.create(core.SECRET, body)
+    except AlreadyExists:  # another reconcile was faster; or somebody wrote it
         message = f"waiting for Secret {names.GATE_KEY} to be read; if it has no {names.GATE_KEY_FIELD}, delete it"
         return Wait("WaitingForGateKey", message, after=1.0)
-    p.tools.observer.linked.wrote(core.SECRET, made)
-    p.scope = msgspec.structs.replace(p.scope, gate_key=GateKey(key))
+    ctx.tools.observer.linked.wrote(core.SECRET, made)
+    ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))
     return Continue()
 
 
@@ -182,23 +182,25 @@ def carry_credentials(scope: Scope) -> Decision:
 
     Nothing else is, whatever this manager would render otherwise: no machine is replaced by a new password.
     """
-    if not scope.takes_credentials or scope.is_bereft:
+    if not scope.takes_credentials or scope.is_restored_without_objects:
         return Continue()
     found = problem(scope)
     if found:
         return Wait(*found)
-    return Write(plan.changes(plan.carriers(_design(scope), scope.machinery), scope.machinery), "CredentialsApplied")
+    return Write(
+        plan.changes(plan.carriers(_design(scope), scope.capi_objects), scope.capi_objects), "CredentialsApplied"
+    )
 
 
-async def limit_remediation(p: Pass) -> Outcome:
+async def limit_remediation(ctx: Context) -> Outcome:
     """Machines of a control plane are not replaced for ever where none of those that come becomes healthy.
 
     Cluster API counts, and stops by itself only where its control plane says so, which those of EKS Anywhere do not.
     The check is paused, in settled clusters as well: that changes none, it ends a change that nobody asked for.
     """
-    machinery = p.scope.machinery
-    check = machinery.of(MachineHealthCheck.resource).get(names.control_plane_health_check(p.scope.key.name))
-    control_plane = machinery.control_plane
+    capi_objects = ctx.scope.capi_objects
+    check = capi_objects.of(MachineHealthCheck.resource).get(names.control_plane_health_check(ctx.scope.key.name))
+    control_plane = capi_objects.control_plane
     if check is None or control_plane is None or check.metadata.deletion_timestamp is not None:
         return Continue()
     said = check.metadata.annotations
@@ -207,19 +209,19 @@ async def limit_remediation(p: Pass) -> Outcome:
     last = remediation.last(status.last_remediation)
     if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
         gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
-        await p.tools.writer.merge(MachineHealthCheck.resource, check, {"metadata": {"annotations": gone}})
-        p.event("Normal", "RemediationResumed", f"MachineHealthCheck {check.key} is no longer paused")
-        p.look_again()
+        await ctx.tools.writer.merge(MachineHealthCheck.resource, check, {"metadata": {"annotations": gone}})
+        ctx.event("Normal", "RemediationResumed", f"MachineHealthCheck {check.key} is no longer paused")
+        ctx.refresh()
     elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
         which = f"{last.machine}@{last.at}"
         if said.get(names.REMEDIATION_STOPPED_ANNOTATION) != which and contract.PAUSED_ANNOTATION not in said:
             paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
-            await p.tools.writer.annotate_all(MachineHealthCheck.resource, check, paused)
+            await ctx.tools.writer.annotate_all(MachineHealthCheck.resource, check, paused)
             message = (
                 f"MachineHealthCheck {check.key} was paused: no machine in place of an unhealthy one became healthy"
             )
-            p.event("Warning", readiness.REMEDIATION_STOPPED, message)
-            p.look_again()
+            ctx.event("Warning", readiness.REMEDIATION_STOPPED, message)
+            ctx.refresh()
     return Continue()
 
 
@@ -229,18 +231,18 @@ RETRIES = 2
 
 def leave_settled(scope: Scope) -> Decision:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
-    if scope.is_bereft:
-        return Wait(*readiness.bereft(scope))
+    if scope.is_restored_without_objects:
+        return Wait(*readiness.objects_missing(scope))
     return Done() if scope.is_settled else Continue()
 
 
-async def look_after_settled(p: Pass, decision: Decision) -> Outcome:
+async def look_after_settled(ctx: Context, decision: Decision) -> Outcome:
     """Of what is left alone: the copy of the kubeconfig is kept, and drift is seen to."""
     if not isinstance(decision, Done):
-        return await write(p, decision)
-    await copying.keep(p)
-    await p.close_gate()  # writes only when the cluster is adopted, or credentials changed
-    return await oversee(p)
+        return await write(ctx, decision)
+    await copying.keep(ctx)
+    await ctx.close_gate()  # writes only when the cluster is adopted, or credentials changed
+    return await oversee(ctx)
 
 
 def check(scope: Scope) -> Decision:
@@ -248,46 +250,46 @@ def check(scope: Scope) -> Decision:
     found = problem(scope)
     if found:
         return Wait(*found)
-    lost = deleted.lost_control_plane(scope.machinery)
+    lost = deleted.lost_control_plane(scope.capi_objects)
     return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
 
-async def copy_kubeconfig(p: Pass) -> Outcome:
+async def copy_kubeconfig(ctx: Context) -> Outcome:
     """A copy of the kubeconfig lies beside the Cluster, or a condition says why not."""
-    await copying.keep(p)
+    await copying.keep(ctx)
     return Continue()
 
 
-async def read_left_over_secrets(p: Pass) -> Outcome:
+async def read_left_over_secrets(ctx: Context) -> Outcome:
     """Before there is a cluster: find keys that Cluster API would take for its own.
 
     Also Secrets without labels, which are not watched.
     """
-    if p.scope.machinery.cluster_object is None:
-        client = p.tools.writer.client
-        wanted = generated.secrets(p.scope.key.name)
+    if ctx.scope.capi_objects.cluster_object is None:
+        client = ctx.tools.writer.client
+        wanted = generated.secrets(ctx.scope.key.name)
         listed = await asyncio.gather(
             *(client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}") for key in wanted)
         )
-        found = generated.left_over(p.scope.key, (secret for part in listed for secret in part.items))
-        p.scope = msgspec.structs.replace(p.scope, left_over=found)
+        found = generated.left_over(ctx.scope.key, (secret for part in listed for secret in part.items))
+        ctx.scope = msgspec.structs.replace(ctx.scope, left_over=found)
     return Continue()
 
 
 def find_left_over_secrets(scope: Scope) -> Decision:
     """Before there is a cluster, no keys of another are there."""
-    if scope.machinery.cluster_object is not None or not scope.left_over:
+    if scope.capi_objects.cluster_object is not None or not scope.left_over:
         return Continue()
     return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)
 
 
 def make_control_plane(scope: Scope) -> Decision:
     """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
-    design, machinery = _design(scope), scope.machinery
-    wanted = plan.control_plane(design, machinery)
-    if not scope.is_foreseen and plan.postponed(wanted, design, machinery):
+    design, capi_objects = _design(scope), scope.capi_objects
+    wanted = plan.control_plane(design, capi_objects)
+    if not scope.is_foreseen and plan.postponed(wanted, design, capi_objects):
         wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
-    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), machinery), "ControlPlaneApplied")
+    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "ControlPlaneApplied")
 
 
 def begin_workers(scope: Scope) -> Decision:
@@ -296,27 +298,27 @@ def begin_workers(scope: Scope) -> Decision:
     They are only made here, and only while all that there is of the control plane has its version: no node may be
     ahead of its API server. What is changed waits its turn.
     """
-    machinery, design = scope.machinery, _design(scope)
-    cluster, control_plane = machinery.cluster, machinery.control_plane
+    capi_objects, design = scope.capi_objects, _design(scope)
+    cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     if cluster is None or contract.is_control_plane_initialized(cluster):
         return Continue()
     if control_plane is None or control_plane.spec.version != design.of_control_plane.version:
         return Continue()
     if not contract.is_up_to_date(control_plane):
         return Continue()
-    wanted = plan.worker_groups(design, machinery)
-    new = [one for one in wanted if one.metadata.name not in machinery.of(one.resource)]
-    return Write(plan.changes(_timely(scope, new), machinery), "WorkersApplied")
+    wanted = plan.worker_groups(design, capi_objects)
+    new = [one for one in wanted if one.metadata.name not in capi_objects.of(one.resource)]
+    return Write(plan.changes(_timely(scope, new), capi_objects), "WorkersApplied")
 
 
 def await_control_plane(scope: Scope) -> Decision:
     """All of the control plane has the version asked for: before that, nothing else changes."""
-    machinery = scope.machinery
-    control_plane = machinery.control_plane
-    upgrade = in_place.story(control_plane, machinery.upgrades) if control_plane else None
+    capi_objects = scope.capi_objects
+    control_plane = capi_objects.control_plane
+    upgrade = in_place.story(control_plane, capi_objects.upgrades) if control_plane else None
     if upgrade is not None:
         return Wait(*upgrade)
-    if machinery.is_available:
+    if capi_objects.is_available:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
@@ -332,21 +334,21 @@ def await_control_plane(scope: Scope) -> Decision:
 
 def await_creation(scope: Scope) -> Decision:
     """What was changed while the control plane was still being made follows, before any of the workers."""
-    design, machinery = _design(scope), scope.machinery
-    postponed = plan.postponed(plan.control_plane(design, machinery), design, machinery)
+    design, capi_objects = _design(scope), scope.capi_objects
+    postponed = plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
     return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
 
 
 def make_workers(scope: Scope) -> Decision:
-    """The objects of all groups of workers are as they should be."""
-    machinery = scope.machinery
-    wanted = plan.worker_groups(_design(scope), machinery)
-    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), machinery), "WorkersApplied")
+    """The objects of all worker node groups are as they should be."""
+    capi_objects = scope.capi_objects
+    wanted = plan.worker_groups(_design(scope), capi_objects)
+    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "WorkersApplied")
 
 
 def remove_workers(scope: Scope) -> Decision:
-    """There are no groups of workers that are not asked for."""
-    return Write(plan.superfluous_workers(_design(scope), scope.machinery), "WorkersRemoved")
+    """There are no worker node groups that are not asked for."""
+    return Write(plan.superfluous_workers(_design(scope), scope.capi_objects), "WorkersRemoved")
 
 
 def await_readiness(scope: Scope) -> Decision:
@@ -354,7 +356,7 @@ def await_readiness(scope: Scope) -> Decision:
     obstacle = first_obstacle(readiness.conditions(scope))
     if obstacle is not None:
         return Wait(obstacle.reason, obstacle.message, after=_again(scope))
-    going = plan.going_workers(_design(scope), scope.machinery)
+    going = plan.going_workers(_design(scope), scope.capi_objects)
     if going:
         return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be gone")
     return Continue()
@@ -362,26 +364,26 @@ def await_readiness(scope: Scope) -> Decision:
 
 def remove_unused_templates(scope: Scope) -> Decision:
     """Templates go once nothing refers to them."""
-    return Write(plan.unused_templates(scope.machinery), "TemplatesRemoved")
+    return Write(plan.unused_templates(scope.capi_objects), "TemplatesRemoved")
 
 
 def make_health_checks(scope: Scope) -> Decision:
     """All health checks are there. Most are made before, as soon as a node was ready."""
-    design, machinery = _design(scope), scope.machinery
-    wanted = [*plan.control_plane(design, machinery), *plan.worker_groups(design, machinery)]
+    design, capi_objects = _design(scope), scope.capi_objects
+    wanted = [*plan.control_plane(design, capi_objects), *plan.worker_groups(design, capi_objects)]
     checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
-    return Write(plan.changes(checks, machinery), "HealthChecksApplied")
+    return Write(plan.changes(checks, capi_objects), "HealthChecksApplied")
 
 
-async def settle(p: Pass) -> Outcome:
-    """What was asked for at the beginning of the pass is there: the gate is closed upon it."""
-    await p.close_gate()
-    await oversee(p)
+async def settle(ctx: Context) -> Outcome:
+    """What was asked for at the beginning of the reconcile is there: the gate is closed upon it."""
+    await ctx.close_gate()
+    await oversee(ctx)
     return Done()
 
 
 LIFE = (
-    hold,
+    add_finalizer,
     limit_remediation,
     Step(choose_release, take_release),
     Step(find_children),
@@ -412,48 +414,48 @@ LIFE = (
 """From a Cluster to a cluster."""
 
 
-def steps_of(scope: Scope) -> Sequence[Callable[[Pass], Awaitable[Outcome]]]:
+def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
     """The steps of a Cluster that is not being deleted; none while it is paused."""
     if scope.is_self_managed and not scope.is_management:
         return (Step(check),)
     return () if scope.is_paused else LIFE
 
 
-async def delete_cluster(p: Pass) -> Outcome:
+async def delete_cluster(ctx: Context) -> Outcome:
     """Cluster API deletes in order: workers, control plane, infrastructure."""
-    cluster = p.scope.machinery.cluster_object
+    cluster = ctx.scope.capi_objects.cluster_object
     if cluster is None:
         return Continue()
     if cluster.metadata.deletion_timestamp is None:
-        await p.write([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
-    paused = readiness.paused_objects(p.scope)
+        await ctx.write([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
+    paused = readiness.paused_objects(ctx.scope)
     reason = readiness.CLUSTER_API_PAUSED if paused else "Deleting"
-    return Wait(reason, "; ".join(filter(None, [_what_is_left(p), paused, _held_up(p)])))
+    return Wait(reason, "; ".join(filter(None, [_what_is_left(ctx), paused, _held_up(ctx)])))
 
 
-async def delete_leftovers(p: Pass) -> Outcome:
+async def delete_leftovers(ctx: Context) -> Outcome:
     """What Cluster API does not delete with its Cluster: objects that never had one, health checks, templates.
 
     Secrets are the garbage collector's. They are waited for: a cluster that comes again under the name would take them
     for its own, and lose its authority when they go.
     """
-    machinery = p.scope.machinery
-    await p.write(plan.leftovers(machinery), "LeftoversRemoved")
-    left = [f"{resource.kind} {name}" for resource, found in machinery.objects.items() for name in found]
-    left += [f"Secret {found.name}" for found in machinery.secrets if contract.is_owned(found)]
+    capi_objects = ctx.scope.capi_objects
+    await ctx.write(plan.leftovers(capi_objects), "LeftoversRemoved")
+    left = [f"{resource.kind} {name}" for resource, found in capi_objects.objects.items() for name in found]
+    left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
     if not left:
         return Continue()
-    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be gone", _abandoned(p)])))
+    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be gone", _abandoned(ctx)])))
 
 
-async def let_go(p: Pass) -> Outcome:
+async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the Cluster any longer."""
-    p.tools.remotes.drop(p.scope.key)
-    await owners.remove_finalizer(p.tools.writer.client, CLUSTER, p.scope.object, CLUSTER_FINALIZER)
+    ctx.tools.remotes.drop(ctx.scope.key)
+    await owners.remove_finalizer(ctx.tools.writer.client, CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
     return Continue()
 
 
-DELETION = (delete_cluster, delete_leftovers, leave_children, let_go)
+DELETION = (delete_cluster, delete_leftovers, leave_children, remove_finalizer)
 """From a cluster to nothing. Needs none of the linked objects."""
 
 
@@ -465,7 +467,7 @@ def _design(scope: Scope) -> Design:
 
 def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
     """Why these objects may not be written yet. In a preview: not at all, unless somebody acts."""
-    found = plan.obstacle(wanted, _design(scope), scope.machinery)
+    found = plan.obstacle(wanted, _design(scope), scope.capi_objects)
     if found is None or (scope.is_foreseen and found.reason not in names.FAILURES):
         return None
     return Wait(*found)
@@ -476,10 +478,10 @@ def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
 
     One that is there stays, and is kept as it should be.
     """
-    machinery = scope.machinery
-    live = machinery.of(MachineHealthCheck.resource)
-    has_cni = machinery.installed_cni == scope.wanted_cni or bool(machinery.installed_cni)
-    ready = machinery.control_plane.status.ready_replicas if machinery.control_plane else 0
+    capi_objects = scope.capi_objects
+    live = capi_objects.of(MachineHealthCheck.resource)
+    has_cni = capi_objects.installed_cni == scope.wanted_cni or bool(capi_objects.installed_cni)
+    ready = capi_objects.control_plane.status.ready_replicas if capi_objects.control_plane else 0
     if scope.is_foreseen or (has_cni and ready):
         return list(wanted)
     return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
@@ -487,37 +489,37 @@ def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
 
 def _again(scope: Scope) -> float | None:
     """When nodes that are waited for should be asked about once more: no watch tells what becomes of their CNI."""
-    return AGAIN if scope.machinery.installed_cni and not scope.leaves_cni_alone else None
+    return AGAIN if scope.capi_objects.installed_cni and not scope.leaves_cni_alone else None
 
 
-def _what_is_left(p: Pass) -> str:
-    machinery = p.scope.machinery
-    workers = sum(deployment.status.replicas or 0 for deployment in machinery.typed_deployments.values())
+def _what_is_left(ctx: Context) -> str:
+    capi_objects = ctx.scope.capi_objects
+    workers = sum(deployment.status.replicas or 0 for deployment in capi_objects.typed_deployments.values())
     if workers:
         return f"waiting for {workers} worker {_machines(workers)} to be gone"
-    control_plane = machinery.control_plane
+    control_plane = capi_objects.control_plane
     machines = (control_plane.status.replicas or 0) if control_plane else 0
     if machines:
         return f"waiting for {machines} control plane {_machines(machines)} to be gone"
     return "waiting for the infrastructure to be gone"
 
 
-def _held_up(p: Pass) -> str:
+def _held_up(ctx: Context) -> str:
     """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
-    cluster = p.scope.machinery.cluster
+    cluster = ctx.scope.capi_objects.cluster
     said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
     return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 
-def _abandoned(p: Pass) -> str:
+def _abandoned(ctx: Context) -> str:
     """What Cluster API may never let go, as its controllers do little for objects whose Cluster is gone."""
     held = [
         f"{', '.join(one.metadata.finalizers)} of {resource.kind} {one.key}"
-        for resource, found in p.scope.machinery.objects.items()
+        for resource, found in ctx.scope.capi_objects.objects.items()
         for one in found.values()
         if one.metadata.deletion_timestamp is not None and one.metadata.finalizers
     ]
-    if p.scope.machinery.cluster_object is not None or not held:
+    if ctx.scope.capi_objects.cluster_object is not None or not held:
         return ""
     return f"their Cluster of Cluster API is gone: if that lasts, remove finalizers {'; '.join(held)}"
 

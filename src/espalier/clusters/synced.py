@@ -30,8 +30,8 @@ LONGEST = 8000
 
 
 def unseen(scope: Scope) -> Condition | None:
-    """What is said when a pass compared nothing. None where there is nothing to compare, or nobody asked to."""
-    is_made = scope.machinery.cluster is not None and not scope.is_deleted
+    """What is said when a reconcile compared nothing. None where there is nothing to compare, or nobody asked to."""
+    is_made = scope.capi_objects.cluster is not None and not scope.is_deleted
     if scope.isolation is not Isolation.LAYERS or not is_made or readiness.stands_for_this_api(scope):
         return None
     if scope.is_paused:
@@ -55,8 +55,8 @@ def incomparable(scope: Scope) -> str:
         return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.replaced_releases:
         return messages.other_content(", ".join(scope.replaced_releases))
-    if scope.machinery.taken:
-        return messages.name_taken(scope.machinery.taken)
+    if scope.capi_objects.taken:
+        return messages.name_taken(scope.capi_objects.taken)
     return ""
 
 

@@ -68,11 +68,11 @@ def _self_managed(scope: Scope) -> Problem | None:
 
 def _content(scope: Scope) -> Problem | None:
     rules = content.violations(scope.cluster, scope.providers)
-    name, _, digest = scope.machinery.installed_cni.rpartition("-")
+    name, _, digest = scope.capi_objects.installed_cni.rpartition("-")
     # A manager that let the plugin be changed may have left the change half-way: either is taken then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
-    found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.machinery))]
+    found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
@@ -84,13 +84,13 @@ def _name(scope: Scope) -> Problem | None:
             "names of clusters are unique in a management cluster; delete this one and choose another name"
         )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
-    if scope.machinery.taken:
-        return Problem(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.machinery.taken))
+    if scope.capi_objects.taken:
+        return Problem(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (
             f"objects of this cluster would have names of others that were there before: {wanted}; "
-            "choose other names for the groups of workers, or delete this cluster and choose another name for it"
+            "choose other names for the worker node groups, or delete this cluster and choose another name for it"
         )
         return Problem(names.CLUSTER_NAME_TAKEN, message)
     return None

@@ -1,4 +1,4 @@
-"""What is done in workload clusters: they are looked at, and given the CNI. All are errands: no pass waits there."""
+"""What is done in workload clusters, by remote tasks: the CNI is compared and installed. No reconcile waits there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.clusters.rendered import Manifest
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.objects import Object
-from espalier.runtime.remote_tasks import Errand
+from espalier.runtime.remote_tasks import RemoteTask
 
 
 class NotCorrected(KubeError):
@@ -23,7 +23,7 @@ class NotCorrected(KubeError):
         """What, and why not."""
 
 
-def look(manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes) -> Errand[list[Drift]]:
+def look(manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes) -> RemoteTask[list[Drift]]:
     """See where a workload cluster differs from what was installed. No watch stands there; it is asked for.
 
     `asked` is what is to be done about drift, and what the cluster is to be: who changes either wants to know at once.
@@ -33,20 +33,20 @@ def look(manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes) -> E
         live = [await _read(client, manifest) for manifest in manifests]
         return drift.of_manifests(manifests, live)
 
-    return Errand("look at", (cni.mark(manifests), asked), kubeconfig, run)
+    return RemoteTask("look at", (cni.content_hash(manifests), asked), kubeconfig, run)
 
 
-def install(manifests: Sequence[Manifest], kubeconfig: bytes) -> Errand[bool]:
+def install(manifests: Sequence[Manifest], kubeconfig: bytes) -> RemoteTask[bool]:
     """Apply all objects of the CNI, in their order, up to the first that is refused."""
 
     async def done(_client: Client) -> bool:
         return True
 
     parts = [partial(_apply, manifest=manifest) for manifest in manifests]
-    return Errand("install in", cni.mark(manifests), kubeconfig, done, writes=True, parts=parts)
+    return RemoteTask("install in", cni.content_hash(manifests), kubeconfig, done, writes=True, parts=parts)
 
 
-def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> Errand[bool]:
+def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> RemoteTask[bool]:
     """Bring back each object, whatever becomes of the others. Fails with `NotCorrected`, which says of which and why.
 
     `manifests` are given with what they are called.
@@ -65,7 +65,9 @@ def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> Err
             raise NotCorrected(refusals)
         return True
 
-    return Errand("correct", cni.mark([manifest for _, manifest in manifests]), kubeconfig, run, writes=True)
+    return RemoteTask(
+        "correct", cni.content_hash([manifest for _, manifest in manifests]), kubeconfig, run, writes=True
+    )
 
 
 async def _apply(client: Client, manifest: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""Writes of a pass: by server-side apply and precise patches, and the caches are told."""
+"""Writes of a reconcile: by server-side apply and precise patches, and the caches are told."""
 
 from __future__ import annotations
 

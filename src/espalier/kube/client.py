@@ -49,7 +49,7 @@ class Client:
 
     All methods raise the errors of `espalier.kube.errors`: an `ApiError` for each failure the server names,
     `Unreachable` when none of the attempts (see `Retry`) was answered. `on_warning` gets the server's warnings;
-    without it they are logged once each. `entropy` spreads retries in time. `largest_list` bounds the bytes of what
+    without it they are logged once each. `rng` spreads retries in time. `largest_list` bounds the bytes of what
     `list` gives.
     """
 
@@ -62,7 +62,7 @@ class Client:
         field_validation: FieldValidation = "Strict",
         retry: Retry | None = None,
         on_warning: Callable[[str], None] | None = None,
-        entropy: random.Random | None = None,
+        rng: random.Random | None = None,
         largest_list: int = LARGEST_LIST,
     ) -> None:
         self.transport = transport
@@ -72,7 +72,7 @@ class Client:
         self._field_validation = field_validation
         self._retry = retry or Retry()
         self._on_warning = on_warning or WarningLog()
-        self._entropy = entropy or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._entropy = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     async def get(
         self, resource: Resource, name: str, namespace: str | None = None, *, subresource: str | None = None

@@ -4,7 +4,7 @@ Keys are ECDSA P-256 (an RSA key costs a hundred times as much); an authority th
 Every certificate carries the extensions that strict verifiers demand (RFC 5280: subject and authority key identifiers,
 key usage, basic constraints).
 
-With `entropy` given, keys, serial numbers and signatures come from it alone, so that a simulated world is the same at
+With `rng` given, keys, serial numbers and signatures come from it alone, so that a simulated world is the same at
 every run. That is **for simulation only**: whoever knows the seed knows the keys. Without it the system's randomness
 is used.
 """
@@ -64,28 +64,26 @@ class KeyPair:
 class Authority(KeyPair):
     """A certificate authority: a key pair that signs others."""
 
-    entropy: random.Random | None = field(default=None, repr=False, compare=False)
+    rng: random.Random | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def create(
-        cls, common_name: str, *, now: datetime, days: float = 3650, entropy: random.Random | None = None
+        cls, common_name: str, *, now: datetime, days: float = 3650, rng: random.Random | None = None
     ) -> Authority:
         """A new self-signed authority, valid for `days` from `now`."""
-        key = _new_key(entropy)
+        key = _new_key(rng)
         subject = _subject(common_name)
         not_after = now + timedelta(days=days)
-        builder = _builder(
-            key.public_key(), subject=subject, issuer=subject, now=now, not_after=not_after, entropy=entropy
-        )
+        builder = _builder(key.public_key(), subject=subject, issuer=subject, now=now, not_after=not_after, rng=rng)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
         builder = builder.add_extension(_authority_key_identifier(key.public_key()), critical=False)
-        return cls(*_pems(builder, key, key, entropy), entropy=entropy)
+        return cls(*_pems(builder, key, key, rng), rng=rng)
 
     @classmethod
-    def load(cls, certificate: bytes, key: bytes, entropy: random.Random | None = None) -> Authority:
+    def load(cls, certificate: bytes, key: bytes, rng: random.Random | None = None) -> Authority:
         """An authority kept earlier. Raises `ValueError` when key and certificate do not belong together."""
-        authority = cls(certificate, key, entropy)
+        authority = cls(certificate, key, rng)
         if authority._private_key.public_key() != authority.x509.public_key():
             raise ValueError("the private key does not belong to the certificate of the authority")
         return authority
@@ -116,7 +114,7 @@ class Authority(KeyPair):
         now: datetime,
         days: float,
     ) -> KeyPair:
-        key = _new_key(self.entropy)
+        key = _new_key(self.rng)
         # A chain is valid no longer than its authority; saying so keeps renewal from waiting too long.
         not_after = min(now + timedelta(days=days), self.not_after)
         builder = _builder(
@@ -125,7 +123,7 @@ class Authority(KeyPair):
             issuer=self.x509.subject,
             now=now,
             not_after=not_after,
-            entropy=self.entropy,
+            rng=self.rng,
         )
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
@@ -133,7 +131,7 @@ class Authority(KeyPair):
         builder = builder.add_extension(_authority_key_identifier(self._private_key.public_key()), critical=False)
         if names is not None:
             builder = builder.add_extension(names, critical=False)
-        return KeyPair(*_pems(builder, key, self._private_key, self.entropy))
+        return KeyPair(*_pems(builder, key, self._private_key, self.rng))
 
 
 def _builder(
@@ -143,14 +141,14 @@ def _builder(
     issuer: x509.Name,
     now: datetime,
     not_after: datetime,
-    entropy: random.Random | None,
+    rng: random.Random | None,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(public_key)
-        .serial_number(x509.random_serial_number() if entropy is None else entropy.getrandbits(158) + 1)
+        .serial_number(x509.random_serial_number() if rng is None else rng.getrandbits(158) + 1)
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(not_after)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
@@ -161,19 +159,19 @@ def _pems(
     builder: x509.CertificateBuilder,
     key: ec.EllipticCurvePrivateKey,
     signer: _SigningKey,
-    entropy: random.Random | None,
+    rng: random.Random | None,
 ) -> tuple[bytes, bytes]:
-    certificate = builder.sign(signer, hashes.SHA256(), ecdsa_deterministic=True if entropy is not None else None)
+    certificate = builder.sign(signer, hashes.SHA256(), ecdsa_deterministic=True if rng is not None else None)
     return (
         certificate.public_bytes(Encoding.PEM),
         key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
     )
 
 
-def _new_key(entropy: random.Random | None) -> ec.EllipticCurvePrivateKey:
-    if entropy is None:
+def _new_key(rng: random.Random | None) -> ec.EllipticCurvePrivateKey:
+    if rng is None:
         return ec.generate_private_key(ec.SECP256R1())
-    return ec.derive_private_key(entropy.randrange(1, _P256_ORDER), ec.SECP256R1())
+    return ec.derive_private_key(rng.randrange(1, _P256_ORDER), ec.SECP256R1())
 
 
 def _subject(common_name: str, groups: Sequence[str] = ()) -> x509.Name:

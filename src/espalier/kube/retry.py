@@ -29,7 +29,7 @@ class Retry(msgspec.Struct, frozen=True):
     longest: float = 30.0
     failures: bool = True
 
-    def after_response(self, attempt: int, response: Response, entropy: random.Random) -> float | None:
+    def after_response(self, attempt: int, response: Response, rng: random.Random) -> float | None:
         """Seconds until the next attempt, None when the response is final. `attempt` counts from 1."""
         if response.status not in _COME_BACK or attempt >= self.attempts:
             return None
@@ -37,15 +37,13 @@ class Retry(msgspec.Struct, frozen=True):
         if not (named.isascii() and named.isdigit()):  # the HTTP-date form is not used by API servers
             return None
         # Many clients are told the same second; half of it more spreads them.
-        return min(max(float(named), self.first), self.longest) * (1 + entropy.random() / 2)
+        return min(max(float(named), self.first), self.longest) * (1 + rng.random() / 2)
 
-    def after_failure(
-        self, attempt: int, request: Request, failure: Unreachable, entropy: random.Random
-    ) -> float | None:
+    def after_failure(self, attempt: int, request: Request, failure: Unreachable, rng: random.Random) -> float | None:
         """Seconds until the next attempt, None when the failure is final."""
         if not self.failures or attempt >= self.attempts or (failure.sent and request.method not in _SAFE):
             return None
-        return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + entropy.random() / 2)
+        return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + rng.random() / 2)
 
 
 NO_RETRY = Retry(attempts=1)

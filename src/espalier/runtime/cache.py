@@ -253,9 +253,9 @@ class Caches:
     `options.namespaces` are where namespaced kinds are watched when no namespace is named.
     """
 
-    def __init__(self, client: Client, *, entropy: random.Random | None = None, options: Options | None = None) -> None:
+    def __init__(self, client: Client, *, rng: random.Random | None = None, options: Options | None = None) -> None:
         self._client = client
-        self._entropy = entropy or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
+        self._entropy = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
         self._options = options or Options()
         self._caches: dict[tuple[Source, Transform], Cache] = {}
         self._tasks: dict[asyncio.Task[None], Reflector] = {}

@@ -79,7 +79,7 @@ class ServingCertificate:
         registrations: Sequence[Registration] = (),
         serve: Callable[[KeyPair], None],
         clock: Clock,
-        entropy: random.Random | None = None,
+        rng: random.Random | None = None,
         lifetime: Lifetime | None = None,
         secret_name: str = SECRET_NAME,
     ) -> None:
@@ -88,11 +88,11 @@ class ServingCertificate:
         self._names = tuple(names)
         self._serve = serve
         self._clock = clock
-        self._entropy = entropy
+        self._entropy = rng
         self._lifetime = lifetime or Lifetime()
         self._served = b""
         # Without an entropy the keys come from the system's generator; retries may be spread by any.
-        self._caches = Caches(client, entropy=entropy)
+        self._caches = Caches(client, rng=rng)
         self._secrets = self._caches.of(SECRET, namespace, fields=f"metadata.name={secret_name}")
         self._configurations: list[tuple[Resource, Cache]] = [
             (resource, self._caches.of(resource, fields=f"metadata.name={name}"))
@@ -103,7 +103,7 @@ class ServingCertificate:
             for name in names_
         ]
         self.trouble: KubeError | None = None
-        """What the last pass failed with, if it did."""
+        """What the last reconcile failed with, if it did."""
         self._registrations = registrations
         registered = [registration.follow(self._caches) for registration in registrations]
         self.caches = self._caches
@@ -112,7 +112,7 @@ class ServingCertificate:
             self.controller.watch(cache, lambda _: (self._key,))
 
     def begin(self) -> None:
-        """Ask for the first pass: there may be no object yet whose event would."""
+        """Ask for the first reconcile: there may be no object yet whose event would."""
         self.controller.enqueue(self._key)
 
     async def _reconcile(self, key: Key) -> Outcome:
@@ -151,7 +151,7 @@ class ServingCertificate:
         trusted = b""
         if kept is None or _renew_at(kept.authority) <= now:
             days = self._lifetime.authority
-            authority = Authority.create("espalier-webhooks", now=now, days=days, entropy=self._entropy)
+            authority = Authority.create("espalier-webhooks", now=now, days=days, rng=self._entropy)
             if kept is not None:
                 trusted = _still_valid(kept.trusted, now)
         else:

@@ -1,6 +1,6 @@
-"""Controllers: watched changes become keys in a queue, and each key one pass of `reconcile` at a time.
+"""Controllers: watched changes become keys in a queue, and each key one reconcile of `reconcile` at a time.
 
-An idle controller costs nothing: it has no worker that waits, only a timer when a key is delayed. A pass is a task,
+An idle controller costs nothing: no worker waits, only a timer when a key is delayed. A reconcile is a task,
 made when there is a key and room for it.
 """
 
@@ -29,7 +29,7 @@ from espalier.runtime.queue import LOW, Backoff, Taken, WorkQueue
 Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 
 RESYNC = 10 * 3600.0
-"""Seconds between two passes over everything, for what no watch told; 10 % more or less at random."""
+"""Seconds between two reconciles over everything, for what no watch told; 10 % more or less at random."""
 
 LONGEST_FAULT = 60.0
 """Seconds between two attempts at what failed, at most. What stood in the way (a server that is away, rights that are
@@ -45,7 +45,7 @@ class Controller:
       as `Done`, an event will come.
     - `Fault`: again after a pause that doubles from 5 ms to a minute, or is named (`after`); `terminal`: not until
       something changes.
-    - After each pass a key rests for `spacing` seconds.
+    - After each reconcile a key rests for `spacing` seconds.
     - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic,
       and the pause grows to 1000 s.
     """
@@ -59,13 +59,13 @@ class Controller:
         backoff: Backoff | None = None,
         spacing: float = 0.0,
         resync: float | None = RESYNC,
-        entropy: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
         self._workers = workers
         self._resync = resync
-        self._entropy = entropy or random.Random()  # noqa: S311 - spreads resyncs in time, guards nothing
+        self._entropy = rng or random.Random()  # noqa: S311 - spreads resyncs in time, guards nothing
         self._queue: WorkQueue[Key] = WorkQueue(backoff, spacing)
         self._watches: list[tuple[Cache, ToKeys]] = []
         self._measures: ControllerMeasures | None = None
@@ -103,14 +103,14 @@ class Controller:
         cache.subscribe(changed)
 
     def enqueue(self, key: Key, after: float = 0.0, priority: int = 0) -> None:
-        """Ask for a pass on `key`, after so many seconds."""
+        """Ask for a reconcile on `key`, after so many seconds."""
         loop = asyncio.get_running_loop()
         self._queue.add(key, loop.time(), after=after, priority=priority)
         self._pump_soon(loop)
 
     @property
     def busy(self) -> bool:
-        """Whether a pass runs or could run now; delayed keys do not count."""
+        """Whether a reconcile runs or could run now; delayed keys do not count."""
         return bool(self._passes or self._queue.depth())
 
     async def run(self) -> None:
@@ -130,7 +130,7 @@ class Controller:
             await _end(list(self._passes))
 
     async def drain(self) -> None:
-        """Begin no further pass and wait for those that run."""
+        """Begin no further reconcile and wait for those that run."""
         self._close()
         if self._passes:
             await asyncio.wait(list(self._passes))
@@ -162,7 +162,7 @@ class Controller:
             loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Begin passes as long as there are keys and room, and set the alarm for the next delayed key."""
+        """Begin reconciles as long as there are keys and room, and set the alarm for the next delayed key."""
         self._pump_is_due = False
         if not self._open:
             return

@@ -76,7 +76,7 @@ class Election:
         identity: str,
         fence: Fence,
         clock: Clock,
-        entropy: random.Random,
+        rng: random.Random,
         timing: Timing | None = None,
         alive: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -86,7 +86,7 @@ class Election:
         self.identity = identity
         self.fence = fence
         self._clock = clock
-        self._entropy = entropy
+        self._entropy = rng
         self._timing = timing or Timing()
         self._alive = alive
         self._seen = ""  # resource version of the Lease, and when it was seen first

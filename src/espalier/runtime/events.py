@@ -72,14 +72,14 @@ class Recorder:
         *,
         component: str,
         clock: Clock,
-        entropy: random.Random,
+        rng: random.Random,
         instance: str = "",
     ) -> None:
         self._client = client
         self._component = component
         self._instance = instance or component
         self._clock = clock
-        self._entropy = entropy
+        self._entropy = rng
         self._entries: OrderedDict[_Said, _Entry] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._pending: OrderedDict[_Said, None] = OrderedDict()

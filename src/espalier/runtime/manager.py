@@ -108,7 +108,7 @@ class Manager:
         client: Client,
         *,
         clock: Clock,
-        entropy: random.Random | None = None,
+        rng: random.Random | None = None,
         options: Options | None = None,
         election: Leadership | None = None,
         health_address: tuple[str, int] | None = None,
@@ -120,7 +120,7 @@ class Manager:
         advice: Advice = lambda _resource, _error: "",
     ) -> None:
         self.clock = clock
-        self.entropy = entropy or random.Random()  # noqa: S311 - spreads load in time, guards nothing
+        self.rng = rng or random.Random()  # noqa: S311 - spreads load in time, guards nothing
         self.options = options or Options()
         self.metrics = Metrics()
         self.fence = election.fence if election is not None else None
@@ -131,8 +131,8 @@ class Manager:
         self.replica_client = braked(client, Brake(self.metrics.on_braked))
         """For what every replica writes, the leader or not."""
         self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
-        self.caches = Caches(client, entropy=self.entropy, options=self.options)
-        self.recorder = Recorder(self.client, component=component, clock=clock, entropy=self.entropy)
+        self.caches = Caches(client, rng=self.rng, options=self.options)
+        self.recorder = Recorder(self.client, component=component, clock=clock, rng=self.rng)
         self.checks: dict[str, Check] = {"caches": self._caches_check}
         """Of readiness: whoever fails one gets no calls of API servers, and an upgrade to it stops."""
         self.notices: dict[str, Check] = {}

@@ -1,7 +1,7 @@
 """Measures of a manager under the names of controller-runtime and client-go, so that their dashboards and alerts fit.
 
-One registry per manager: many managers share a process in the laptop world. What the hot path counts anyway (queues,
-caches) is read when somebody scrapes; the rest is one `inc` or `observe` a pass.
+One registry per manager: in the local environment many share a process. What the hot path counts anyway (queues,
+caches) is read when somebody scrapes; the rest is one `inc` or `observe` a reconcile.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ class Metrics:
         )
         self.reconcile_time = Histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Length of passes.",
+            "Length of reconciles.",
             by_controller,
             buckets=_SECONDS,
             registry=registry,
         )
         self.max_concurrent = Gauge(
             "controller_runtime_max_concurrent_reconciles",
-            "How many passes may run at once.",
+            "How many reconciles may run at once.",
             by_controller,
             registry=registry,
         )
@@ -150,7 +150,7 @@ class Metrics:
     def controller(
         self, name: str, queue: QueueFacts, workers: int, unfinished: Callable[[], Iterable[float]]
     ) -> ControllerMeasures:
-        """Measures of a controller. `unfinished` gives, for each pass that runs, its seconds so far."""
+        """Measures of a controller. `unfinished` gives, for each reconcile that runs, its seconds so far."""
         self._facts.queues[name] = (queue, unfinished)
         self.max_concurrent.labels(name).set(workers)
         return ControllerMeasures(self, name)
@@ -184,7 +184,9 @@ class _Facts(Collector):
             "workqueue_unfinished_work_seconds", "Seconds that passes have run, in sum.", labels=by_queue
         )
         longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds", "Seconds that the longest pass has run.", labels=by_queue
+            "workqueue_longest_running_processor_seconds",
+            "Seconds that the longest reconcile has run.",
+            labels=by_queue,
         )
         for name, (queue, running) in self.queues.items():
             seconds = list(running())

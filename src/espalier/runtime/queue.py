@@ -56,7 +56,7 @@ class _Entry(Generic[K]):
 class WorkQueue(Generic[K]):
     """Keys to work on. Counters (`adds`, `retries`) only grow; they are for metrics.
 
-    A key rests for `spacing` seconds after each pass, however often it is added: bursts of events become one pass.
+    A key rests for `spacing` seconds after each reconcile, however often it is added: a burst of events is one.
     """
 
     def __init__(self, backoff: Backoff | None = None, spacing: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class WorkQueue(Generic[K]):
         return key in self._entries
 
     def add(self, key: K, now: float, *, after: float = 0.0, priority: int = 0) -> None:
-        """Ask for a pass on `key`, not before `after` seconds from now."""
+        """Ask for a reconcile on `key`, not before `after` seconds from now."""
         ready_at = max(now + after, self._resting.get(key, 0.0)) if self._resting else now + after
         entry = self._entries.get(key)
         if entry is None:
@@ -105,7 +105,7 @@ class WorkQueue(Generic[K]):
             self._enter(entry, now)
 
     def retry(self, key: K, now: float, *, priority: int = 0, longest: float = math.inf) -> float:
-        """Ask for a pass after a failure. Returns the pause in seconds: it doubles until `forget`, up to `longest`."""
+        """Ask for a retry after a failure. Returns the pause in seconds: it doubles until `forget`, up to `longest`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.retries += 1

@@ -79,13 +79,13 @@ class Reflector:
     """Follows one source for one mirror."""
 
     def __init__(
-        self, client: Client, source: Source, mirror: Mirror, entropy: random.Random, namespace: str | None = None
+        self, client: Client, source: Source, mirror: Mirror, rng: random.Random, namespace: str | None = None
     ) -> None:
         self._client = client.without_repeats()
         self.source = source
         self._namespace = namespace
         self._mirror = mirror
-        self._entropy = entropy
+        self._entropy = rng
         self._position = ""  # the resource version to watch from; empty: list first
         self._ended_early = False  # the last watch: the server may be another one since
         self._restored = False

@@ -1,8 +1,8 @@
-"""Errands: what passes have done in workload clusters, by tasks of their own. No pass waits for an API server there.
+"""Remote tasks: work in workload clusters, beside reconciles. No reconcile waits for an API server there.
 
-A pass sends an errand and waits a moment for it, if it can begin at once; what takes longer goes on alone, and the pass
-is told to come again. Few errands begin at once; one that takes longer than a moment makes way for the next, so that
-clusters that give no answer hold up nobody but themselves. A cluster has one errand at a time.
+A reconcile sends a remote task and waits a moment for it, if it can begin at once; what takes longer goes on alone, and
+the reconcile is told to come again. Few begin at once; one that takes longer than a moment makes way for the next, so
+that clusters that give no answer hold up nobody but themselves. A cluster has one remote task at a time.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from espalier.runtime.remote import RemoteClients
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_log = structlog.get_logger("espalier.errands")
+_log = structlog.get_logger("espalier.remote_tasks")
 
 A_MOMENT = 0.2
-"""Seconds for which a pass waits for the errand that it sends, and for which an errand keeps others from beginning."""
+"""Seconds that a reconcile waits for a remote task which it sends, and for which one keeps others from beginning."""
 
 FRESH = 30.0
-"""Seconds for which a result is good: a burst of events is one errand."""
+"""Seconds for which a result is good: a burst of events is one remote task."""
 
 LONGEST = 300.0
-"""Seconds after which an errand is given up. Each request ends much earlier, answered or not."""
+"""Seconds after which a remote task is given up. Each request ends much earlier, answered or not."""
 
 REMEMBERED = 1800.0
-"""Seconds for which the parts of an errand that were done count as done. Somebody may have undone them since."""
+"""Seconds for which the parts of a remote task that were done count as done. Somebody may have undone them since."""
 
 AT_ONCE = 8
-"""Errands that begin at the same moment."""
+"""Remote tasks that begin at the same moment."""
 
 
 @dataclass(frozen=True)
-class Errand(Generic[T_co]):
+class RemoteTask(Generic[T_co]):
     """What is to be done in a workload cluster.
 
-    `name` is that of the kind of errand; with `subject` and the kubeconfig it makes a result that of this errand.
+    `name` is that of the kind of task; with `subject` and the kubeconfig it makes a result that of this task.
     One that `writes` is told of once: then whatever was seen before counts no longer, and a failure is tried again.
     `run` may raise whatever it likes, and returns something. `parts` come before it, in their order; the next attempt
     goes on with the first that was not done.
@@ -61,13 +61,13 @@ class Errand(Generic[T_co]):
 
     @property
     def identity(self) -> Hashable:
-        """What makes a result that of this errand."""
+        """What makes a result that of this remote task."""
         return (self.name, self.subject, hashlib.sha256(self.kubeconfig).digest())
 
 
 @dataclass(frozen=True)
 class Failed:
-    """An errand that came to nothing. While the next attempt is under way, this is still what is known."""
+    """A remote task that came to nothing. While the next attempt is under way, this is still what is known."""
 
     error: Exception
 
@@ -81,15 +81,15 @@ class _Result:
 
 @dataclass
 class _Progress:
-    """How many parts of an errand are done."""
+    """How many parts of a remote task are done."""
 
     identity: Hashable
     done: int
     good_until: float
 
 
-class Errands:
-    """The errands of a manager that are under way, and what came of those that were."""
+class RemoteTasks:
+    """The remote tasks of a manager that are under way, and what came of those that were."""
 
     def __init__(self, remotes: RemoteClients) -> None:
         self._remotes = remotes
@@ -99,18 +99,20 @@ class Errands:
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._awaited: set[Key] = set()
         self.when_done: Callable[[Key], None] = lambda _key: None
-        """Called when an errand is done to whose end nobody waited."""
+        """Called when a remote task is done to whose end nobody waited."""
 
-    async def send(self, key: Key, errand: Errand[T]) -> T | Failed | None:
-        """What came of an errand in the workload cluster of a Cluster; it is sent there unless that is known.
+    async def send(self, key: Key, remote_task: RemoteTask[T]) -> T | Failed | None:
+        """What came of a remote task in the workload cluster of a Cluster; it is sent there unless that is known.
 
         None while it is under way, or waits for another one of the cluster; `when_done` says when to ask again. A
         failure is told, and the next call tries again: how soon is up to the caller.
         """
-        known = self._known(key, errand)
+        known = self._known(key, remote_task)
         if known is None and key not in self._running:
             begins = not self._turns.locked()
-            task = asyncio.get_running_loop().create_task(self._do(key, errand), name=f"{errand.name} cluster {key}")
+            task = asyncio.get_running_loop().create_task(
+                self._do(key, remote_task), name=f"{remote_task.name} cluster {key}"
+            )
             self._running[key] = task
             if begins:
                 self._awaited.add(key)
@@ -118,10 +120,10 @@ class Errands:
                     await asyncio.wait({task}, timeout=A_MOMENT)
                 finally:
                     self._awaited.discard(key)
-                known = self._known(key, errand)
+                known = self._known(key, remote_task)
         if known is None:
-            return self._last_failure(key, errand)
-        told: T | Failed = self._told(key, known, errand.writes)
+            return self._last_failure(key, remote_task)
+        told: T | Failed = self._told(key, known, remote_task.writes)
         return told
 
     def forget(self, key: Key) -> None:
@@ -132,7 +134,7 @@ class Errands:
             self._running[key].cancel()
 
     async def run(self) -> None:
-        """Hold the errands: those that are under way end with this."""
+        """Hold the remote tasks: those that are under way end with this."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -141,16 +143,16 @@ class Errands:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _of(self, key: Key, errand: Errand[Any]) -> _Result | None:
-        result = self._results.get(key, {}).get(errand.name)
-        return result if result is not None and result.identity == errand.identity else None
+    def _of(self, key: Key, remote_task: RemoteTask[Any]) -> _Result | None:
+        result = self._results.get(key, {}).get(remote_task.name)
+        return result if result is not None and result.identity == remote_task.identity else None
 
-    def _known(self, key: Key, errand: Errand[Any]) -> _Result | None:
-        result = self._of(key, errand)
+    def _known(self, key: Key, remote_task: RemoteTask[Any]) -> _Result | None:
+        result = self._of(key, remote_task)
         return result if result is not None and asyncio.get_running_loop().time() < result.good_until else None
 
-    def _last_failure(self, key: Key, errand: Errand[Any]) -> Failed | None:
-        result = self._of(key, errand)
+    def _last_failure(self, key: Key, remote_task: RemoteTask[Any]) -> Failed | None:
+        result = self._of(key, remote_task)
         return result.value if result is not None and isinstance(result.value, Failed) else None
 
     def _told(self, key: Key, result: _Result, writes: bool) -> Any:
@@ -160,47 +162,47 @@ class Errands:
             self._results.pop(key, None)
         return result.value
 
-    async def _do(self, key: Key, errand: Errand[Any]) -> None:
+    async def _do(self, key: Key, remote_task: RemoteTask[Any]) -> None:
         try:
-            value = await self._tried(key, errand)
+            value = await self._tried(key, remote_task)
             good_until = asyncio.get_running_loop().time() + FRESH
-            self._results.setdefault(key, {})[errand.name] = _Result(errand.identity, value, good_until)
+            self._results.setdefault(key, {})[remote_task.name] = _Result(remote_task.identity, value, good_until)
         finally:
             del self._running[key]
             if key not in self._awaited:
                 self.when_done(key)
 
-    async def _tried(self, key: Key, errand: Errand[T]) -> T | Failed:
+    async def _tried(self, key: Key, remote_task: RemoteTask[T]) -> T | Failed:
         try:
             async with self._turn(), asyncio.timeout(LONGEST):
-                client = self._remotes.get(key, errand.kubeconfig)
-                await self._do_parts(key, errand, client)
-                return await errand.run(client)
+                client = self._remotes.get(key, remote_task.kubeconfig)
+                await self._do_parts(key, remote_task, client)
+                return await remote_task.run(client)
         except (KubeError, ValueError, TimeoutError) as error:
             return Failed(error)
         except Exception as error:
-            _log.exception("an errand went wrong", errand=errand.name, cluster=str(key))
+            _log.exception("a remote task went wrong", remote_task=remote_task.name, cluster=str(key))
             return Failed(error)
 
-    async def _do_parts(self, key: Key, errand: Errand[Any], client: Client) -> None:
+    async def _do_parts(self, key: Key, remote_task: RemoteTask[Any], client: Client) -> None:
         """Those that no earlier attempt did: a cluster that is slow gets further each time."""
-        if not errand.parts:
+        if not remote_task.parts:
             return
         loop = asyncio.get_running_loop()
         progress = self._progress.pop(key, None)
         done = 0
-        if progress is not None and progress.identity == errand.identity and loop.time() < progress.good_until:
+        if progress is not None and progress.identity == remote_task.identity and loop.time() < progress.good_until:
             self._progress[key] = progress
             done = progress.done
-        for part in errand.parts[done:]:
+        for part in remote_task.parts[done:]:
             await part(client)
             done += 1
-            self._progress[key] = _Progress(errand.identity, done, loop.time() + REMEMBERED)
+            self._progress[key] = _Progress(remote_task.identity, done, loop.time() + REMEMBERED)
         self._progress.pop(key, None)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """One of a few turns to begin. It is over after a moment, or when the errand is done."""
+        """One of a few turns to begin. It is over after a moment, or when the remote task is done."""
         await self._turns.acquire()
         with ExitStack() as over:
             over.callback(self._turns.release)

@@ -1,4 +1,4 @@
-"""Wires the laptop world: which change leads to which pass."""
+"""Wires the local environment: which change leads to which reconcile."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from espalier.simulator.workload_controllers.controller import WorkloadControlle
 from espalier.simulator.workloads import Workloads
 
 FIELD_MANAGER = "espalier-laptop"
-"""Under this name the laptop world writes to the management cluster."""
+"""Under this name the local environment writes to the management cluster."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,19 @@ def build(
     workloads: Workloads,
     *,
     clock: Clock,
-    entropy: random.Random,
+    rng: random.Random,
     keys: random.Random | None = None,
     kinds: Sequence[Infrastructure],
     timing: Timing = Timing(),
     workers: int = 50,
     pods: Pods | None = None,
 ) -> list[Controller]:
-    """The controllers of the laptop world, for a manager to run: Cluster API in the small, and simulated machines.
+    """The controllers of the local environment, for a manager to run: simulated Cluster API, and simulated machines.
 
-    `entropy` makes the names of new objects. `keys` makes private keys: None for the system's randomness. `pods` runs
+    `rng` makes the names of new objects. `keys` makes private keys: None for the system's randomness. `pods` runs
     those pods that have a program as processes; whoever made it closes it.
     """
-    wiring = _Wiring.of(client, caches, workloads, clock, entropy, keys, kinds, workers)
+    wiring = _Wiring.of(client, caches, workloads, clock, rng, keys, kinds, workers)
     return [*wiring.cluster_api(), *wiring.machinery(timing, pods)]
 
 
@@ -79,7 +79,7 @@ def build_machines(
     workloads: Workloads,
     *,
     clock: Clock,
-    entropy: random.Random,
+    rng: random.Random,
     kinds: Sequence[Infrastructure],
     timing: Timing = Timing(),
     workers: int = 50,
@@ -88,7 +88,7 @@ def build_machines(
 
     Cluster API's own managers are elsewhere.
     """
-    return _Wiring.of(client, caches, workloads, clock, entropy, None, kinds, workers).machinery(timing, None)
+    return _Wiring.of(client, caches, workloads, clock, rng, None, kinds, workers).machinery(timing, None)
 
 
 class _Wiring:
@@ -107,17 +107,17 @@ class _Wiring:
         caches: Caches,
         workloads: Workloads,
         clock: Clock,
-        entropy: random.Random,
+        rng: random.Random,
         keys: random.Random | None,
         kinds: Sequence[Infrastructure],
         workers: int,
     ) -> _Wiring:
         inventory = Inventory.of(caches, kinds)
         writer = Writer(client, {cache.source.resource: cache for cache in inventory.all()})
-        return cls(Scheme(inventory, writer, workloads, clock, entropy, keys), workloads, workers)
+        return cls(Scheme(inventory, writer, workloads, clock, rng, keys), workloads, workers)
 
     def cluster_api(self) -> list[Controller]:
-        """Cluster API in the small."""
+        """simulated Cluster API."""
         return [
             self.clusters(),
             self.control_planes(),
@@ -334,7 +334,7 @@ class _Wiring:
     def workload_clusters(self, pod_seconds: float, pods: Pods | None) -> Controller:
         scheme = self._scheme
         runs = {"runs": pods.runs} if pods else {}
-        simulator = WorkloadControllers(self._workloads, clock=scheme.clock, entropy=scheme.entropy, **runs)
+        simulator = WorkloadControllers(self._workloads, clock=scheme.clock, rng=scheme.rng, **runs)
         controller = self._controller("laptop-workload-cluster", simulator.reconcile)
 
         def changed(cluster: Key, _object: Object) -> None:

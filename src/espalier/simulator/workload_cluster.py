@@ -67,7 +67,7 @@ class WorkloadCluster:
         """Bearer tokens that the API server takes over the network: those of pods that run as processes."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
         self._clock = clock
-        self._caches = Caches(self.client, entropy=random.Random(0))  # noqa: S311 - spreads watches in time
+        self._caches = Caches(self.client, rng=random.Random(0))  # noqa: S311 - spreads watches in time
         self._watched: dict[Resource, Cache] = {
             resource: self._caches.of(
                 resource, indexes={_BY_PROVIDER_ID: _by_provider_id} if resource == NODE else None

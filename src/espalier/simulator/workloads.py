@@ -33,13 +33,13 @@ class Workloads:
         self,
         *,
         clock: Clock,
-        entropy: random.Random,
+        rng: random.Random,
         stores: Stores,
         listen: bool = True,
         host: str = "127.0.0.1",
     ) -> None:
         self._clock = clock
-        self._entropy = entropy
+        self._entropy = rng
         self._stores = stores
         self._listen = listen
         self._host = host

@@ -35,7 +35,7 @@ from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import by_controller, owners_of
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.upgrades import control_plane_group, deployment_group, expected, names
-from espalier.upgrades.cluster_view import Machinery, MachineView
+from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.context import Tools
 from espalier.upgrades.node_steps import POD_CREATED
 from espalier.upgrades.observe import cluster_of
@@ -53,7 +53,7 @@ class Due:
 
 
 class Side(Protocol):
-    """What differs between control planes and groups of workers."""
+    """What differs between control planes and worker node groups."""
 
     @property
     def owner_resource(self) -> Resource:
@@ -74,7 +74,7 @@ class Side(Protocol):
         """Name of the upgrade."""
         ...
 
-    def due(self, machinery: Machinery, owner: Object) -> Due:
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
         """What is to be done."""
         ...
 
@@ -102,14 +102,14 @@ class ControlPlaneSide:
         """Name of the ControlPlaneUpgrade."""
         return names.control_plane_upgrade(owner)
 
-    def due(self, machinery: Machinery, owner: Object) -> Due:
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
         """Machines that differ; none while enough others are as they should be.
 
         Those that differ are of a rollout that was taken back then, and Cluster API removes them first.
         """
         control_plane = owner.decode(KubeadmControlPlane)
-        found = [view for view in machinery.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
-        verdicts = [(view, control_plane_group.verdict(machinery, control_plane, view)) for view in found]
+        found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
+        verdicts = [(view, control_plane_group.verdict(capi_objects, control_plane, view)) for view in found]
         machines = tuple(view for view, verdict in verdicts if verdict.accepted or verdict.refused)
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
             return Due((), (), is_due=False)
@@ -156,13 +156,13 @@ class DeploymentSide:
         """Name of the MachineDeploymentUpgrade."""
         return names.deployment_upgrade(owner)
 
-    def due(self, machinery: Machinery, owner: Object) -> Due:
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
         """Machines that differ, and the MachineSet."""
         deployment = owner.decode(MachineDeployment)
-        sets = deployment_group.sets_of(machinery, owner)
+        sets = deployment_group.sets_of(capi_objects, owner)
         if sets.latest is None:
             return Due((), (), is_due=False)
-        verdict = deployment_group.verdict(machinery, deployment, sets.latest)
+        verdict = deployment_group.verdict(capi_objects, deployment, sets.latest)
         machines = tuple(deployment_group.outdated(deployment, sets.machines))
         refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or verdict.accepted or refused))
@@ -189,11 +189,11 @@ class DeploymentSide:
 
 
 def controller(
-    tools: Tools, side: Side, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+    tools: Tools, side: Side, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of the marks on one kind, with its watches."""
     name = f"{side.owner_resource.kind.lower()}-in-place"
-    made = Controller(name, Reconciler(tools, side).reconcile, workers=workers, resync=resync, entropy=entropy)
+    made = Controller(name, Reconciler(tools, side).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, side.owner_resource, predicate=_marked)
     made.watch(tools.observer.own[side.resource], owners_of(side.owner_resource))
     return made
@@ -207,7 +207,7 @@ class Reconciler:
         self._side = side
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One pass over one control plane or group of workers, marked or not."""
+        """One reconcile of one control plane or worker node group, marked or not."""
         observer, side = self._tools.observer, self._side
         owner = observer.marked_one(side.owner_resource, key.name)
         if owner is None:
@@ -221,15 +221,15 @@ class Reconciler:
             return Done()
         if owner.metadata.deletion_timestamp is not None:
             return await self._release(owner)
-        site = observer.look(cluster_of(owner))
-        found = site.machinery.get(side.owner_resource, key.name) if site else None
-        if site is None or found is None or found.resource_version != owner.resource_version:
+        cluster_view = observer.look(cluster_of(owner))
+        found = cluster_view.capi_objects.get(side.owner_resource, key.name) if cluster_view else None
+        if cluster_view is None or found is None or found.resource_version != owner.resource_version:
             return Wait("Reading", f"reading cluster {cluster_of(owner)}")
-        return await self._advance(site.machinery, found, upgrade)
+        return await self._advance(cluster_view.capi_objects, found, upgrade)
 
-    async def _advance(self, machinery: Machinery, owner: Object, upgrade: Object | None) -> Outcome:
+    async def _advance(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object | None) -> Outcome:
         side, writer = self._side, self._tools.writer
-        due = side.due(machinery, owner)
+        due = side.due(capi_objects, owner)
         falls_back = bool(due.refused) and owner.metadata.annotations.get(FALLBACK_ANNOTATION) == "RollingUpdate"
         if upgrade is None:
             if falls_back:
@@ -241,18 +241,18 @@ class Reconciler:
             return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
         is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
         is_other = side.data_of(upgrade) != side.data(owner)
-        if is_other and not falls_back and (node := self._under_way(machinery, upgrade)):
+        if is_other and not falls_back and (node := self._under_way(capi_objects, upgrade)):
             return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
         if falls_back or is_ready or is_other:
             await writer.remove(side.resource, upgrade)
             return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
         return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
 
-    def _under_way(self, machinery: Machinery, upgrade: Object) -> str:
+    def _under_way(self, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
         """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
         for found in self._tools.observer.node_upgrades(upgrade):
             one = found.decode(NodeUpgrade)
-            machine = machinery.machine(one.spec.machine.name)
+            machine = capi_objects.machine(one.spec.machine.name)
             member = Member(one.spec.machine.name, machine, found, one)
             if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
                 continue

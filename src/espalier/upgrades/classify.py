@@ -96,7 +96,7 @@ def _of_templates(
 
 
 def bootstrap_differences(before: Tree | None, after: Tree | None) -> list[str]:
-    """The fields in which two KubeadmConfigTemplates differ: a machine of a group of workers can get none in place."""
+    """The fields in which two KubeadmConfigTemplates differ: a machine of a worker node group can get none in place."""
     if before is None or after is None or before == after:
         return []
     return [f"bootstrap.{field}" for field in sorted(differences(before, after))]

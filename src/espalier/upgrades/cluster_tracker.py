@@ -13,7 +13,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
 from espalier.runtime.remote import RemoteClients
-from espalier.upgrades.cluster_view import Machinery, Site, Workload
+from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, Workload
 
 
 @dataclass
@@ -32,22 +32,22 @@ class _Side:
 
 @dataclass
 class _Followed:
-    machinery: Machinery
+    capi_objects: ClusterAPIObjects
     near: _Side
     workload: Workload | None = None
     far: _Side | None = None
 
 
-class Following:
+class ClusterTracker:
     """Follows clusters by name. Runs until cancelled, so that nothing is followed when the manager has ended."""
 
     def __init__(
-        self, client: Client, remotes: RemoteClients, infrastructures: Infrastructures, entropy: random.Random
+        self, client: Client, remotes: RemoteClients, infrastructures: Infrastructures, rng: random.Random
     ) -> None:
         self._client = client
         self._remotes = remotes
         self._infrastructures = infrastructures
-        self._entropy = entropy
+        self._entropy = rng
         self._followed: dict[str, _Followed] = {}
         self._subscribers: list[Callable[[str], None]] = []
 
@@ -55,18 +55,18 @@ class Following:
         """Be told of a cluster in which something changed, or that can be looked at now."""
         self._subscribers.append(changed)
 
-    def look(self, cluster: str) -> Site | None:
+    def look(self, cluster: str) -> ClusterView | None:
         """What is there now; None while it is being read for the first time."""
         followed = self._followed.get(cluster)
         if followed is None:
             caches = self._caches(self._client)
-            machinery = Machinery(caches, cluster, self._infrastructures)
-            followed = self._followed[cluster] = _Followed(machinery, self._side(cluster, caches))
+            capi_objects = ClusterAPIObjects(caches, cluster, self._infrastructures)
+            followed = self._followed[cluster] = _Followed(capi_objects, self._side(cluster, caches))
         if not followed.near.filled:
             return None
         self._reach(cluster, followed)
         is_read = followed.far is not None and followed.far.filled
-        return Site(followed.machinery, followed.workload if is_read else None)
+        return ClusterView(followed.capi_objects, followed.workload if is_read else None)
 
     def leave(self, cluster: str) -> None:
         """Follow a cluster no longer."""
@@ -88,7 +88,7 @@ class Following:
 
     def _reach(self, cluster: str, followed: _Followed) -> None:
         """Follow the workload cluster by its present kubeconfig."""
-        content = followed.machinery.kubeconfig
+        content = followed.capi_objects.kubeconfig
         try:
             client = self._remotes.get(Key(SYSTEM_NAMESPACE, cluster), content) if content is not None else None
         except ValueError:  # no kubeconfig: the same as none
@@ -104,7 +104,7 @@ class Following:
             followed.far = self._side(cluster, caches)
 
     def _caches(self, client: Client) -> Caches:
-        return Caches(client, entropy=random.Random(self._entropy.getrandbits(64)))  # noqa: S311 - spreads watches
+        return Caches(client, rng=random.Random(self._entropy.getrandbits(64)))  # noqa: S311 - spreads watches
 
     def _side(self, cluster: str, caches: Caches) -> _Side:
         side = _Side(caches)

@@ -78,7 +78,7 @@ class MachineView:
         return self.machine.status.node_ref.name if self.machine.status.node_ref else ""
 
 
-class Machinery:
+class ClusterAPIObjects:
     """The objects of Cluster API that a cluster consists of, as caches show them."""
 
     def __init__(self, caches: Caches, cluster: str, infrastructures: Infrastructures) -> None:
@@ -171,16 +171,16 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Site:
+class ClusterView:
     """Both sides of a cluster. `workload` is None while it was not read yet, or can't be reached."""
 
-    machinery: Machinery
+    capi_objects: ClusterAPIObjects
     workload: Workload | None
 
     @property
     def waiting_for(self) -> str:
         """Why there is no workload cluster to look at."""
-        cluster = self.machinery.cluster
-        if self.machinery.kubeconfig is None:
+        cluster = self.capi_objects.cluster
+        if self.capi_objects.kubeconfig is None:
             return f"waiting for Secret {kubeconfig.secret_key(SYSTEM_NAMESPACE, cluster)}, by which it is reached"
         return f"waiting for the API server of workload cluster {cluster} to answer"

@@ -1,4 +1,4 @@
-"""What all passes over upgrades share."""
+"""What all reconciles over upgrades share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.upgrades.writing import Writer
 
 @dataclass(frozen=True)
 class Tools:
-    """What all passes share."""
+    """What all reconciles share."""
 
     observer: Observer
     writer: Writer
@@ -27,7 +27,7 @@ class Tools:
 
 
 def told(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Condition]:
-    """The conditions Ready, Progressing and Accepted: how a pass ended; `message` is what is said once all is done.
+    """The conditions Ready, Progressing and Accepted: how a reconcile ended; `message` is said once all is done.
 
     With a reason of `under_way` it goes on by itself.
     """

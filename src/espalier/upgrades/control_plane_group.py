@@ -16,20 +16,22 @@ from espalier.clusterapi.machine_change import ChangeKind
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
 from espalier.upgrades import classify, expected, health, names
-from espalier.upgrades.cluster_view import Machinery, MachineView
+from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
 from espalier.upgrades.writing import Writer
 
 
-def verdict(machinery: Machinery, control_plane: KubeadmControlPlane, machine: MachineView) -> classify.Verdict:
+def verdict(
+    capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView
+) -> classify.Verdict:
     """What of the difference between a machine and what its control plane asks for can be made in place."""
     before, after = machine.parts, machine_change.of_control_plane(control_plane)
     templates = tuple(
-        machinery.template(one.group_kind.partition(".")[0], one.name) if one else None
+        capi_objects.template(one.group_kind.partition(".")[0], one.name) if one else None
         for one in (before.infrastructure, after.infrastructure)
     )
-    return classify.verdict(before, after, machinery.infrastructures, (templates[0], templates[1]))
+    return classify.verdict(before, after, capi_objects.infrastructures, (templates[0], templates[1]))
 
 
 class ControlPlaneGroup:
@@ -62,7 +64,7 @@ class ControlPlaneGroup:
 
     def problem(self, scope: GroupScope) -> tuple[str, str] | None:
         """A foreign machine, etcd on machines of its own, a version that kubeadm does not go to, or other changes."""
-        if scope.owner is None or scope.site is None:
+        if scope.owner is None or scope.cluster_view is None:
             return None
         control_plane = scope.owner.decode(KubeadmControlPlane)
         name = f"KubeadmControlPlane {scope.owner.key}"
@@ -80,7 +82,7 @@ class ControlPlaneGroup:
             return found
         for member in scope.members:
             if member.machine and not member.is_done:
-                refused = verdict(scope.site.machinery, control_plane, member.machine).refused
+                refused = verdict(scope.cluster_view.capi_objects, control_plane, member.machine).refused
                 if refused:
                     return "Refused", in_place_fields.sentence(refused, f"Machine {member.name}")
         return None
@@ -95,11 +97,11 @@ class ControlPlaneGroup:
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
         """The others are well, and enough for a majority."""
-        workload = scope.site.workload if scope.site else None
-        if scope.site is None or workload is None:
-            message = scope.site.waiting_for if scope.site else ""
+        workload = scope.cluster_view.workload if scope.cluster_view else None
+        if scope.cluster_view is None or workload is None:
+            message = scope.cluster_view.waiting_for if scope.cluster_view else ""
             return "WorkloadClusterUnreachable", message
-        machines = len(scope.site.machinery.machines_of(scope.owner)) if scope.owner else 0
+        machines = len(scope.cluster_view.capi_objects.machines_of(scope.owner)) if scope.owner else 0
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, machines)
         when = f"before node {node} is touched" if node else "after the last node"
@@ -121,7 +123,7 @@ class ControlPlaneGroup:
 
     def remaining(self, scope: GroupScope) -> list[str]:
         """As Cluster API compares."""
-        if scope.owner is None or scope.site is None:
+        if scope.owner is None or scope.cluster_view is None:
             return []
         desired = machine_change.of_control_plane(scope.owner.decode(KubeadmControlPlane))
         found = []

@@ -18,7 +18,7 @@ from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
 from espalier.upgrades import classify, expected, names, sequence
-from espalier.upgrades.cluster_view import Machinery, MachineView
+from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
 from espalier.upgrades.writing import Writer
@@ -32,34 +32,34 @@ class Sets(NamedTuple):
     older: tuple[str, ...]
 
 
-def sets_of(machinery: Machinery, deployment: Object) -> Sets:
+def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
     """By the revision that Cluster API gave them, unless a rollout is under way that was taken back meanwhile.
 
     Then an earlier set that still has machines is as the deployment asks, and Cluster API goes back to it. One without
     machines is history: to go back to that would replace machines that are to stay.
     """
-    found = machinery.controlled(MachineSet.resource, deployment.metadata.uid)
+    found = capi_objects.controlled(MachineSet.resource, deployment.metadata.uid)
     found.sort(key=_revision)
     latest = found[-1] if found else None
-    earlier = [one for one in found[:-1] if machinery.machines_of(one)]
+    earlier = [one for one in found[:-1] if capi_objects.machines_of(one)]
     if latest is not None and earlier and _differences(latest, deployment):
         wanted = [one for one in earlier if not _differences(one, deployment)]
         if wanted:
-            return Sets(wanted[-1], tuple(machinery.machines_of(wanted[-1])), ())
-    machines = tuple(machinery.machines_of(latest)) if latest else ()
+            return Sets(wanted[-1], tuple(capi_objects.machines_of(wanted[-1])), ())
+    machines = tuple(capi_objects.machines_of(latest)) if latest else ()
     return Sets(latest, machines, tuple(one.name for one in earlier))
 
 
-def verdict(machinery: Machinery, deployment: MachineDeployment, latest: Object) -> classify.Verdict:
+def verdict(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> classify.Verdict:
     """What of the difference between a MachineSet and what its deployment asks for can be made in place."""
     before, after = latest.decode(MachineSet).spec.template, deployment.spec.template
     templates = [
-        machinery.template(one.spec.infrastructure_ref.kind, one.spec.infrastructure_ref.name)
+        capi_objects.template(one.spec.infrastructure_ref.kind, one.spec.infrastructure_ref.name)
         for one in (before, after)
     ]
-    configs = [_config(machinery, one) for one in (before, after)]
+    configs = [_config(capi_objects, one) for one in (before, after)]
     return classify.verdict_of_sets(
-        before, after, machinery.infrastructures, (templates[0], templates[1]), (configs[0], configs[1])
+        before, after, capi_objects.infrastructures, (templates[0], templates[1]), (configs[0], configs[1])
     )
 
 
@@ -79,7 +79,7 @@ def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> 
 
 
 class DeploymentGroup:
-    """A group of workers."""
+    """A worker node group."""
 
     resource = MachineDeploymentUpgrade.resource
     type = MachineDeploymentUpgrade
@@ -102,11 +102,11 @@ class DeploymentGroup:
 
     def problem(self, scope: GroupScope) -> tuple[str, str] | None:
         """A foreign machine, a rollout that is under way, a version that kubeadm does not go to, or other changes."""
-        if scope.owner is None or scope.site is None:
+        if scope.owner is None or scope.cluster_view is None:
             return None
         deployment = scope.owner.decode(MachineDeployment)
         name = f"MachineDeployment {scope.owner.key}"
-        found = sets_of(scope.site.machinery, scope.owner)
+        found = sets_of(scope.cluster_view.capi_objects, scope.owner)
         if found.older:
             return (
                 "RolloutUnderWay",
@@ -120,7 +120,7 @@ class DeploymentGroup:
         problem = shared_problem(scope, name, deployment.spec.template.spec.version, scope.members)
         if problem:
             return problem
-        refused = verdict(scope.site.machinery, deployment, found.latest).refused if found.latest else ()
+        refused = verdict(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
         return ("Refused", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
@@ -134,12 +134,12 @@ class DeploymentGroup:
 
     def missing(self, scope: GroupScope) -> list[str]:
         """Machines that have no node, and nodes that are not ready, whether they are upgraded or not."""
-        workload = scope.site.workload if scope.site else None
-        if scope.site is None or scope.owner is None or workload is None:
+        workload = scope.cluster_view.workload if scope.cluster_view else None
+        if scope.cluster_view is None or scope.owner is None or workload is None:
             return []
         being_upgraded = {member.name for member in sequence.active(scope.members)}
         found = []
-        for view in sets_of(scope.site.machinery, scope.owner).machines:
+        for view in sets_of(scope.cluster_view.capi_objects, scope.owner).machines:
             if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:
                 continue
             node = workload.node(view.node) if view.node else None
@@ -151,11 +151,11 @@ class DeploymentGroup:
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
         """The cluster answers, and its control plane has the version: no kubelet is newer than the API server."""
-        if scope.site is None or member is None:
+        if scope.cluster_view is None or member is None:
             return None
-        if scope.site.workload is None:
-            return "WorkloadClusterUnreachable", scope.site.waiting_for
-        for found in scope.site.machinery.caches[Machine.resource].list():
+        if scope.cluster_view.workload is None:
+            return "WorkloadClusterUnreachable", scope.cluster_view.waiting_for
+        for found in scope.cluster_view.capi_objects.caches[Machine.resource].list():
             if CONTROL_PLANE_LABEL not in found.metadata.labels:
                 continue
             version = found.decode(Machine).spec.version
@@ -184,7 +184,9 @@ class DeploymentGroup:
 
         One that has it already may be more up to date than this upgrade: what it is to bring was taken back.
         """
-        latest = sets_of(scope.site.machinery, scope.owner).latest if scope.site and scope.owner else None
+        latest = (
+            sets_of(scope.cluster_view.capi_objects, scope.owner).latest if scope.cluster_view and scope.owner else None
+        )
         if latest is None or scope.owner is None or not _differences(latest, scope.owner):
             return
         if scope.wanted is not None:
@@ -194,7 +196,9 @@ class DeploymentGroup:
 
     def remaining(self, scope: GroupScope) -> list[str]:
         """As Cluster API compares: the MachineSet with the deployment."""
-        latest = sets_of(scope.site.machinery, scope.owner).latest if scope.site and scope.owner else None
+        latest = (
+            sets_of(scope.cluster_view.capi_objects, scope.owner).latest if scope.cluster_view and scope.owner else None
+        )
         if latest is None or scope.owner is None:
             return []
         fields = _differences(latest, scope.owner)
@@ -220,9 +224,9 @@ def _revision(found: Object) -> int:
     return int(revision) if revision.isdecimal() else 0
 
 
-def _config(machinery: Machinery, template: MachineTemplate) -> Tree | None:
+def _config(capi_objects: ClusterAPIObjects, template: MachineTemplate) -> Tree | None:
     reference = template.spec.bootstrap.config_ref
-    return machinery.template(reference.kind, reference.name) if reference else None
+    return capi_objects.template(reference.kind, reference.name) if reference else None
 
 
 def _template_of(name: str) -> machine_change.Template:

@@ -1,7 +1,7 @@
 """The state that objects of Cluster API are brought to after a node was upgraded: nothing is left to roll. Pure.
 
 Order and content are the proposal's: Machine (version and the configuration it counts as made with), KubeadmConfig,
-infrastructure machine (the template it counts as cloned from); for a group of workers, its MachineSet in the end.
+infrastructure machine (the template it counts as cloned from); for a worker node group, its MachineSet in the end.
 """
 
 from __future__ import annotations
@@ -77,5 +77,5 @@ def infrastructure_machine(reference: Tree) -> Tree:
 
 
 def worker(version: str) -> Tree:
-    """Of a Machine of a group of workers."""
+    """Of a Machine of a worker node group."""
     return {"spec": {"version": version}}

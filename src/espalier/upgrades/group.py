@@ -1,4 +1,4 @@
-"""A group of machines that are upgraded one after the other: what is common to control planes and groups of workers."""
+"""Machines that are upgraded one after the other: what is common to control planes and worker node groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.upgrades import expected, names, versions
-from espalier.upgrades.cluster_view import MachineView, Site
+from espalier.upgrades.cluster_view import ClusterView, MachineView
 from espalier.upgrades.context import Tools
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.sequence import Counts, Member
@@ -30,7 +30,7 @@ Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 
 @dataclass(frozen=True)
 class GroupScope:
-    """What one pass knows of an upgrade of several machines: all it has read, frozen."""
+    """What one reconcile knows of an upgrade of several machines: all it has read, frozen."""
 
     object: Object
     upgrade: Upgrade
@@ -39,7 +39,7 @@ class GroupScope:
     """The spec that was asked for, as the upgrade carries it."""
     cluster: str
     """Name of the cluster, empty while it is not known."""
-    site: Site | None
+    cluster_view: ClusterView | None
     owner: Object | None
     """The KubeadmControlPlane or MachineDeployment."""
     members: tuple[Member, ...]
@@ -66,7 +66,7 @@ class GroupScope:
 
 
 class Group(Protocol):
-    """What differs between control planes and groups of workers."""
+    """What differs between control planes and worker node groups."""
 
     @property
     def resource(self) -> Resource:
@@ -141,8 +141,8 @@ class Group(Protocol):
 
 
 @dataclass(frozen=True)
-class GroupPass:
-    """One pass over one upgrade of several machines."""
+class GroupContext:
+    """One reconcile of one upgrade of several machines."""
 
     tools: Tools
     group: Group
@@ -166,8 +166,8 @@ class GroupPass:
     @property
     def writer(self) -> Writer:
         """Writes; the caches of the cluster are told as well."""
-        site = self.scope.site
-        return self.tools.writer.near(site.machinery.caches) if site else self.tools.writer
+        cluster_view = self.scope.cluster_view
+        return self.tools.writer.near(cluster_view.capi_objects.caches) if cluster_view else self.tools.writer
 
     @property
     def owner(self) -> str:
@@ -180,23 +180,23 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     upgrade = found.decode(group.type)
     reference, data = group.owner_of(upgrade)
     cluster = cluster_of(found)
-    site = observer.look(cluster) if cluster else None
-    owner = site.machinery.get(group.owner_resource, reference.name) if site else None
+    cluster_view = observer.look(cluster) if cluster else None
+    owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
     ours = {one.name: one for one in observer.node_upgrades(found)}
-    scope = GroupScope(found, upgrade, reference, data, cluster, site, owner, (), ())
+    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), ())
     members, strangers = [], []
     for machine in upgrade.spec.machines_require_upgrade:
         name = names.node_upgrade(machine.name)
         object_ = ours.get(name)
         if object_ is None and observer.upgrade(NodeUpgrade.resource, name) is not None:
             strangers.append(name)
-        view = site.machinery.machine(machine.name) if site else None
+        view = cluster_view.capi_objects.machine(machine.name) if cluster_view else None
         is_expected = (
             view is not None and scope.wanted is not None and group.is_expected(scope.wanted, scope.version, view)
         )
         decoded = object_.decode(NodeUpgrade) if object_ else None
         members.append(Member(machine.name, view, object_, decoded, is_expected))
-    return GroupScope(found, upgrade, reference, data, cluster, site, owner, tuple(members), tuple(strangers))
+    return GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, tuple(members), tuple(strangers))
 
 
 def shared_problem(

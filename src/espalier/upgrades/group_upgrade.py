@@ -11,7 +11,7 @@ from espalier.runtime.mapping import owners_of
 from espalier.runtime.outcome import Done, Outcome
 from espalier.upgrades import sequence
 from espalier.upgrades.context import Tools, told
-from espalier.upgrades.group import Group, GroupPass, observe
+from espalier.upgrades.group import Group, GroupContext, observe
 from espalier.upgrades.group_life import DELETION, LIFE
 from espalier.upgrades.reconciling import Kind, Reconciler, Report
 
@@ -20,29 +20,29 @@ UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
 
 
 def controller(
-    tools: Tools, group: Group, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+    tools: Tools, group: Group, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of one of the kinds, with its watches."""
 
-    def look(tools: Tools, found: Object) -> GroupPass:
-        return GroupPass(tools, group, observe(tools.observer, group, found))
+    def look(tools: Tools, found: Object) -> GroupContext:
+        return GroupContext(tools, group, observe(tools.observer, group, found))
 
     reconciler = Reconciler(tools, Kind(group.resource, look, LIFE, DELETION, _report))
     name = group.resource.kind.lower()
-    made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
+    made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, group.resource)
     made.watch(tools.observer.own[NodeUpgrade.resource], owners_of(group.resource))
     return made
 
 
-def _report(p: GroupPass, outcome: Outcome) -> Report:
+def _report(ctx: GroupContext, outcome: Outcome) -> Report:
     """How many machines are upgraded. What was ready stays so."""
-    old = p.scope.upgrade.status
-    counts = sequence.counts(p.scope.members)
+    old = ctx.scope.upgrade.status
+    counts = sequence.counts(ctx.scope.members)
     is_ready = isinstance(outcome, Done) or old.ready
-    generation = p.object.metadata.generation
+    generation = ctx.object.metadata.generation
     return Report(
         before=old.conditions,
-        now=told(outcome, f"all {counts.upgraded} nodes have Kubernetes {p.scope.version}", UNDER_WAY),
-        status=lambda conditions: p.group.status(counts, is_ready, conditions, generation),
+        now=told(outcome, f"all {counts.upgraded} nodes have Kubernetes {ctx.scope.version}", UNDER_WAY),
+        status=lambda conditions: ctx.group.status(counts, is_ready, conditions, generation),
     )

@@ -7,29 +7,29 @@ from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names
-from espalier.upgrades.node_pass import RESOURCE, Pass, clear_node, give_back, take_lost_rights
+from espalier.upgrades.node_context import RESOURCE, Context, clear_node, give_back, take_lost_rights
 
 
-async def end_on_node(p: Pass) -> Outcome:
+async def end_on_node(ctx: Context) -> Outcome:
     """A step that runs is let run to its end; then nothing is left on the node, and it takes pods again.
 
     Of a machine that goes, or a cluster that can't be reached because it has no kubeconfig, nothing needs to be ended;
     what another NodeUpgrade does on the node, that one ends.
     """
-    scope = p.scope
+    scope = ctx.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
-    if scope.cluster and scope.site is None:
+    if scope.cluster and scope.cluster_view is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
     machine = scope.machine.machine if scope.machine else None
     if machine is None or machine.metadata.deletion_timestamp is not None or not scope.node_name:
         if scope.workload is not None and not scope.workload.silent_for:
             await take_lost_rights(scope.workload, scope.node_name)
         return Continue()
-    if scope.site is None or scope.site.machinery.kubeconfig is None:
+    if scope.cluster_view is None or scope.cluster_view.capi_objects.kubeconfig is None:
         return Continue()
     if scope.workload is None:
-        return Wait("WorkloadClusterUnreachable", scope.site.waiting_for)
+        return Wait("WorkloadClusterUnreachable", scope.cluster_view.waiting_for)
     if scope.taken_by:
         return Continue()
     if scope.pod is not None and not scope.may_go:
@@ -42,12 +42,12 @@ async def end_on_node(p: Pass) -> Outcome:
     return Continue()
 
 
-async def let_go(p: Pass) -> Outcome:
+async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the NodeUpgrade, and health checks look after the machine again."""
-    await give_back(p)
-    await p.tools.writer.let_go(RESOURCE, p.scope.object, names.NODE_FINALIZER)
+    await give_back(ctx)
+    await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
 
 
-DELETION = (end_on_node, let_go)
+DELETION = (end_on_node, remove_finalizer)
 """From a NodeUpgrade to nothing."""

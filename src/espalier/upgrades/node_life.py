@@ -13,9 +13,9 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import images, names, pod, progress, versions
-from espalier.upgrades.node_pass import (
+from espalier.upgrades.node_context import (
     RESOURCE,
-    Pass,
+    Context,
     create,
     delete_pod,
     give_back,
@@ -37,76 +37,76 @@ API servers and kubelets that are exchanged are away as well.
 """
 
 
-async def hold(p: Pass) -> Outcome:
+async def add_finalizer(ctx: Context) -> Outcome:
     """What was begun on the node is ended before the NodeUpgrade is gone."""
-    await p.tools.writer.hold(RESOURCE, p.scope.object, names.NODE_FINALIZER)
+    await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
 
 
-async def find_cluster(p: Pass) -> Outcome:
+async def find_cluster(ctx: Context) -> Outcome:
     """The cluster is known by a label; who made the NodeUpgrade by hand need not give it."""
-    if p.scope.cluster:
+    if ctx.scope.cluster:
         return Continue()
-    writer, name = p.tools.writer, p.scope.upgrade.spec.machine.name
+    writer, name = ctx.tools.writer, ctx.scope.upgrade.spec.machine.name
     try:
         machine = await writer.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
     except NotFound:
-        return Wait("MachineNotFound", f"{p.machine} does not exist", after=_UNWATCHED)
+        return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
-    await writer.bring(RESOURCE, p.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
+    await writer.bring(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
     return Wait("Reading", f"reading cluster {cluster}")
 
 
-async def find_machine(p: Pass) -> Outcome:
+async def find_machine(ctx: Context) -> Outcome:
     """The machine is there, and of the kind that is said."""
-    scope = p.scope
-    if scope.site is None:
+    scope = ctx.scope
+    if scope.cluster_view is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
     if scope.machine is None:
-        await take_back(p, "MachineNotFound")
-        return Wait("MachineNotFound", f"{p.machine} does not exist")
+        await take_back(ctx, "MachineNotFound")
+        return Wait("MachineNotFound", f"{ctx.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
-        await take_back(p, "MachineDeleted")
-        return Wait("MachineDeleted", f"{p.machine} is being deleted")
+        await take_back(ctx, "MachineDeleted")
+        return Wait("MachineDeleted", f"{ctx.machine} is being deleted")
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
     wanted = "ControlPlane" if is_control_plane else "Worker"
     if scope.upgrade.spec.node_type != wanted:
-        message = f"spec.nodeType: found {scope.upgrade.spec.node_type}, but {p.machine} is a {wanted}"
+        message = f"spec.nodeType: found {scope.upgrade.spec.node_type}, but {ctx.machine} is a {wanted}"
         return Wait("WrongNodeType", message)
     return Continue()
 
 
-async def take_back(p: Pass, reason: str) -> None:
+async def take_back(ctx: Context, reason: str) -> None:
     """The rights of the pod go with the Machine; asked for once, when it is told for the first time that it goes."""
-    told = condition_list.get(p.scope.upgrade.status.conditions, names.READY)
-    if p.scope.workload is not None and (told is None or told.reason != reason):
-        await take_lost_rights(p.scope.workload, p.scope.node_name)
+    told = condition_list.get(ctx.scope.upgrade.status.conditions, names.READY)
+    if ctx.scope.workload is not None and (told is None or told.reason != reason):
+        await take_lost_rights(ctx.scope.workload, ctx.scope.node_name)
 
 
-async def find_node(p: Pass) -> Outcome:
+async def find_node(ctx: Context) -> Outcome:
     """The machine is a node, and its cluster answers."""
-    scope = p.scope
+    scope = ctx.scope
     if not scope.node_name:
-        return Wait("NodeMissing", f"{p.machine} has no node")
-    if scope.site is None or scope.workload is None:
-        why = scope.site.waiting_for if scope.site else ""
-        return Wait("WorkloadClusterUnreachable", _as_far_as_known(p, why))
+        return Wait("NodeMissing", f"{ctx.machine} has no node")
+    if scope.cluster_view is None or scope.workload is None:
+        why = scope.cluster_view.waiting_for if scope.cluster_view else ""
+        return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, why))
     if scope.node is None:
-        return Wait("NodeMissing", f"node {scope.node_name} of {p.machine} does not exist")
+        return Wait("NodeMissing", f"node {scope.node_name} of {ctx.machine} does not exist")
     return Continue()
 
 
-async def await_others(p: Pass) -> Outcome:
+async def await_others(ctx: Context) -> Outcome:
     """No other NodeUpgrade is at the node, or is just about to leave it."""
-    scope = p.scope
+    scope = ctx.scope
     if scope.taken_by:
         return Wait("NodeTaken", f"waiting for NodeUpgrade {scope.taken_by} to be done with node {scope.node_name}")
     return Continue()
 
 
-async def check(p: Pass) -> Outcome:
+async def check(ctx: Context) -> Outcome:
     """Before anything is done on a node: it is ready, and the step to the version is one that kubeadm takes."""
-    scope = p.scope
+    scope = ctx.scope
     if scope.pod is not None or progress.done(scope.upgrade.status.conditions) or scope.node is None:
         return Continue()
     wanted = scope.upgrade.spec.kubernetes_version
@@ -118,9 +118,9 @@ async def check(p: Pass) -> Outcome:
     return Continue()
 
 
-async def find_image(p: Pass) -> Outcome:
+async def find_image(ctx: Context) -> Outcome:
     """There is an upgrader image for the version."""
-    scope = p.scope
+    scope = ctx.scope
     is_needed = scope.pod is None and not progress.are_all_done(scope.upgrade.status.conditions)
     if scope.image and is_needed and not images.is_reference(scope.image):
         what = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {SYSTEM_NAMESPACE}/{names.IMAGES}"
@@ -135,16 +135,16 @@ async def find_image(p: Pass) -> Outcome:
     return Wait("UpgraderImageMissing", message)
 
 
-async def protect_machine(p: Pass) -> Outcome:
+async def protect_machine(ctx: Context) -> Outcome:
     """No health check has the machine replaced while its node is upgraded; once it is, it may have been given back."""
-    if progress.current(p.scope.conditions) is not None:
-        await protect(p)
+    if progress.current(ctx.scope.conditions) is not None:
+        await protect(ctx)
     return Continue()
 
 
-async def renew(p: Pass) -> Outcome:
+async def renew(ctx: Context) -> Outcome:
     """A pod that could not begin, or failed, with another image than is known now goes: the image was corrected."""
-    scope = p.scope
+    scope = ctx.scope
     found = scope.pod
     if found is None or scope.workload is None or not scope.image or found.images == {scope.image}:
         return Continue()
@@ -155,21 +155,21 @@ async def renew(p: Pass) -> Outcome:
     return Wait("Retrying", f"the upgrader pod is made anew with image {scope.image}")
 
 
-async def retry(p: Pass) -> Outcome:
+async def retry(ctx: Context) -> Outcome:
     """Somebody asked for another attempt: the failed pod goes, the next one is made."""
-    scope = p.scope
+    scope = ctx.scope
     if names.RETRY_ANNOTATION not in scope.object.metadata.annotations:
         return Continue()
     if scope.pod is not None and scope.workload is not None and scope.may_go:
         await delete_pod(scope.workload, scope)
     asked = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
-    await p.tools.writer.bring(RESOURCE, scope.object, asked)
+    await ctx.tools.writer.bring(RESOURCE, scope.object, asked)
     return Wait("Retrying", "the upgrader pod is made anew")
 
 
-async def make_pod(p: Pass) -> Outcome:
+async def make_pod(ctx: Context) -> Outcome:
     """The upgrader pod is on the node, with the steps that are left."""
-    scope = p.scope
+    scope = ctx.scope
     done = progress.done(scope.upgrade.status.conditions)
     if scope.pod is not None or scope.workload is None or progress.are_all_done(scope.upgrade.status.conditions):
         return Continue()
@@ -191,9 +191,9 @@ async def make_pod(p: Pass) -> Outcome:
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
 
 
-async def follow_pod(p: Pass) -> Outcome:
+async def follow_pod(ctx: Context) -> Outcome:
     """All steps succeeded."""
-    scope = p.scope
+    scope = ctx.scope
     current = progress.current(scope.conditions)
     if current is None:
         return Continue()
@@ -208,35 +208,35 @@ async def follow_pod(p: Pass) -> Outcome:
         return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
     if stuck := progress.stuck(scope.pod):
         return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {how}")
-    if scope.site and scope.workload and scope.workload.silent_for >= _SILENT:
-        return Wait("WorkloadClusterUnreachable", _as_far_as_known(p, scope.site.waiting_for), after=_SILENT)
+    if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
+        return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
     since = scope.node.not_ready_since if scope.node else None
-    if since is not None and (p.tools.clock.now() - since).total_seconds() >= _SILENT:
+    if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENT:
         why = f"the node is not ready since {timestamp(since)}"
-        return Wait("NodeNotReady", _as_far_as_known(p, why), after=_SILENT)
+        return Wait("NodeNotReady", _as_far_as_known(ctx, why), after=_SILENT)
     step, condition = current
-    return Wait(step.doing, f"{_number(p, step)}: {condition.message}", after=_SILENT)
+    return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENT)
 
 
-def _as_far_as_known(p: Pass, why: str) -> str:
+def _as_far_as_known(ctx: Context, why: str) -> str:
     """The step that was being done when the node was heard last, and why nothing newer is known."""
-    current = progress.current(p.scope.conditions)
-    if current is None or not condition_list.is_true(p.scope.conditions, POD_CREATED):
+    current = progress.current(ctx.scope.conditions)
+    if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
         return why
     step, condition = current
-    return f"{_number(p, step)}: {condition.message}, as far as is known: {why}"
+    return f"{_number(ctx, step)}: {condition.message}, as far as is known: {why}"
 
 
-def _number(p: Pass, step: NodeStep) -> str:
-    return f"step {progress.number(step)} of {progress.COUNT} on node {p.scope.node_name}"
+def _number(ctx: Context, step: NodeStep) -> str:
+    return f"step {progress.number(step)} of {progress.COUNT} on node {ctx.scope.node_name}"
 
 
-async def await_node(p: Pass) -> Outcome:
+async def await_node(ctx: Context) -> Outcome:
     """The node is seen ready again, with the version that was asked for, and taking pods.
 
     The next node is judged by what is seen of this one: whether pods can move, and whether it may be missing.
     """
-    scope, wanted = p.scope, p.scope.upgrade.spec.kubernetes_version
+    scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist")
     found = scope.node.status.node_info.kubelet_version
@@ -249,22 +249,22 @@ async def await_node(p: Pass) -> Outcome:
     return Continue()
 
 
-async def clear_up(p: Pass) -> Outcome:
+async def clear_up(ctx: Context) -> Outcome:
     """The rights do not stay, and health checks look after the machine again. The pod shows what was done until the
     status does.
 
     The Machine says how long it took, for plans of the next one: the NodeUpgrade goes soon.
     """
-    if p.scope.workload is not None:
-        await take_rights(p.scope.workload, p.scope.node_name)
-    took = progress.seconds(p.scope.conditions, p.scope.pod, p.tools.clock.now())
-    await give_back(p, **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
+    if ctx.scope.workload is not None:
+        await take_rights(ctx.scope.workload, ctx.scope.node_name)
+    took = progress.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
+    await give_back(ctx, **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()
 
 
 LIFE = (
     find_cluster,
-    hold,
+    add_finalizer,
     find_machine,
     find_node,
     await_others,
@@ -281,18 +281,18 @@ LIFE = (
 """From a NodeUpgrade to an upgraded node."""
 
 
-async def let_go(p: Pass) -> Outcome:
+async def remove_finalizer(ctx: Context) -> Outcome:
     """The pod does not stay. Then nothing is left to be ended on the node, and nothing holds the NodeUpgrade."""
-    scope = p.scope
+    scope = ctx.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.workload is None:
-        return Wait("WorkloadClusterUnreachable", scope.site.waiting_for if scope.site else "")
+        return Wait("WorkloadClusterUnreachable", scope.cluster_view.waiting_for if scope.cluster_view else "")
     await delete_pod(scope.workload, scope)
-    await give_back(p)
-    await p.tools.writer.let_go(RESOURCE, scope.object, names.NODE_FINALIZER)
+    await give_back(ctx)
+    await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, names.NODE_FINALIZER)
     return Done()
 
 
-AFTERWARDS = (let_go,)
+AFTERWARDS = (remove_finalizer,)
 """What is left to be done once the status says that the node is upgraded."""

@@ -1,4 +1,4 @@
-"""What one pass over a NodeUpgrade knows: all it has read, frozen."""
+"""What one reconcile over a NodeUpgrade knows: all it has read, frozen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgr
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
 from espalier.upgrades import names, progress
-from espalier.upgrades.cluster_view import MachineView, Site, Workload
+from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.views import Node, Pod
@@ -24,7 +24,7 @@ class NodeScope:
     upgrade: NodeUpgrade
     cluster: str
     """Name of the cluster, empty while it is not known."""
-    site: Site | None
+    cluster_view: ClusterView | None
     machine: MachineView | None
     node: Node | None
     pod_object: Object | None
@@ -38,7 +38,7 @@ class NodeScope:
     @property
     def workload(self) -> Workload | None:
         """The workload cluster, once it can be looked at."""
-        return self.site.workload if self.site else None
+        return self.cluster_view.workload if self.cluster_view else None
 
     @cached_property
     def pod(self) -> Pod | None:
@@ -113,9 +113,9 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` when the object is none."""
     upgrade = found.decode(NodeUpgrade)
     cluster = cluster_of(found)
-    site = observer.look(cluster) if cluster else None
-    machine = site.machinery.machine(upgrade.spec.machine.name) if site else None
-    workload = site.workload if site else None
+    cluster_view = observer.look(cluster) if cluster else None
+    machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name) if cluster_view else None
+    workload = cluster_view.workload if cluster_view else None
     node_name = machine.node if machine else ""
     found_pod = workload.upgrader(node_name) if workload and node_name else None
     made_for = found_pod.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if found_pod else ""
@@ -125,7 +125,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         object=found,
         upgrade=upgrade,
         cluster=cluster,
-        site=site,
+        cluster_view=cluster_view,
         machine=machine,
         node=workload.node(node_name) if workload and node_name else None,
         pod_object=found_pod if is_own else None,

@@ -9,9 +9,9 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
 from espalier.upgrades.context import Tools, told
+from espalier.upgrades.node_context import Context
 from espalier.upgrades.node_deletion import DELETION
 from espalier.upgrades.node_life import AFTERWARDS, LIFE
-from espalier.upgrades.node_pass import Pass
 from espalier.upgrades.node_scope import observe
 from espalier.upgrades.node_steps import BEGINNING, PASSING, UNDER_WAY
 from espalier.upgrades.observe import keys_of
@@ -24,30 +24,30 @@ QUIET = UNDER_WAY | BEGINNING
 
 
 def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of NodeUpgrades, with its watches."""
     kind = Kind(RESOURCE, _observe, LIFE, DELETION, _report, afterwards=AFTERWARDS, passing=PASSING)
     reconciler = Reconciler(tools, kind)
-    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, entropy=entropy)
+    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, RESOURCE)
     made.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))
     return made
 
 
-def _observe(tools: Tools, found: Object) -> Pass:
-    return Pass(tools, observe(tools.observer, found))
+def _observe(tools: Tools, found: Object) -> Context:
+    return Context(tools, observe(tools.observer, found))
 
 
-def _report(p: Pass, outcome: Outcome) -> Report:
+def _report(ctx: Context, outcome: Outcome) -> Report:
     """A condition for each step. What was completed stays so."""
-    old = p.scope.upgrade.status
-    message = f"node {p.scope.node_name} has Kubernetes {p.scope.upgrade.spec.kubernetes_version}"
+    old = ctx.scope.upgrade.status
+    message = f"node {ctx.scope.node_name} has Kubernetes {ctx.scope.upgrade.spec.kubernetes_version}"
     completed = isinstance(outcome, Done) or old.completed
-    generation = p.object.metadata.generation
+    generation = ctx.object.metadata.generation
     return Report(
         before=old.conditions,
-        now=[*p.scope.conditions, *told(outcome, message, QUIET)],
+        now=[*ctx.scope.conditions, *told(outcome, message, QUIET)],
         status=lambda conditions: (NodeUpgradeStatus(conditions, completed, generation), {}),
         quiet=QUIET,
     )

@@ -16,8 +16,8 @@ from espalier.runtime.mapping import by_controller
 from espalier.runtime.predicates import Predicate, any_change
 from espalier.runtime.transforms import metadata_only
 from espalier.upgrades import names
-from espalier.upgrades.cluster_tracker import Following
-from espalier.upgrades.cluster_view import BY_CONTROLLER, OWNER_KINDS, Site
+from espalier.upgrades.cluster_tracker import ClusterTracker
+from espalier.upgrades.cluster_view import BY_CONTROLLER, OWNER_KINDS, ClusterView
 
 BY_CLUSTER = "upgrades/cluster"
 
@@ -27,7 +27,7 @@ OWN: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, MachineDeploymentUpgr
 class Observer:
     """Caches that are always there. Of Cluster API's objects they have the metadata: most clusters have no upgrade."""
 
-    def __init__(self, caches: Caches, following: Following) -> None:
+    def __init__(self, caches: Caches, following: ClusterTracker) -> None:
         self.following = following
         indexes = {BY_CONTROLLER: by_controller, BY_CLUSTER: _by_cluster}
         self.own: dict[Resource, Cache] = {
@@ -59,10 +59,10 @@ class Observer:
         data = found.decode(ConfigMap).data if found else {}
         return data.get(version), tuple(sorted(data))
 
-    def look(self, cluster: str) -> Site | None:
+    def look(self, cluster: str) -> ClusterView | None:
         """Both sides of a cluster, which is followed from then on as long as anything of it is upgraded or marked.
 
-        None while it is being read, and of one of which nothing is: a late pass follows nobody.
+        None while it is being read, and of one of which nothing is: a late reconcile follows nobody.
         """
         return None if self._is_idle(cluster) else self.following.look(cluster)
 

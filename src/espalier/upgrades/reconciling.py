@@ -1,4 +1,4 @@
-"""The frame of every pass over an upgrade, of one node or of several: observe, act in steps, report."""
+"""The frame of every reconcile over an upgrade, of one node or of several: observe, act in steps, report."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from espalier.upgrades import names
 from espalier.upgrades.context import Tools
 
 
-class Pass(Protocol):
-    """One pass over one upgrade."""
+class Context(Protocol):
+    """One reconcile of one upgrade."""
 
     @property
     def object(self) -> Object:
@@ -33,21 +33,21 @@ class Pass(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether it was completed, by an earlier pass."""
+        """Whether it was completed, by an earlier reconcile."""
         ...
 
 
-P = TypeVar("P", bound=Pass)
+P = TypeVar("P", bound=Context)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a pass says of an upgrade."""
+    """What a reconcile says of an upgrade."""
 
     before: Sequence[Condition]
     """Its conditions as they were."""
     now: Sequence[Condition]
-    """Those that the pass knows; others stay."""
+    """Those that the reconcile knows; others stay."""
     status: Callable[[list[Condition]], tuple[Observed, Tree]]
     """The status with its conditions, and fields that are written also where they have their defaults."""
     quiet: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class Kind(Generic[P]):
     afterwards: Sequence[Step[P]] = ()
     """What is left to be done once it was completed; nothing is told of it."""
     passing: frozenset[str] = frozenset()
-    """Reasons of waiting for what this very pass has written: the next one comes at once, and tells of both."""
+    """Reasons of waiting for what this very reconcile has written: the next one comes at once, and tells of both."""
 
 
 class Reconciler(Generic[P]):
@@ -82,16 +82,16 @@ class Reconciler(Generic[P]):
         found = self._tools.observer.upgrade(kind.resource, key.name)
         if found is None:
             return Done()
-        p = kind.observe(self._tools, found)
-        is_over = p.is_done and not p.is_deleted
-        due = kind.deletion if p.is_deleted else kind.afterwards if is_over else kind.life
+        ctx = kind.observe(self._tools, found)
+        is_over = ctx.is_done and not ctx.is_deleted
+        due = kind.deletion if ctx.is_deleted else kind.afterwards if is_over else kind.life
         try:
-            outcome = await steps.run(due, p)
+            outcome = await steps.run(due, ctx)
         except KubeError as error:
             outcome = fault_of(error)
         is_passing = isinstance(outcome, Wait) and outcome.reason in kind.passing
-        if not (is_over or is_passing or (p.is_deleted and isinstance(outcome, Done))):
-            await self._report(p.object, kind.report(p, outcome))
+        if not (is_over or is_passing or (ctx.is_deleted and isinstance(outcome, Done))):
+            await self._report(ctx.object, kind.report(ctx, outcome))
         return outcome
 
     async def _report(self, found: Object, report: Report) -> None:

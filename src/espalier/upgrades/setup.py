@@ -15,7 +15,7 @@ from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.upgrades import annotation_controller, group_upgrade, images, node_upgrade
 from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
-from espalier.upgrades.cluster_tracker import Following
+from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.context import Tools
 from espalier.upgrades.control_plane_group import ControlPlaneGroup
 from espalier.upgrades.deployment_group import DeploymentGroup
@@ -48,20 +48,18 @@ def build(
     With `hooks`, Cluster API's runtime hooks are served as well, on every replica. What is marked by annotations is
     upgraded in any case, and what hooks began goes on.
     """
-    following = Following(manager.client, remotes, infrastructures, manager.entropy)
+    following = ClusterTracker(manager.client, remotes, infrastructures, manager.rng)
     observer = Observer(manager.caches, following)
     writer = Writer(manager.client, {**observer.own, CONFIG_MAP: observer.images})
     tools = Tools(observer, writer, manager.recorder, manager.clock)
     manager.add(following)
     manager.add(images.controller(manager.caches.of(Bundles.resource, SYSTEM_NAMESPACE), observer.images, writer))
-    manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+    manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, rng=manager.rng))
     groups: tuple[Group, ...] = (ControlPlaneGroup(), DeploymentGroup())
     for group in groups:
-        manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, entropy=manager.entropy))
+        manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
     for side in (ControlPlaneSide(), DeploymentSide()):
-        manager.add(
-            annotation_controller.controller(tools, side, workers=workers, resync=resync, entropy=manager.entropy)
-        )
-    manager.add(cleanup.controller(tools, workers=workers, resync=resync, entropy=manager.entropy))
+        manager.add(annotation_controller.controller(tools, side, workers=workers, resync=resync, rng=manager.rng))
+    manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
     if hooks is not None:
         serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes, infrastructures=infrastructures)

@@ -71,13 +71,13 @@ class Writer:
         if left is not None:
             self._wrote(resource, left)
 
-    async def hold(self, resource: Resource, object_: Object, finalizer: str) -> None:
+    async def add_finalizer(self, resource: Resource, object_: Object, finalizer: str) -> None:
         """Have the object stay until it is let go."""
         held = await owners.add_finalizer(self.client, resource, object_, finalizer)
         if held is not object_:
             self._wrote(resource, held)
 
-    async def let_go(self, resource: Resource, object_: Object, finalizer: str) -> None:
+    async def remove_finalizer(self, resource: Resource, object_: Object, finalizer: str) -> None:
         """Hold the object no longer."""
         left = await owners.remove_finalizer(self.client, resource, object_, finalizer)
         if left is not None and left.metadata.deletion_timestamp is None:

@@ -53,7 +53,7 @@ async def delete_copy(h: History) -> str:
 
 async def foreign(h: History) -> str:
     """An object of somebody else, under a name that the cluster may need."""
-    name = h.entropy.choice(("garden-md-1", "garden-md-0-2", "garden-md-0-3", "garden-control-plane-2"))
+    name = h.rng.choice(("garden-md-1", "garden-md-0-2", "garden-md-0-3", "garden-control-plane-2"))
     resource = DockerMachineTemplate.resource if name[-1] in "23" else MachineHealthCheck.resource
     template: Tree = {"template": {"spec": {}}}
     check = {"clusterName": "other", "selector": {"matchLabels": {"a": "b"}}}
@@ -95,7 +95,7 @@ async def drop_node(h: History) -> str:
         workload = await h.world.workload()
         nodes = sorted(one.name for one in (await workload.list(NODE)).items if "-md-" in one.name)
         if nodes:
-            name = h.entropy.choice(nodes)
+            name = h.rng.choice(nodes)
             await workload.delete(NODE, name)
             return f"delete node {name}"
     except KubeError as error:
@@ -137,7 +137,7 @@ def _pause(_: History) -> Tree:
 
 
 def _replicas(h: History) -> Tree:
-    return {"spec": {"replicas": h.entropy.choice((1, 2, 4))}}
+    return {"spec": {"replicas": h.rng.choice((1, 2, 4))}}
 
 
 HANDS: dict[str, Act] = {

@@ -72,7 +72,7 @@ class History:
     """One world and what happened in it so far."""
 
     world: ManagedLaptop
-    entropy: random.Random
+    rng: random.Random
     wish: Wish
     faults: Faults
     told: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ async def objects(h: History, *resources: Resource) -> list[Where]:
 
 async def any_object(h: History, *resources: Resource) -> Where | None:
     found = await objects(h, *resources)
-    return h.entropy.choice(found) if found else None
+    return h.rng.choice(found) if found else None
 
 
 async def there(h: History, where: Where) -> Object | None:

@@ -81,15 +81,15 @@ def tell(seed: int, acts: Sequence[str] = (), *, in_place: bool | None = None) -
 
 
 def _tell(seed: int, acts: Sequence[str], in_place: bool | None) -> list[str]:
-    entropy = random.Random(seed)
-    is_in_place = entropy.random() < 0.3 if in_place is None else in_place
+    rng = random.Random(seed)
+    is_in_place = rng.random() < 0.3 if in_place is None else in_place
     kept = beginning(in_place=is_in_place)
     known = {**USERS, **HANDS}
-    chosen = list(acts) or [entropy.choice([*known]) for _ in range(entropy.randint(3, 8))]
+    chosen = list(acts) or [rng.choice([*known]) for _ in range(rng.randint(3, 8))]
 
     async def main(simulation: Simulation) -> list[str]:
         store, stores = kept.opened()
-        faults = Faults(random.Random(entropy.getrandbits(64)))
+        faults = Faults(random.Random(rng.getrandbits(64)))
         wish, told = Wish(in_place=is_in_place), [f"seed {seed}"]
         foreign_ones: list[Where] = []
         left = iter(chosen)
@@ -97,14 +97,14 @@ def _tell(seed: int, acts: Sequence[str], in_place: bool | None) -> list[str]:
         while not over:
             async with managed_laptop(
                 simulation.clock,
-                seed=entropy.getrandbits(32),
+                seed=rng.getrandbits(32),
                 store=store,
                 stores=stores,
                 wrap=faults,
                 releases=releases(),
             ) as world:
                 Upgraders(world.workloads)
-                h = History(world, entropy, wish, faults, told, foreign_ones)
+                h = History(world, rng, wish, faults, told, foreign_ones)
                 over = await _live(h, left, known, fails=not acts)
                 if over:
                     faults.present, faults.after_write = (), None
@@ -122,14 +122,14 @@ async def _live(h: History, left: Iterator[str], known: dict[str, Act], *, fails
     crashed = asyncio.Event()
     for name in left:
         if fails:
-            h.faults.present = tuple(one for one in Fault if h.entropy.random() < 0.2)
+            h.faults.present = tuple(one for one in Fault if h.rng.random() < 0.2)
             if h.faults.present:
                 h.say(f"faults: {', '.join(one.value for one in h.faults.present)}")
         h.say(await known[name](h))
-        if fails and h.entropy.random() < 0.25:
+        if fails and h.rng.random() < 0.25:
             h.faults.after_write = crashed.set
         try:
-            async with asyncio.timeout(h.entropy.choice((0.0, 1.0, 7.0, 30.0, 200.0, 1000.0))):
+            async with asyncio.timeout(h.rng.choice((0.0, 1.0, 7.0, 30.0, 200.0, 1000.0))):
                 await crashed.wait()
         except TimeoutError:
             continue

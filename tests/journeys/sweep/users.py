@@ -8,7 +8,7 @@ from tests.journeys.sweep.remedies import delete_and_ask_again
 
 
 async def scale(h: History) -> str:
-    count = h.entropy.choice((1, 2, 3))
+    count = h.rng.choice((1, 2, 3))
     await h.ask(workers=count)
     return f"scale to {count}"
 
@@ -19,7 +19,7 @@ async def upgrade(h: History) -> str:
 
 
 async def label(h: History) -> str:
-    await h.ask(label=h.entropy.choice(("", "a", "b")), taint=h.entropy.choice(("", "x")))
+    await h.ask(label=h.rng.choice(("", "a", "b")), taint=h.rng.choice(("", "x")))
     return f"labels and taints: {h.wish.label!r} {h.wish.taint!r}"
 
 

@@ -21,11 +21,11 @@ from espalier.kube.pki import Authority, KeyPair
 from espalier.kube.wire import Request, Response, Stream, User
 
 NOW = datetime.now(UTC)
-AUTHORITY = Authority.create("test", now=NOW, entropy=random.Random(1))
+AUTHORITY = Authority.create("test", now=NOW, rng=random.Random(1))
 SERVING = AUTHORITY.issue_server("server", names=["127.0.0.1", "localhost"], now=NOW)
 ALICE = AUTHORITY.issue_client("alice", groups=["painters", "system:masters"], now=NOW)
 BOB = AUTHORITY.issue_client("bob", now=NOW)
-STRANGER = Authority.create("elsewhere", now=NOW, entropy=random.Random(2)).issue_client("mallory", now=NOW)
+STRANGER = Authority.create("elsewhere", now=NOW, rng=random.Random(2)).issue_client("mallory", now=NOW)
 TOKEN = "a-very-secret-token"
 
 

@@ -241,7 +241,7 @@ class HeldStore(Store):
         else:
             self._release((change,))
 
-    def let_go(self) -> None:
+    def remove_finalizer(self) -> None:
         self._release(self.held)
         self.turn.set()
 
@@ -280,7 +280,7 @@ async def test_nothing_is_told_before_it_is_durable() -> None:
     assert await client.get(CONFIG_MAP, "kept", "default") == kept, "what is durable can be read"
     watch = client.watch(CONFIG_MAP, resource_version="0")
     assert (await anext(watch)).object.name == "kept"
-    store.let_go()
+    store.remove_finalizer()
     async with asyncio.timeout(5):
         assert (await writing).name == "new"
         assert (await anext(watch)).object.name == "new"

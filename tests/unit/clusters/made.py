@@ -12,7 +12,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, names, plan
-from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.scope import ClusterAPIObjects, Scope
 from tests.unit.clusters.seen import ANNOTATIONS, applied, datacenter, example, scope
 
 
@@ -28,8 +28,8 @@ def objects(
     before = scope(*example(kubernetesVersion=version, **spec), front_end=front_end)
     assert before.design is not None
     wanted: list[KubeObject] = [
-        *plan.control_plane(before.design, Machinery()),
-        *plan.worker_groups(before.design, Machinery()),
+        *plan.control_plane(before.design, ClusterAPIObjects()),
+        *plan.worker_groups(before.design, ClusterAPIObjects()),
     ]
     stored = [applied(msgspec.to_builtins(object_)) for object_ in wanted]
     for tree in stored:
@@ -38,7 +38,7 @@ def objects(
             case "Cluster":
                 initialization = {"infrastructureProvisioned": True, "controlPlaneInitialized": True}
                 tree["status"] = {"initialization": initialization, "observedGeneration": 1}
-                mark = cni.mark(cni.objects(before.design))
+                mark = cni.content_hash(cni.objects(before.design))
                 tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark}
             case "KubeadmControlPlane":
                 conditions = [{"type": "Available", "status": "True", "reason": "Available"}]
@@ -109,7 +109,7 @@ def made(
     front_end: FrontEnd = ANNOTATIONS,
     **spec: Any,
 ) -> Scope:
-    """What a pass knows of the example, when these objects were made for it."""
+    """What a reconcile knows of the example, when these objects were made for it."""
     cluster = example(**spec)[0]
     cluster["metadata"]["annotations"] = annotations or {}
     cluster["status"] = status or {}

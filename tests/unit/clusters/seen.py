@@ -131,7 +131,7 @@ def as_object(tree: Tree) -> Object:
 def scope(
     *trees: Tree, key: Key = GARDEN, layers: Sequence[Layer] = LAYERS, front_end: FrontEnd = ANNOTATIONS
 ) -> Scope:
-    """What a pass knows of a Cluster, among these objects."""
+    """What a reconcile knows of a Cluster, among these objects."""
     found = observer(*trees, layers=layers, front_end=front_end).scope(key)
     assert found is not None
     return found

@@ -25,7 +25,7 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Response
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.registry import PROVIDERS
-from tests.unit.clusters.passes import NOT_FOUND, Server
+from tests.unit.clusters.reconciles import NOT_FOUND, Server
 from tests.unit.clusters.seen import GARDEN, applied, as_object, observer
 from tests.unit.clusters.test_admission import SPEC, ask, edited, garden
 

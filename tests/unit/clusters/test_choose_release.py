@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.steps import Step, choose_release, take_release
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.passes import step
+from tests.unit.clusters.reconciles import step
 from tests.unit.clusters.seen import example, laptop, naming
 
 
-def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Pass]:
-    """How the step ends among these objects, what it writes, and its pass."""
+def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Context]:
+    """How the step ends among these objects, what it writes, and its reconcile."""
     return step(Step(choose_release, take_release), trees)
 
 

@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import cni, names, rate_limit, readiness
 from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.copies import Copies
 from espalier.clusters.rendered import Manifest
 from espalier.kube.wire import Response
@@ -23,7 +23,7 @@ from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import FRESH
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.passes import Server, Workload, World
+from tests.unit.clusters.reconciles import Server, Workload, World
 from tests.unit.clusters.seen import GARDEN, datacenter, example, scope
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ CILIUM: Tree = {"cniConfig": {"cilium": {}}}
 ALONE: Tree = {"cniConfig": {"cilium": {"skipUpgrade": True}}}
 """Asks for the CNI not to be touched after its installation."""
 
-Step = Callable[[Pass], Awaitable[Outcome]]
+Step = Callable[[Context], Awaitable[Outcome]]
 
 
 def status(code: int, reason: str) -> Response:
@@ -52,12 +52,12 @@ class Story:
         design = scope(*example(**self.spec), datacenter()).design
         assert design is not None
         self.manifests = cni.objects(design)
-        self.mark = cni.mark(self.manifests)
+        self.mark = cni.content_hash(self.manifests)
         self.workload = Workload()
         self.server = Server()
         self.world = World(self.server, self.workload, Copies())
         self.over: list[Key] = []
-        self.world.rests.when_over = self.over.append
+        self.world.rate_limits.when_over = self.over.append
         self.installed = self.mark
         self.generation = 1
         self.is_reachable = True
@@ -69,7 +69,7 @@ class Story:
             if not kinds or manifest.resource.kind in kinds:
                 self.workload.stored.pop(path(manifest), None)
 
-    def begin(self, **spec: Any) -> Pass:
+    def begin(self, **spec: Any) -> Context:
         cluster = example(**self.spec | spec)[0]
         cluster["status"] = {"observedGeneration": self.generation}
         there = objects(**self.spec)
@@ -273,7 +273,7 @@ def test_what_is_being_deleted_is_waited_for_and_the_rest_is_restored() -> None:
             assert one.applied_kinds == list(others)
             assert isinstance(outcome, Wait)
             assert "DaemonSet kube-system/kindnet" in outcome.message
-            assert one.world.rests.is_resting(GARDEN) is bool(others), "it was corrected"
+            assert one.world.rate_limits.is_limited(GARDEN) is bool(others), "it was corrected"
             await asyncio.sleep(FRESH + 1)
 
     story(tell)
@@ -292,11 +292,11 @@ def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None
 
 def test_the_mark_has_the_name_of_what_runs_and_there_is_none_without_a_cni() -> None:
     manifests = Story(KINDNET).manifests
-    assert cni.mark([]) == ""
+    assert cni.content_hash([]) == ""
     account = next(one for one in manifests if one.resource == SERVICE_ACCOUNT)
     renamed = Manifest(account.resource, account.body | {"metadata": account.body["metadata"] | {"name": "other"}})
-    assert cni.mark([renamed, *manifests]).startswith("kindnet-")
-    assert cni.mark([renamed]).startswith("cni-")
+    assert cni.content_hash([renamed, *manifests]).startswith("kindnet-")
+    assert cni.content_hash([renamed]).startswith("cni-")
 
 
 def test_another_cni_waits_for_its_turn_unless_the_one_that_was_there_is_lost() -> None:
@@ -370,12 +370,12 @@ def test_what_is_being_restored_is_waited_for_where_it_is_compared() -> None:
         outcome = await one.do(compare_cni)
         assert isinstance(outcome, Wait)
         assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, None)
-        assert not one.world.rests.is_resting(GARDEN), "nothing was corrected yet"
+        assert not one.world.rate_limits.is_limited(GARDEN), "nothing was corrected yet"
 
     story(tell)
 
 
-def lost(one: Pass) -> Sequence[str] | None:
+def lost(one: Context) -> Sequence[str] | None:
     return one.scope.lost_cni
 
 

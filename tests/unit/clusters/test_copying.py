@@ -15,13 +15,13 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import copying, names
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.copies import Copies
 from espalier.clusters.copying import LOOK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
 from espalier.kube.wire import Response
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.passes import NOT_FOUND, Server, Workload, World
+from tests.unit.clusters.reconciles import NOT_FOUND, Server, Workload, World
 from tests.unit.clusters.seen import GARDEN, datacenter, example
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ class Story:
         made: bool = True,
         namespace: str = GARDEN.namespace,
         labels: Mapping[str, str] | None = None,
-    ) -> Pass:
+    ) -> Context:
         """One pass: what the Cluster carries and last said, and the Secret of Cluster API."""
         cluster = example()[0]
         cluster["metadata"] |= {"annotations": {names.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
@@ -96,7 +96,7 @@ def story(
     run(main, epoch=EPOCH, seed=1)
 
 
-def said(p: Pass) -> str | None:
+def said(p: Context) -> str | None:
     return p.copied.reason if p.copied is not None else None
 
 

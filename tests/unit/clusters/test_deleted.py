@@ -12,9 +12,9 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Condition, Tree
 from espalier.clusters import names, plan
 from espalier.clusters.deleted import lost_control_plane
-from espalier.clusters.drift import of_machinery
+from espalier.clusters.drift import of_capi_objects
 from espalier.clusters.preview.simulate import foresee
-from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.synced import seen
 from tests.unit.clusters.made import made, objects, settled
@@ -85,7 +85,7 @@ def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tr
     assert ("delete the Cluster and create it again" in found.message) is is_lost
     assert ("drift=correct" in found.message) is not is_lost
     assert scope.design is not None
-    corrected = [one.remedy for one in of_machinery(scope.design, scope.machinery, None)]
+    corrected = [one.remedy for one in of_capi_objects(scope.design, scope.capi_objects, None)]
     assert all(one is None for one in corrected) is is_lost
 
 
@@ -111,13 +111,13 @@ def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tr
 def test_one_that_was_made_again_is_lost_unless_it_adopts(status: Tree, left: list[Tree], is_lost: bool) -> None:
     trees = objects()
     of_kind(trees, "KubeadmControlPlane")["status"] = status
-    assert bool(lost_control_plane(settled_with([*trees, *left]).machinery)) is is_lost
+    assert bool(lost_control_plane(settled_with([*trees, *left]).capi_objects)) is is_lost
 
 
 def test_a_control_plane_that_never_answered_has_nothing_to_lose() -> None:
     trees = without("KubeadmControlPlane")
     of_kind(trees, "Cluster")["status"]["initialization"]["controlPlaneInitialized"] = False
-    assert lost_control_plane(settled_with(trees).machinery) == ""
+    assert lost_control_plane(settled_with(trees).capi_objects) == ""
 
 
 def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promised_to_bring_it_back() -> None:
@@ -128,7 +128,7 @@ def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promise
     assert found.reason == "ControlPlaneLost"
     assert "etcd with all that is stored in it" in found.message
     assert scope.design is not None
-    synced = seen(scope, of_machinery(scope.design, scope.machinery, None), "", {})
+    synced = seen(scope, of_capi_objects(scope.design, scope.capi_objects, None), "", {})
     assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
 
 
@@ -202,16 +202,18 @@ def test_infrastructure_that_is_made_again_gets_the_endpoint_of_the_cluster(live
         infrastructure |= applied(again)
     scope = settled_with(trees)
     assert scope.design is not None
-    wanted = msgspec.to_builtins(plan.control_plane(scope.design, scope.machinery)[1])
+    wanted = msgspec.to_builtins(plan.control_plane(scope.design, scope.capi_objects)[1])
     is_kept = live != "the provider's" and known == ENDPOINT
     assert wanted["spec"].get("controlPlaneEndpoint") == (ENDPOINT if is_kept else None)
-    changed = [str(one) for one in plan.changes(plan.control_plane(scope.design, scope.machinery), scope.machinery)]
+    changed = [
+        str(one) for one in plan.changes(plan.control_plane(scope.design, scope.capi_objects), scope.capi_objects)
+    ]
     is_written = live == "missing" or (live == "ours" and not is_kept)
     assert ("DockerCluster" in str(changed)) is is_written
 
 
 def test_before_there_is_a_cluster_no_infrastructure_is_missing() -> None:
-    assert Machinery().infrastructure is None
+    assert ClusterAPIObjects().infrastructure is None
 
 
 @pytest.mark.parametrize(
@@ -230,6 +232,6 @@ def test_machines_of_a_control_plane_that_is_orphaned_are_not_said_to_be_lost(ma
     control_plane = of_kind(trees, "KubeadmControlPlane")
     finalizer = "kubeadm.controlplane.cluster.x-k8s.io"
     control_plane["metadata"] |= NOW_GOING | {"uid": "control-plane", "finalizers": [finalizer]}
-    message = lost_control_plane(settled_with([*trees, *machines]).machinery)
+    message = lost_control_plane(settled_with([*trees, *machines]).capi_objects)
     assert said in message
     assert (f"remove its finalizers ({finalizer})" in message) is said.startswith("no longer")

@@ -12,13 +12,13 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters.context import Pass
+from espalier.clusters.context import Context
 from espalier.clusters.controller import deletion_obstacle
 from espalier.clusters.copies import Copies
-from espalier.clusters.steps import delete_cluster, delete_leftovers, let_go
+from espalier.clusters.steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.passes import NOT_FOUND, Server, Workload, World
+from tests.unit.clusters.reconciles import NOT_FOUND, Server, Workload, World
 from tests.unit.clusters.seen import datacenter, example
 
 NOW = "2026-01-01T00:00:00Z"
@@ -30,7 +30,7 @@ def going(**metadata: object) -> Tree:
     return cluster
 
 
-def taken(step: Callable[[Pass], Awaitable[Outcome]], *trees: Tree) -> tuple[Outcome, list[tuple[str, str]]]:
+def taken(step: Callable[[Context], Awaitable[Outcome]], *trees: Tree) -> tuple[Outcome, list[tuple[str, str]]]:
     """How the step ends, and what it deletes, with the uid that it names."""
 
     async def main() -> tuple[Outcome, list[tuple[str, str]]]:
@@ -128,7 +128,7 @@ def test_secrets_are_waited_for_while_the_garbage_collector_has_them_and_others_
 def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
     async def main(cluster: Tree) -> list[Tree]:
         server = Server()
-        assert await let_go(World(server, Workload(), Copies()).begin(cluster, datacenter())) == Continue()
+        assert await remove_finalizer(World(server, Workload(), Copies()).begin(cluster, datacenter())) == Continue()
         return server.written
 
     (patch,) = asyncio.run(main(going(finalizers=["example.com/backup", CLUSTER_FINALIZER])))

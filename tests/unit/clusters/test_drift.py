@@ -23,7 +23,7 @@ GROUP = "MachineDeployment eksa-system/garden-md-0"
 
 def found(scope: Scope) -> list[Drift]:
     assert scope.design is not None
-    return drift.of_machinery(scope.design, scope.machinery, cni.mark(cni.objects(scope.design)))
+    return drift.of_capi_objects(scope.design, scope.capi_objects, cni.content_hash(cni.objects(scope.design)))
 
 
 def said(scope: Scope) -> list[str]:
@@ -300,7 +300,7 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
     labels = of_kind(trees, "KubeadmControlPlane")["metadata"]["labels"]
     labels["cluster.anywhere.eks.amazonaws.com/cluster-namespace"] = "team-b"
     scope = made(objects=trees, status=settled())
-    assert scope.machinery.taken
+    assert scope.capi_objects.taken
     assert "KubeadmControlPlane" in synced.incomparable(scope)
     said = synced.unseen(scope)
     assert said is not None

@@ -41,7 +41,7 @@ def mark(
     credentials: gate.Data | None = None,
     key: bytes = KEY,
 ) -> str:
-    return gate.mark(as_object(cluster), [as_object(child) for child in children], data, credentials, key)
+    return gate.content_hash(as_object(cluster), [as_object(child) for child in children], data, credentials, key)
 
 
 def generations(*trees: Tree) -> int:
@@ -260,13 +260,13 @@ SAME = "same"
 
 
 def seen(value: str | None = None, *, isolation: Isolation = Isolation.GATE, there: bool = True) -> Scope:
-    """What a pass knows of the example with such a mark (`SAME`: that of its content)."""
+    """What a reconcile knows of the example with such a mark (`SAME`: that of its content)."""
     stored = objects() if there else []
     tree = example()[0]
     tree["status"] = settled()
     known = observer(tree, datacenter(), *stored).scope(as_object(tree).key)
     assert known is not None
-    annotations = {} if value is None else {names.GATE_ANNOTATION: known.mark if value == SAME else value}
+    annotations = {} if value is None else {names.GATE_ANNOTATION: known.content_hash if value == SAME else value}
     found = made(objects=stored, status=settled(), annotations=annotations)
     return replace(found, isolation=isolation)
 
@@ -280,13 +280,13 @@ def test_a_cluster_is_left_alone_behind_a_closed_gate_only_if_there_is_one() -> 
 
 def test_a_cluster_without_machinery_is_not_adopted_and_one_that_was_restored_without_it_says_so() -> None:
     assert seen(there=False).gate is Gate.OPEN
-    assert seen(SAME, there=False).is_bereft
-    assert not seen(SAME).is_bereft
+    assert seen(SAME, there=False).is_restored_without_objects
+    assert not seen(SAME).is_restored_without_objects
 
 
 def test_a_missing_child_is_not_what_was_reconciled() -> None:
     tree = example()[0]
-    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: gate.mark(as_object(tree), [])}
+    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: gate.content_hash(as_object(tree), [])}
     found = observer(tree).scope(as_object(tree).key)
     assert found is not None
     assert found.gate is Gate.OPEN

@@ -17,7 +17,7 @@ from espalier.clusters.generated import Belonging
 from espalier.clusters.guarded import NEVER, NameTaken
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
 from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
@@ -30,7 +30,7 @@ WORDS = ("core", "control", "plane", "1", "md-0")
 """Names are made of these: each cut of `core-control-plane-1-md-0` is a cluster and a group."""
 
 Name = tuple[str, str]
-"""Of a cluster, and of its group of workers."""
+"""Of a cluster, and of its worker node group."""
 
 
 def cuts() -> Iterator[Name]:
@@ -70,7 +70,10 @@ def scope(seen: Observer, name: Name, namespace: str) -> Scope:
 def rendered(found: Scope) -> list[Tree]:
     """Everything that is made of a Cluster which has nothing yet."""
     assert found.design is not None
-    wanted = [*plan.control_plane(found.design, Machinery()), *plan.worker_groups(found.design, Machinery())]
+    wanted = [
+        *plan.control_plane(found.design, ClusterAPIObjects()),
+        *plan.worker_groups(found.design, ClusterAPIObjects()),
+    ]
     return [msgspec.to_builtins(one) for one in wanted]
 
 
@@ -174,7 +177,7 @@ def test_an_object_of_others_under_any_name_stops_the_cluster_before_anything_is
         assert stopped.reason == "ClusterNameTaken"
         assert f"{theirs['kind']}." in stopped.message
         assert theirs["metadata"]["name"] in stopped.message
-        assert found.machinery.of(resource_of(tree)) == {}
+        assert found.capi_objects.of(resource_of(tree)) == {}
 
 
 def test_what_cluster_api_would_find_and_take_for_the_clusters_own_stops_it_as_well() -> None:

@@ -12,7 +12,7 @@ from espalier.clusters import steps
 from espalier.clusters.names import REMEDIATION_STOPPED_ANNOTATION as STOPPED
 from espalier.runtime.outcome import Continue
 from tests.unit.clusters.made import counts, objects
-from tests.unit.clusters.passes import step
+from tests.unit.clusters.reconciles import step
 from tests.unit.clusters.seen import datacenter, example
 
 CHECK = "garden-kcp-unhealthy"

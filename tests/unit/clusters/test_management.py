@@ -30,7 +30,7 @@ from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
-from tests.unit.clusters.passes import step
+from tests.unit.clusters.reconciles import step
 from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, fill, laptop, naming, observer
 from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
 from tests.unit.clusters.test_versions import hub, release, under_hub
@@ -83,7 +83,7 @@ def test_the_controller_finds_whatever_admission_refuses_of_a_cluster(
     try:
         found = problem_of(wrong)
     except ValueError:
-        return  # no Cluster at all: the pass says so
+        return  # no Cluster at all: the reconcile says so
     assert found is not None, (field, sentence)
 
 

@@ -21,9 +21,9 @@ MORE_WORKERS = [{"name": "md-0", "count": 4}]
 
 def changes(scope: Scope) -> list[Change]:
     assert scope.design is not None
-    machinery = scope.machinery
-    wanted = [*plan.control_plane(scope.design, machinery), *plan.worker_groups(scope.design, machinery)]
-    return plan.changes(wanted, machinery)
+    capi_objects = scope.capi_objects
+    wanted = [*plan.control_plane(scope.design, capi_objects), *plan.worker_groups(scope.design, capi_objects)]
+    return plan.changes(wanted, capi_objects)
 
 
 def said(changes: list[Change]) -> list[tuple[str, str]]:
@@ -118,7 +118,7 @@ def test_a_group_that_is_no_longer_asked_for_is_superfluous() -> None:
     groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
     scope = made(objects=objects(workerNodeGroupConfigurations=groups))
     assert scope.design is not None
-    assert [str(removal) for removal in plan.superfluous_workers(scope.design, scope.machinery)] == [
+    assert [str(removal) for removal in plan.superfluous_workers(scope.design, scope.capi_objects)] == [
         "deleted MachineDeployment eksa-system/garden-old",
         "deleted MachineHealthCheck eksa-system/garden-old-worker-unhealthy",
     ]
@@ -128,7 +128,7 @@ def test_templates_that_nothing_refers_to_are_unused() -> None:
     old = copy.deepcopy(next(tree for tree in objects() if tree["kind"] == "DockerMachineTemplate"))
     old["metadata"]["name"] = "garden-control-plane-0"
     scope = made(objects=[*objects(), old])
-    assert [removal.object.name for removal in plan.unused_templates(scope.machinery)] == ["garden-control-plane-0"]
+    assert [removal.object.name for removal in plan.unused_templates(scope.capi_objects)] == ["garden-control-plane-0"]
 
 
 def test_planning_changes_neither_the_design_nor_what_is_there() -> None:
@@ -169,5 +169,5 @@ def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> 
     scope = made(objects=[])
     assert scope.design is not None
     shared = msgspec.structs.replace(scope.design, watch_filter="blue")
-    wanted = [*plan.control_plane(shared, scope.machinery), *plan.worker_groups(shared, scope.machinery)]
+    wanted = [*plan.control_plane(shared, scope.capi_objects), *plan.worker_groups(shared, scope.capi_objects)]
     assert {object_.metadata.labels.get("cluster.x-k8s.io/watch-filter") for object_ in wanted} == {"blue"}

@@ -46,7 +46,7 @@ def cluster(spec: Tree, *more: Tree, annotations: Tree | None = None, version: s
 
 def obstacle(scope: Scope) -> in_place.Story | None:
     assert scope.design is not None
-    return plan.obstacle(plan.control_plane(scope.design, scope.machinery), scope.design, scope.machinery)
+    return plan.obstacle(plan.control_plane(scope.design, scope.capi_objects), scope.design, scope.capi_objects)
 
 
 def told(scope: Scope) -> tuple[str, str]:
@@ -69,8 +69,10 @@ def test_a_small_control_plane_is_refused_or_replaced_as_the_fallback_says() -> 
     assert found.message.startswith("a control plane of 1 can't be upgraded in place by runtime hooks")
     falls_back = cluster(asked(1, "RollingUpdate"), DISCOVERED)
     assert obstacle(falls_back) is None
-    assert falls_back.machinery.control_plane is not None
-    assert IN_PLACE_HOOKS not in falls_back.machinery.control_plane.metadata.annotations, "it is replaced as any other"
+    assert falls_back.capi_objects.control_plane is not None
+    assert IN_PLACE_HOOKS not in falls_back.capi_objects.control_plane.metadata.annotations, (
+        "it is replaced as any other"
+    )
 
 
 def test_what_annotations_began_they_end() -> None:
@@ -83,7 +85,9 @@ def test_what_annotations_began_they_end() -> None:
     scope = made(objects=live, front_end=HOOKS, **spec, kubernetesVersion="1.36")
     assert scope.design is not None
     (control_plane,) = (
-        one for one in plan.control_plane(scope.design, scope.machinery) if one.resource.kind == "KubeadmControlPlane"
+        one
+        for one in plan.control_plane(scope.design, scope.capi_objects)
+        if one.resource.kind == "KubeadmControlPlane"
     )
     assert control_plane.metadata.annotations["cluster.x-k8s.io/paused"] == "in-place-upgrade"
     assert IN_PLACE_HOOKS not in control_plane.metadata.annotations
@@ -149,4 +153,4 @@ def test_a_manager_that_upgrades_by_another_way_now_finds_no_drift(before: Front
     spec = asked()
     scope = made(objects=objects(**spec, front_end=before), front_end=now, **spec)
     assert scope.design is not None
-    assert drift.of_machinery(scope.design, scope.machinery, None) == []
+    assert drift.of_capi_objects(scope.design, scope.capi_objects, None) == []

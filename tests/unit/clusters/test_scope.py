@@ -1,4 +1,4 @@
-"""What a pass concludes from what it has read: of Clusters made again, of releases, and of objects that are shared."""
+"""What a reconcile concludes from what it has read: of Clusters made again, of releases, of shared objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import names, release_content
 from espalier.clusters.gate import Gate
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.made import kubeconfig, objects
 from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, observer, scope
 
@@ -172,16 +172,16 @@ def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -
         cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
         cluster["metadata"]["labels"] = labels
         secret["metadata"]["labels"] |= labels
-        machinery = Machinery(
+        capi_objects = ClusterAPIObjects(
             objects={capi.Cluster.resource: {"garden": as_object(cluster)}}, secrets=(as_object(secret),)
         )
-        assert machinery.kubeconfig == expected
+        assert capi_objects.kubeconfig == expected
 
 
 def test_of_the_secrets_of_a_cluster_only_that_of_its_name_is_its_kubeconfig() -> None:
     ca = kubeconfig()
     ca["metadata"]["name"] = "garden-ca"
-    assert Machinery(secrets=(as_object(ca),)).kubeconfig_secret is None
-    found = Machinery(secrets=(as_object(ca), as_object(kubeconfig()))).kubeconfig_secret
+    assert ClusterAPIObjects(secrets=(as_object(ca),)).kubeconfig_secret is None
+    found = ClusterAPIObjects(secrets=(as_object(ca), as_object(kubeconfig()))).kubeconfig_secret
     assert found is not None
     assert found.name == "garden-kubeconfig"

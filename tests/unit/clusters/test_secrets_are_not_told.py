@@ -19,7 +19,7 @@ from espalier.api.redaction import HIDDEN
 from espalier.cli import plan_text
 from espalier.clusters import names
 from espalier.clusters.admission import Admission
-from espalier.clusters.context import Pass, Tools
+from espalier.clusters.context import Context, Tools
 from espalier.clusters.status import status_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
@@ -173,7 +173,7 @@ def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> 
         def event(self, _object: Object, _type: str, _reason: str, message: str) -> None:
             told.append(message)
 
-    Pass(cast(Tools, SimpleNamespace(recorder=Paper())), seen).event("Warning", "Refused", refusal)
+    Context(cast(Tools, SimpleNamespace(recorder=Paper())), seen).event("Warning", "Refused", refusal)
     assert "is invalid" in told[0]
     assert canary not in told[0]
 

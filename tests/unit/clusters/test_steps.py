@@ -1,4 +1,4 @@
-"""Single steps of a pass: Secrets that are left over, health checks that are not due, and objects that are shared."""
+"""Single steps of a reconcile: left-over Secrets, health checks that are not due, shared objects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from espalier.clusters import generated, names
 from espalier.clusters.copies import Copies
 from espalier.clusters.steps import (
     Step,
+    add_finalizer,
     find_left_over_secrets,
-    hold,
     leave_children,
     make_control_plane,
     make_workers,
@@ -26,7 +26,7 @@ from espalier.clusters.steps import (
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.passes import Server, Workload, World, step
+from tests.unit.clusters.reconciles import Server, Workload, World, step
 from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop
 
 
@@ -163,7 +163,7 @@ def test_a_cluster_is_held_once(there: list[str]) -> None:
     async def main() -> None:
         server = Answering()
         p = World(server, Workload(), Copies()).begin(cluster, datacenter())
-        assert await hold(p) == Continue()
+        assert await add_finalizer(p) == Continue()
         assert len(server.asked) == (CLUSTER_FINALIZER not in there)
         assert {*there, CLUSTER_FINALIZER} == set(p.scope.cluster.metadata.finalizers)
 

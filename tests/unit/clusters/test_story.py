@@ -12,7 +12,7 @@ import yaml
 
 from espalier.api.kinds import KubeObject
 from espalier.clusters import cni, plan
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.layers.designs import EVERYTHING
 from tests.unit.clusters.seen import EXAMPLES, GARDEN, example, scope
 
@@ -36,7 +36,7 @@ def rendered(manifest: str, **spec: object) -> list[KubeObject]:
     key = GARDEN if manifest == "docker.yaml" else GARDEN._replace(name="orchard")
     design = scope(*example(manifest, **spec), key=key).design
     assert design is not None
-    return [*plan.control_plane(design, Machinery()), *plan.worker_groups(design, Machinery())]
+    return [*plan.control_plane(design, ClusterAPIObjects()), *plan.worker_groups(design, ClusterAPIObjects())]
 
 
 def test_the_example_becomes_these_objects_of_cluster_api() -> None:

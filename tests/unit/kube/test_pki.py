@@ -110,8 +110,8 @@ def test_a_foreign_key_is_refused(authority: Authority) -> None:
 
 
 def test_a_seed_gives_the_same_world_twice_and_the_system_never_does() -> None:
-    def world(entropy: random.Random | None) -> tuple[KeyPair, ...]:
-        authority = Authority.create("kubernetes", now=NOW, entropy=entropy)
+    def world(rng: random.Random | None) -> tuple[KeyPair, ...]:
+        authority = Authority.create("kubernetes", now=NOW, rng=rng)
         return authority, authority.issue_server("s", names=["s"], now=NOW), authority.issue_client("c", now=NOW)
 
     assert world(random.Random(7)) == world(random.Random(7))

@@ -259,7 +259,7 @@ def _json_patch(tree: Tree | None, patch: list[Tree]) -> Tree:
 
 
 def client_of(server: SmallServer) -> Client:
-    return Client(InProcessTransport(server), retry=NO_RETRY, entropy=random.Random(0))
+    return Client(InProcessTransport(server), retry=NO_RETRY, rng=random.Random(0))
 
 
 def config_map(name: str, namespace: str = "default", *, labels: Tree | None = None, **data: str) -> Tree:

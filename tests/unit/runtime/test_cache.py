@@ -30,7 +30,7 @@ def play(story: Story, *, options: Options | None = None) -> Any:
 
     async def main(simulation: virtual.Simulation) -> Any:
         server = SmallServer()
-        caches = Caches(client_of(server), entropy=random.Random(1), options=options)
+        caches = Caches(client_of(server), rng=random.Random(1), options=options)
         async with running(caches):
             return await story(server, caches)
 

@@ -132,21 +132,21 @@ def test_every_order_of_two_writes_ends_in_the_truth(program: tuple[str, ...]) -
 
 @given(st.lists(st.sampled_from((OWN, FOREIGN, DELETED)), min_size=1, max_size=6), st.randoms(use_true_random=False))
 @settings(max_examples=400, deadline=None)
-def test_any_order_of_many_writes_ends_in_the_truth(program: list[str], entropy: random.Random) -> None:
-    _any_order(tuple(program), entropy)
+def test_any_order_of_many_writes_ends_in_the_truth(program: list[str], rng: random.Random) -> None:
+    _any_order(tuple(program), rng)
 
 
 @pytest.mark.soak
 def test_any_order_of_many_writes_ends_in_the_truth_for_long() -> None:
     seconds = float(os.environ.get("ESPALIER_SOAK_SECONDS", "60"))
     for seed in range(int(seconds * 2000)):
-        entropy = random.Random(seed)
-        _any_order(tuple(entropy.choices((OWN, FOREIGN, DELETED), k=entropy.randint(1, 10))), entropy)
+        rng = random.Random(seed)
+        _any_order(tuple(rng.choices((OWN, FOREIGN, DELETED), k=rng.randint(1, 10))), rng)
 
 
-def _any_order(program: tuple[str, ...], entropy: random.Random) -> None:
+def _any_order(program: tuple[str, ...], rng: random.Random) -> None:
     world, order = World(program), list[str]()
     while steps := world.next_steps:
-        order.append(entropy.choice(steps))
+        order.append(rng.choice(steps))
         world.take(order[-1])
     assert world.cache.get(KEY) == world.present, (program, order)

@@ -36,7 +36,7 @@ class Replica:
             mutating=["espalier"],
             serve=self._serve,
             clock=simulation.clock,
-            entropy=simulation.random,
+            rng=simulation.random,
             lifetime=LIFETIME,
         )
 

@@ -191,7 +191,7 @@ def test_no_more_than_so_many_passes_at_once() -> None:
 def test_passes_begin_when_all_caches_are_complete_and_follow_events() -> None:
     async def main() -> list[str]:
         server = SmallServer()
-        caches = Caches(client_of(server), entropy=random.Random(1))
+        caches = Caches(client_of(server), rng=random.Random(1))
         cache = caches.of(CONFIG_MAP)
         story: list[str] = []
 
@@ -219,7 +219,7 @@ def test_passes_begin_when_all_caches_are_complete_and_follow_events() -> None:
 def test_an_event_of_a_part_is_work_on_the_whole_that_it_belonged_to_and_belongs_to() -> None:
     async def main() -> list[str]:
         server = SmallServer()
-        caches = Caches(client_of(server), entropy=random.Random(1))
+        caches = Caches(client_of(server), rng=random.Random(1))
         keys: list[str] = []
         controller = Controller("test", recorder_of(keys))
         controller.watch(caches.of(CONFIG_MAP), named_by_label("whole"))
@@ -247,7 +247,7 @@ def recorder_of(keys: list[str]) -> Reconcile:
 def test_predicates_keep_out_what_does_not_matter() -> None:
     async def main() -> list[str]:
         server = SmallServer()
-        caches = Caches(client_of(server), entropy=random.Random(1))
+        caches = Caches(client_of(server), rng=random.Random(1))
         keys: list[str] = []
         controller = Controller("test", recorder_of(keys))
         cache = caches.of(CONFIG_MAP)
@@ -271,7 +271,7 @@ def test_an_object_that_cannot_be_mapped_does_not_end_the_watch() -> None:
 
     async def main() -> list[str]:
         server = SmallServer()
-        caches = Caches(client_of(server), entropy=random.Random(1))
+        caches = Caches(client_of(server), rng=random.Random(1))
         keys: list[str] = []
         controller = Controller("test", recorder_of(keys))
         controller.watch(caches.of(CONFIG_MAP), to_keys)
@@ -289,7 +289,7 @@ def test_a_watch_may_be_added_while_running() -> None:
     async def main() -> list[str]:
         server = SmallServer()
         server.put(config_map("a"))
-        caches = Caches(client_of(server), entropy=random.Random(1))
+        caches = Caches(client_of(server), rng=random.Random(1))
         keys: list[str] = []
         controller = Controller("test", recorder_of(keys))
         async with running(caches, controller):
@@ -308,9 +308,9 @@ def test_everything_is_looked_at_again_after_hours() -> None:
         server = SmallServer()
         for number in range(5):
             server.put(config_map(f"a{number}"))
-        caches = Caches(client_of(server), entropy=random.Random(1))
+        caches = Caches(client_of(server), rng=random.Random(1))
         keys: list[str] = []
-        controller = Controller("test", recorder_of(keys), workers=1, resync=3600.0, entropy=random.Random(1))
+        controller = Controller("test", recorder_of(keys), workers=1, resync=3600.0, rng=random.Random(1))
         controller.watch(caches.of(CONFIG_MAP))
         async with running(caches, controller):
             await asyncio.sleep(1)
@@ -403,7 +403,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
         async def main(simulation: Simulation) -> list[str]:
             trace: list[str] = []
             server = SmallServer()
-            caches = Caches(client_of(server), entropy=simulation.random)
+            caches = Caches(client_of(server), rng=simulation.random)
             cache = caches.of(CONFIG_MAP)
 
             async def reconcile(key: Key) -> Outcome:
@@ -411,7 +411,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
                 await asyncio.sleep(simulation.random.random())
                 return Fault("F", "bad luck") if simulation.random.random() < 0.3 else Done()
 
-            controllers = [Controller(name, reconcile, workers=2, entropy=simulation.random) for name in "xy"]
+            controllers = [Controller(name, reconcile, workers=2, rng=simulation.random) for name in "xy"]
             for controller in controllers:
                 controller.watch(cache)
             async with running(caches, *controllers):

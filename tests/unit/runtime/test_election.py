@@ -44,7 +44,7 @@ class Candidate:
             identity=name,
             fence=self.fence,
             clock=simulation.clock,
-            entropy=simulation.random,
+            rng=simulation.random,
             alive=lambda: self.alive,
         )
 

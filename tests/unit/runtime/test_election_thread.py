@@ -45,7 +45,7 @@ def elected(server: SmallServer, fence: Fence) -> ElectionThread:
             identity="one",
             fence=fence,
             clock=SystemClock(),
-            entropy=random.Random(1),
+            rng=random.Random(1),
             timing=QUICK,
             alive=alive,
         )

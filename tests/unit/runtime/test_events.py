@@ -20,7 +20,7 @@ def play(story: Callable[[SmallServer, Recorder], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
         server = SmallServer()
         client = client_of(server)
-        await story(server, Recorder(client, component="espalier", clock=simulation.clock, entropy=simulation.random))
+        await story(server, Recorder(client, component="espalier", clock=simulation.clock, rng=simulation.random))
 
     simulate(main)
 

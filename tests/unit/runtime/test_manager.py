@@ -47,9 +47,9 @@ def manager_of(server: SmallServer, simulation: Simulation, *, identity: str = "
             identity=identity,
             fence=Fence(simulation.clock.monotonic),
             clock=simulation.clock,
-            entropy=simulation.random,
+            rng=simulation.random,
         )
-    return Manager(client_of(server), clock=simulation.clock, entropy=simulation.random, election=election, **options)
+    return Manager(client_of(server), clock=simulation.clock, rng=simulation.random, election=election, **options)
 
 
 def copier(manager: Manager, done: list[str], *, seconds: float = 0.0) -> Controller:

@@ -87,7 +87,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 class SpacedQueueMachine(QueueMachine):
-    """Keys rest after each pass."""
+    """Keys rest after each reconcile."""
 
     spacing = 2.0
 

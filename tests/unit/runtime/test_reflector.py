@@ -33,8 +33,8 @@ def play(story: Story) -> Any:
 
     async def main(_: object) -> Any:
         server = SmallServer()
-        client = Client(InProcessTransport(server), entropy=random.Random(0))
-        caches = Caches(client, entropy=random.Random(1))
+        client = Client(InProcessTransport(server), rng=random.Random(0))
+        caches = Caches(client, rng=random.Random(1))
         async with running(caches):
             return await story(server, caches)
 
@@ -177,7 +177,7 @@ class Follower:
 def test_the_mirror_is_told_of_a_restore_and_once(sign: str) -> None:
     async def story(server: SmallServer, _: Caches) -> list[bool]:
         follower = Follower()
-        client = Client(InProcessTransport(server), entropy=random.Random(0))
+        client = Client(InProcessTransport(server), rng=random.Random(0))
         refusals = [ServerFailure(Status(code=504, details=StatusDetails(causes=[TOO_LARGE])))]
 
         def refuse(request: Request) -> None:

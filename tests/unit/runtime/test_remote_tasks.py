@@ -1,4 +1,4 @@
-"""Errands in workload clusters: few begin at once, never in the way, and a result is no older than it may be."""
+"""Remote tasks in workload clusters: few begin at once, never in the way, and a result is no older than it may be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime import remote_tasks
 from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import Errand, Errands, Failed
+from espalier.runtime.remote_tasks import Failed, RemoteTask, RemoteTasks
 from espalier.runtime.virtual import Simulation, run
 
 GARDEN = Key("team-a", "garden")
@@ -55,7 +55,7 @@ class Strange(Workload):
         raise ZeroDivisionError
 
 
-def look(subject: str = "cni-1", kubeconfig: bytes = b"kubeconfig") -> Errand[str]:
+def look(subject: str = "cni-1", kubeconfig: bytes = b"kubeconfig") -> RemoteTask[str]:
     async def run(client: Client) -> str:
         try:
             await client.get(CONFIG_MAP, "cni", "kube-system")
@@ -63,10 +63,10 @@ def look(subject: str = "cni-1", kubeconfig: bytes = b"kubeconfig") -> Errand[st
             return f"no {subject}"
         raise AssertionError("there is nothing")
 
-    return Errand("look at", subject, kubeconfig, run)
+    return RemoteTask("look at", subject, kubeconfig, run)
 
 
-def change(subject: str = "cni-1") -> Errand[bool]:
+def change(subject: str = "cni-1") -> RemoteTask[bool]:
     async def run(client: Client) -> bool:
         try:
             await client.get(CONFIG_MAP, "cni", "kube-system")
@@ -74,24 +74,24 @@ def change(subject: str = "cni-1") -> Errand[bool]:
             return True
         raise AssertionError("there is nothing")
 
-    return Errand("change", subject, b"kubeconfig", run, writes=True)
+    return RemoteTask("change", subject, b"kubeconfig", run, writes=True)
 
 
-def refused() -> Errand[bool]:
+def refused() -> RemoteTask[bool]:
     """A change that the workload cluster refuses."""
 
     async def run(client: Client) -> bool:
         await client.get(CONFIG_MAP, "cni", "kube-system")
         return True
 
-    return Errand("change", "cni-1", b"kubeconfig", run, writes=True)
+    return RemoteTask("change", "cni-1", b"kubeconfig", run, writes=True)
 
 
-def story(workload: Workload, tell: Callable[[Errands, list[Key]], Awaitable[None]]) -> None:
+def story(workload: Workload, tell: Callable[[RemoteTasks, list[Key]], Awaitable[None]]) -> None:
     async def main(_simulation: Simulation) -> None:
         mute = Workload(1000)
         remotes = RemoteClients(lambda kubeconfig: Client(mute if kubeconfig == MUTE else workload))
-        made = Errands(remotes)
+        made = RemoteTasks(remotes)
         done: list[Key] = []
         made.when_done = done.append
         running = asyncio.create_task(made.run())
@@ -105,7 +105,7 @@ def story(workload: Workload, tell: Callable[[Errands, list[Key]], Awaitable[Non
 
 
 def test_a_quick_errand_is_waited_for_and_nobody_else_is_told() -> None:
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) == "no cni-1"
         await asyncio.sleep(1)
         assert done == []
@@ -116,14 +116,14 @@ def test_a_quick_errand_is_waited_for_and_nobody_else_is_told() -> None:
 def test_a_slow_errand_holds_up_nobody_and_says_when_it_is_done() -> None:
     workload = Workload(SLOW)
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert await made.send(GARDEN, look()) is None
         assert loop.time() - began <= remote_tasks.A_MOMENT
         began = loop.time()
         assert await made.send(GARDEN, look()) is None
-        assert loop.time() == began, "only who sends an errand waits a moment for it"
+        assert loop.time() == began, "only who sends a remote task waits a moment for it"
         await asyncio.sleep(5)
         assert done == [GARDEN]
         assert await made.send(GARDEN, look()) == "no cni-1"
@@ -135,7 +135,7 @@ def test_a_slow_errand_holds_up_nobody_and_says_when_it_is_done() -> None:
 def test_what_was_seen_is_good_for_a_while_and_for_its_own_errand() -> None:
     workload = Workload(QUICK)
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         for _ in range(3):
             await made.send(GARDEN, look())
         assert workload.asked == 1
@@ -152,7 +152,7 @@ def test_what_was_seen_is_good_for_a_while_and_for_its_own_errand() -> None:
 def test_what_was_seen_before_a_change_counts_no_longer_and_a_change_is_told_once() -> None:
     workload = Workload(QUICK)
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         await made.send(GARDEN, look())
         assert await made.send(GARDEN, change()) is True
         assert workload.asked == 2
@@ -167,7 +167,7 @@ def test_what_was_seen_before_a_change_counts_no_longer_and_a_change_is_told_onc
 def test_a_cluster_has_one_errand_at_a_time_and_who_wants_another_comes_again() -> None:
     workload = Workload(SLOW)
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, change("cni-1")) is None
         assert await made.send(GARDEN, change("cni-2")) is None
         assert await made.send(GARDEN, look()) is None
@@ -184,7 +184,7 @@ def test_a_cluster_has_one_errand_at_a_time_and_who_wants_another_comes_again() 
 def test_a_failure_is_told_until_the_next_attempt_is_over() -> None:
     workload = Workload(QUICK)
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         first = await made.send(GARDEN, refused())
         assert isinstance(first, Failed)
         assert isinstance(first.error, NotFound)
@@ -202,7 +202,7 @@ def test_a_failure_is_told_until_the_next_attempt_is_over() -> None:
 
 
 def test_an_errand_without_end_is_given_up_and_the_result_says_so() -> None:
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) is None
         await asyncio.sleep(remote_tasks.LONGEST + 1)
         assert isinstance(await made.send(GARDEN, look()), Failed)
@@ -211,7 +211,7 @@ def test_an_errand_without_end_is_given_up_and_the_result_says_so() -> None:
 
 
 def test_an_error_that_nobody_thought_of_is_a_failure_too_so_that_nobody_asks_for_ever() -> None:
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         found = await made.send(GARDEN, look())
         assert isinstance(found, Failed)
         assert isinstance(found.error, ZeroDivisionError)
@@ -222,7 +222,7 @@ def test_an_error_that_nobody_thought_of_is_a_failure_too_so_that_nobody_asks_fo
 def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
     workload, count = Workload(QUICK), 50
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         keys = [Key("team-a", f"garden-{number}") for number in range(count)]
         await asyncio.gather(*(made.send(key, look()) for key in keys))
         await asyncio.sleep(20)
@@ -236,7 +236,7 @@ def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
 def test_an_errand_that_has_to_wait_for_its_turn_is_not_waited_for() -> None:
     """So when all clusters are looked at, at start, passes are through before the looks are."""
 
-    async def tell(sent: Errands, done: list[Key]) -> None:
+    async def tell(sent: RemoteTasks, done: list[Key]) -> None:
         begin = asyncio.get_running_loop().time()
         first = [asyncio.create_task(sent.send(Key("team-a", f"garden-{number}"), look())) for number in range(8)]
         for _ in range(2):  # they are sent, and begin
@@ -255,7 +255,7 @@ def test_an_errand_that_has_to_wait_for_its_turn_is_not_waited_for() -> None:
 def test_those_that_give_no_answer_make_way_for_the_next() -> None:
     count = 50
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         mute = [Key("team-a", f"mute-{number}") for number in range(count)]
         before = [asyncio.create_task(made.send(key, look(kubeconfig=MUTE))) for key in mute]
         await asyncio.sleep(0)
@@ -270,7 +270,7 @@ def test_those_that_give_no_answer_make_way_for_the_next() -> None:
 def test_of_a_cluster_that_is_gone_nothing_is_known_and_nothing_is_under_way() -> None:
     workload = Workload(QUICK)
 
-    async def tell(made: Errands, done: list[Key]) -> None:
+    async def tell(made: RemoteTasks, done: list[Key]) -> None:
         await made.send(GARDEN, look())
         made.forget(GARDEN)
         workload.seconds = SLOW
@@ -285,8 +285,8 @@ def test_of_a_cluster_that_is_gone_nothing_is_known_and_nothing_is_under_way() -
     story(workload, tell)
 
 
-def in_parts(count: int, subject: str = "cni-1", seconds: float = 40.0) -> tuple[Errand[bool], list[int]]:
-    """An errand of so many parts, each of which takes its time; and which were begun."""
+def in_parts(count: int, subject: str = "cni-1", seconds: float = 40.0) -> tuple[RemoteTask[bool], list[int]]:
+    """A remote task of so many parts, each of which takes its time; and which were begun."""
     begun: list[int] = []
 
     def part(number: int) -> Callable[[Client], Awaitable[None]]:
@@ -299,17 +299,19 @@ def in_parts(count: int, subject: str = "cni-1", seconds: float = 40.0) -> tuple
     async def done(_: Client) -> bool:
         return True
 
-    return Errand("install in", subject, b"kubeconfig", done, True, [part(number) for number in range(count)]), begun
+    return RemoteTask(
+        "install in", subject, b"kubeconfig", done, True, [part(number) for number in range(count)]
+    ), begun
 
 
 def test_an_errand_that_is_too_long_for_one_attempt_gets_further_with_each() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
-        sent = Errands(clients)
+        sent = RemoteTasks(clients)
         assert remote_tasks.LONGEST < 20 * 40.0
-        errand, begun = in_parts(20)
+        remote_task, begun = in_parts(20)
         attempts = 0
-        while (told := await sent.send(GARDEN, errand)) is not True:
+        while (told := await sent.send(GARDEN, remote_task)) is not True:
             attempts += isinstance(told, Failed)
             await asyncio.sleep(60)
             assert len(begun) < 40
@@ -317,7 +319,7 @@ def test_an_errand_that_is_too_long_for_one_attempt_gets_further_with_each() -> 
         assert len(begun) <= 20 + 3, "what was done is not done again, but for what an attempt ended in"
         again, begun_again = in_parts(3, seconds=0.0)
         assert await sent.send(GARDEN, again) is True
-        assert begun_again == [0, 1, 2], "another errand of the kind begins at its beginning"
+        assert begun_again == [0, 1, 2], "another remote task of the kind begins at its beginning"
         await clients.close()
 
     run(lambda _: story(), epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
@@ -326,20 +328,20 @@ def test_an_errand_that_is_too_long_for_one_attempt_gets_further_with_each() -> 
 def test_what_was_done_long_ago_or_for_other_content_is_done_again() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
-        sent = Errands(clients)
-        errand, begun = in_parts(20)
-        await sent.send(GARDEN, errand)
+        sent = RemoteTasks(clients)
+        remote_task, begun = in_parts(20)
+        await sent.send(GARDEN, remote_task)
         await asyncio.sleep(remote_tasks.LONGEST + 1)
         assert begun == list(range(8))
         other, other_begun = in_parts(2, "cni-2", seconds=0.0)
         assert await sent.send(GARDEN, other) is True
         assert other_begun == [0, 1]
-        errand, begun = in_parts(20)
-        await sent.send(GARDEN, errand)
+        remote_task, begun = in_parts(20)
+        await sent.send(GARDEN, remote_task)
         await asyncio.sleep(remote_tasks.LONGEST + remote_tasks.REMEMBERED + 1)
         del begun[:]
-        await sent.send(GARDEN, errand)  # tells of the failure
-        await sent.send(GARDEN, errand)
+        await sent.send(GARDEN, remote_task)  # tells of the failure
+        await sent.send(GARDEN, remote_task)
         await asyncio.sleep(1)
         assert begun == [0]
         sent.forget(GARDEN)

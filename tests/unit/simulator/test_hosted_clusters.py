@@ -35,7 +35,7 @@ NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note", "n
 
 @asynccontextmanager
 async def hosting(home: Path, *, listen: bool = True) -> AsyncIterator[Workloads]:
-    workloads = Workloads(clock=SystemClock(), entropy=random.Random(1), stores=FolderStores(home), listen=listen)
+    workloads = Workloads(clock=SystemClock(), rng=random.Random(1), stores=FolderStores(home), listen=listen)
     try:
         yield workloads
     finally:
@@ -150,7 +150,7 @@ async def test_a_removed_cluster_leaves_no_file_and_no_address(tmp_path: Path) -
 
 
 def test_addresses_without_a_network_are_all_different(tmp_path: Path) -> None:
-    workloads = Workloads(clock=SystemClock(), entropy=random.Random(1), stores=FolderStores(tmp_path), listen=False)
+    workloads = Workloads(clock=SystemClock(), rng=random.Random(1), stores=FolderStores(tmp_path), listen=False)
     first = workloads.reserve(GARDEN)
     assert workloads.reserve(GARDEN) == first
     workloads.keep(Endpoint(host="127.0.0.1", port=first.port + 1))

@@ -73,7 +73,7 @@ class World:
         )
 
     def one_pass(self) -> list[Write]:
-        """All planners look at the same moment, as one pass of the controller does."""
+        """All planners look at the same moment, as one reconcile of the controller does."""
         world = self.snapshot()
         writes = [write for planner in PLANNERS for write in planner(world)]
         for write in writes:

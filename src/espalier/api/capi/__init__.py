@@ -1,4 +1,4 @@
-"""Cluster API's kinds (v1beta2), as far as we write or read them. Their CRDs are made only for the laptop world."""
+"""Cluster API's kinds (v1beta2), as far as we write or read them. Only the local environment makes CRDs of them."""
 
 from espalier.api.capi import cluster, kubeadm, machine
 from espalier.api.kinds import KubeObject

@@ -65,7 +65,7 @@ class WorkerRollingUpdate(Part):
 
 
 class WorkerNodesUpgradeRolloutStrategy(Part):
-    """How machines of a group of workers are upgraded."""
+    """How machines of a worker node group are upgraded."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         _FALLBACK_IN_PLACE,

@@ -196,11 +196,11 @@ class MachineDeploymentUpgradeStatus(Observed, frozen=True):
     Resource(GROUP, VERSION, "machinedeploymentupgrades", "MachineDeploymentUpgrade"),
     short_names=("mdu",),
     categories=("eks-anywhere",),
-    columns=(Column("Deployment", ".spec.machineDeployment.name", "string", "The group of workers"), *_PROGRESS),
+    columns=(Column("Deployment", ".spec.machineDeployment.name", "string", "The worker node group"), *_PROGRESS),
     status=True,
 )
 class MachineDeploymentUpgrade(KubeObject, kw_only=True):
-    """Machines of a group of workers that are upgraded where they stand."""
+    """Machines of a worker node group that are upgraded where they stand."""
 
     spec: MachineDeploymentUpgradeSpec
     status: MachineDeploymentUpgradeStatus = MachineDeploymentUpgradeStatus()

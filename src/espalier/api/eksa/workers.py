@@ -1,4 +1,4 @@
-"""The groups of workers of a Cluster."""
+"""The worker node groups of a Cluster."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar

@@ -104,7 +104,7 @@ class RealWorld:
         control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
         if control_plane_at is None or cluster_api_at is None:
             raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
-        clock, entropy = SystemClock(), random.SystemRandom()
+        clock, rng = SystemClock(), random.SystemRandom()
         folder = home.management
         async with AsyncExitStack() as stack:
             supervisor = await stack.enter_async_context(supervised(folder, clock))
@@ -122,7 +122,7 @@ class RealWorld:
             by_hooks = settings.in_place is FrontEnd.HOOKS
             await _remove_webhooks(client)
             await prepare_kinds(client, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS))
-            manager = Manager(client, clock=clock, entropy=entropy)
+            manager = Manager(client, clock=clock, rng=rng)
             webhook_port = _free_port()
             url = f"https://{HOST}:{webhook_port}"
             own = manager.replica_client

@@ -1,4 +1,4 @@
-"""The laptop world: API server, controllers and simulated machines, wired together in one process."""
+"""The local environment: API server, controllers and simulated machines, wired together in one process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.defa
 
 @dataclass
 class World:
-    """A running laptop world."""
+    """A running local environment."""
 
     url: str
     kubernetes_versions: tuple[str, ...]
@@ -63,13 +63,13 @@ class World:
         home.create()
         home.require_database()
         authority, port = authorities.load(home), port or home.port_before()
-        clock, entropy = SystemClock(), random.SystemRandom()
+        clock, rng = SystemClock(), random.SystemRandom()
         async with AsyncExitStack() as stack:
             webhooks = Webhooks(port=None)
             outside = HttpWebhooks()
             stack.push_async_callback(outside.close)
             caller = InProcessWebhooks(webhooks, outside)
-            server = Server(SqliteStore(home.database), now=clock.now, random=entropy, call_webhook=caller)
+            server = Server(SqliteStore(home.database), now=clock.now, random=rng, call_webhook=caller)
             try:
                 await server.start()
             except NoSpace as error:
@@ -79,9 +79,9 @@ class World:
             stack.push_async_callback(server.close)
             client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
             stack.push_async_callback(client.close)
-            workloads = Workloads(clock=clock, entropy=entropy, stores=FolderStores(home.root))
+            workloads = Workloads(clock=clock, rng=rng, stores=FolderStores(home.root))
             stack.push_async_callback(workloads.close)
-            manager = Manager(client, clock=clock, entropy=entropy)
+            manager = Manager(client, clock=clock, rng=rng)
             remotes = RemoteClients(workloads.connect, on_braked=manager.metrics.on_braked)
             stack.push_async_callback(remotes.close)
             manager.add(webhooks)
@@ -95,7 +95,7 @@ class World:
                 manager.caches,
                 workloads,
                 clock=clock,
-                entropy=entropy,
+                rng=rng,
                 kinds=infrastructures(PROVIDERS).all,
                 timing=timing,
                 pods=pods,

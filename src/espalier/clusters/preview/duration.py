@@ -30,7 +30,7 @@ class Duration(NamedTuple):
 
 
 def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Duration:
-    """The time until all machines are there: groups of workers side by side, and maybe after the control plane."""
+    """The time until all machines are there: worker node groups side by side, and maybe after the control plane."""
     took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
     each = _median(took) if took else UNKNOWN
     control_plane = sum(group.coming for group in groups if not group.name)
@@ -40,7 +40,7 @@ def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Du
 
 
 def in_place(groups: Sequence[Group], fleet: Fleet) -> Duration | None:
-    """The time until all nodes are upgraded where they stand: node by node, groups of workers side by side.
+    """The time until all nodes are upgraded where they stand: node by node, worker node groups side by side.
 
     None when no node is. The machines of the cluster say how long the upgrade before took.
     """

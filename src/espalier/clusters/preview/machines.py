@@ -80,7 +80,7 @@ class Going(NamedTuple):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """What happens to the machines of the control plane, or of a group of workers."""
+    """What happens to the machines of the control plane, or of a worker node group."""
 
     name: str
     """Of the MachineDeployment; empty for the control plane."""
@@ -112,7 +112,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
-    """What happens to all machines of a cluster: the control plane first, then the groups of workers side by side.
+    """What happens to all machines of a cluster: the control plane first, then the worker node groups side by side.
 
     Without a fleet, machines are counted by what Cluster API reports, and have no names. `known` says which fields of
     machine templates do not matter in place.

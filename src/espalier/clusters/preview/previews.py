@@ -50,7 +50,7 @@ class Preview(msgspec.Struct, frozen=True):
     cni: CNIChange | None = None
     groups: tuple[Group, ...] = ()
     workers_wait: bool = False
-    """Whether groups of workers stay as they are until all of the control plane has its version."""
+    """Whether worker node groups stay as they are until all of the control plane has its version."""
     duration: Duration | None = None
     in_place: Duration | None = None
     """How long nodes are out of service, one after the other, where machines are upgraded where they stand."""

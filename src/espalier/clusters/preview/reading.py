@@ -254,7 +254,7 @@ async def _bundles(
     for one in clusters:
         try:
             cluster = read_cluster(one)
-        except msgspec.ValidationError:  # a pass says so, and the preview as well
+        except msgspec.ValidationError:  # a reconcile says so, and the preview as well
             continue
         spec = cluster.spec
         if one.key not in keys and not is_self_managed(cluster):

@@ -16,7 +16,7 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.render_input import Design
-from espalier.clusters.scope import Machinery, Scope
+from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Wait
 
@@ -24,7 +24,7 @@ from espalier.runtime.outcome import Done, Wait
 class CNIChange(msgspec.Struct, frozen=True):
     """The pod network is applied to the workload cluster."""
 
-    mark: str
+    content_hash: str
     """Which one, and a digest of its content."""
     installed: str
     """The same of what the workload cluster was given last; empty before the first installation."""
@@ -36,8 +36,8 @@ class CNIChange(msgspec.Struct, frozen=True):
 class Foreseen(msgspec.Struct, frozen=True):
     """What a manager would write, and what is there afterwards."""
 
-    before: Machinery
-    after: Machinery
+    before: ClusterAPIObjects
+    after: ClusterAPIObjects
     stops: str = ""
     """Why nothing, or nothing more, would happen, as `Reason: sentence`; empty when the cluster gets ready."""
     settled: bool = False
@@ -48,7 +48,7 @@ class Foreseen(msgspec.Struct, frozen=True):
     """Where what was made is not as it is rendered, and stays so. Of the workload cluster nothing is known."""
     cni: CNIChange | None = None
     workers_wait: bool = False
-    """Whether groups of workers stay as they are until all of the control plane has its version."""
+    """Whether worker node groups stay as they are until all of the control plane has its version."""
     gone: frozenset[str] = msgspec.field(default_factory=frozenset)
     """Names of MachineDeployments that go with their machines."""
 
@@ -65,7 +65,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     unless the plan changes that of which it was reported. `last` is the design with which the cluster was reconciled
     last, if that is known: from it follows what changes in the workload cluster, which is not read.
     """
-    here = Foreseen(scope.machinery, scope.machinery)
+    here = Foreseen(scope.capi_objects, scope.capi_objects)
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
     sequence = steps.steps_of(scope)
@@ -83,18 +83,18 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
                 bodies = [one.body for one in written if isinstance(one, Change)]
                 new = [one for one in what if not (isinstance(one, Change) and one.body in bodies)]
                 written += new
-                scope = scope.with_machinery(_after(scope.machinery, new))
+                scope = scope.with_capi_objects(_after(scope.capi_objects, new))
             case Done():
                 return _settled(scope, here, written)
             case Wait(reason, message) if _stops(step, reason, written):
                 stops = f"{reason}: {message}"
                 break
     return replace(
-        _foreseen(here, scope.machinery, written),
+        _foreseen(here, scope.capi_objects, written),
         stops=stops,
         settled=scope.is_settled,
         cni=network,
-        workers_wait=_workers_wait(here.before, scope.machinery),
+        workers_wait=_workers_wait(here.before, scope.capi_objects),
     )
 
 
@@ -106,13 +106,13 @@ def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) 
 
 def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> Foreseen:
     """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted."""
-    design, machinery = scope.design, scope.machinery
+    design, machinery = scope.design, scope.capi_objects
     here = replace(_foreseen(here, machinery, written), settled=True)
     if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
         return here
     if scope.replaced_releases:
         return replace(here, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
-    found = drift.of_machinery(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
+    found = drift.of_capi_objects(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
     corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
     remedies.sort(key=lambda one: isinstance(one, Removal))
@@ -122,7 +122,7 @@ def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> F
     )
 
 
-def _foreseen(here: Foreseen, after: Machinery, written: Iterable[Change | Removal]) -> Foreseen:
+def _foreseen(here: Foreseen, after: ClusterAPIObjects, written: Iterable[Change | Removal]) -> Foreseen:
     """What is written, as it is shown."""
     before = here.before
     instead = _replaced_templates(before, after)
@@ -135,14 +135,14 @@ def _foreseen(here: Foreseen, after: Machinery, written: Iterable[Change | Remov
     )
 
 
-def _workers_wait(before: Machinery, after: Machinery) -> bool:
+def _workers_wait(before: ClusterAPIObjects, after: ClusterAPIObjects) -> bool:
     live, wanted = before.control_plane, after.control_plane
     versions = (live.spec.version if live else None, wanted.spec.version if wanted else None)
     return not before.is_available or versions[0] != versions[1]
 
 
-def _after(machinery: Machinery, written: Iterable[Change | Removal]) -> Machinery:
-    """The machinery after these writes. What controllers report stays as it was."""
+def _after(machinery: ClusterAPIObjects, written: Iterable[Change | Removal]) -> ClusterAPIObjects:
+    """The Cluster API objects after these writes. What controllers report stays as it was."""
     objects = {resource: dict(found) for resource, found in machinery.objects.items()}
     for one in written:
         of_kind = objects.setdefault(one.resource, {})
@@ -155,7 +155,7 @@ def _after(machinery: Machinery, written: Iterable[Change | Removal]) -> Machine
     return replace(machinery, objects=objects)
 
 
-def _shown(change: Change, machinery: Machinery, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:
+def _shown(change: Change, machinery: ClusterAPIObjects, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:
     resource, body = change.resource, change.body
     metadata = body["metadata"]
     live = machinery.of(resource).get(metadata["name"])
@@ -175,13 +175,13 @@ def _removed(removal: Removal) -> ObjectChange:
     return ObjectChange("delete", resource.api_version, resource.kind, object_.namespace, object_.name)
 
 
-def _replaced_templates(before: Machinery, after: Machinery) -> dict[tuple[str, str], str]:
+def _replaced_templates(before: ClusterAPIObjects, after: ClusterAPIObjects) -> dict[tuple[str, str], str]:
     """By kind and name of each template that comes into use: the one that was used in its place."""
     old, new = _templates(before), _templates(after)
     return {(kind, name): old[user, kind] for (user, kind), name in new.items() if old.get((user, kind), name) != name}
 
 
-def _templates(machinery: Machinery) -> dict[tuple[str, str], str]:
+def _templates(machinery: ClusterAPIObjects) -> dict[tuple[str, str], str]:
     """Names of templates in use, by who uses them (empty: the control plane) and kind."""
     used: dict[tuple[str, str], str] = {}
     if machinery.control_plane is not None:
@@ -196,11 +196,11 @@ def _templates(machinery: Machinery) -> dict[tuple[str, str], str]:
 
 
 def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
-    wanted, installed = scope.wanted_cni, scope.machinery.installed_cni
+    wanted, installed = scope.wanted_cni, scope.capi_objects.installed_cni
     if not wanted or installed == wanted or (installed and scope.leaves_cni_alone):
         return None
     before = cni.objects(last) if last is not None else []
-    if not installed or cni.mark(before) != installed:
+    if not installed or cni.content_hash(before) != installed:
         before = []
     changes = tuple(_cni_changes(before, cni.objects(design)))
     same = bool(before) and installed.rpartition("-")[0] == wanted.rpartition("-")[0]

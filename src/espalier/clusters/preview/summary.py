@@ -36,7 +36,8 @@ def sentences(scope: Scope) -> Iterator[str]:
     if said:
         yield f"plan: objects of Cluster API: {', '.join(said)}"
     if foreseen.cni is not None:
-        yield f"plan: the pod network is applied to the workload cluster ({foreseen.cni.mark.rpartition('-')[0]})"
+        name = foreseen.cni.content_hash.rpartition("-")[0]
+        yield f"plan: the pod network is applied to the workload cluster ({name})"
     if foreseen.acts:
         moving = groups(foreseen, None, infrastructures(scope.providers))
         yield from _machines(moving)

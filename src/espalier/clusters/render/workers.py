@@ -1,4 +1,4 @@
-"""The objects of a group of workers, for any provider: MachineDeployment and KubeadmConfigTemplate."""
+"""The objects of a worker node group, for any provider: MachineDeployment and KubeadmConfigTemplate."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
 
 
 def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
-    """Kubernetes goes up one minor at a time, per control plane and group of workers, and down only on a way back."""
+    """Kubernetes goes up one minor at a time, per control plane and worker node group, and down only on a way back."""
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
         was, wanted, field = old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion"

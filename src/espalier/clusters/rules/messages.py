@@ -161,7 +161,7 @@ def behind(version: str, steps: int, management: str) -> str:
 
 # Kubernetes.
 def kubernetes_downgrade(old: str) -> str:
-    """A Kubernetes version before that in force, of a group of workers."""
+    """A Kubernetes version before that in force, of a worker node group."""
     return f"Kubernetes can't be downgraded from {old}; keep it"
 
 
@@ -211,7 +211,7 @@ def name_taken(objects: Iterable[object]) -> str:
     return (
         f"{', '.join(map(str, objects))} is there and was not made for this cluster, by its labels: if it was, set its "
         f"labels {CLUSTER_NAME_LABEL} and {CLUSTER_NAMESPACE_LABEL} to this Cluster's name and namespace; if not, "
-        "remove that object, or choose another name for the group of workers or the cluster"
+        "remove that object, or choose another name for the worker node group or the cluster"
     )
 
 

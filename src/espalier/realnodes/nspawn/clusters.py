@@ -87,7 +87,7 @@ class InfrastructureClusters:
         return [record for record in self._site.state.nodes() if record.cluster_key == cluster]
 
     def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
-        """The address of the control plane: written down at the first pass, or as the spec has it already."""
+        """The address of the control plane: written down at the first reconcile, or as the spec has it already."""
         state, bridge = self._site.state, self._site.bridge
         uid = found.metadata.uid
         for endpoint in recorded.endpoints:

@@ -46,10 +46,10 @@ def certificate_secrets(
     """The Secrets with certificates and keys that are not there yet."""
     for purpose, common_name in AUTHORITIES.items():
         if secret_name(cluster.name, purpose) not in existing:
-            pair: KeyPair = Authority.create(common_name, now=now, entropy=keys)
+            pair: KeyPair = Authority.create(common_name, now=now, rng=keys)
             yield _secret(cluster, purpose, owner, {"tls.crt": pair.certificate, "tls.key": pair.key})
     if secret_name(cluster.name, "sa") not in existing:
-        pair = Authority.create("service-accounts", now=now, entropy=keys)
+        pair = Authority.create("service-accounts", now=now, rng=keys)
         public = pair.x509.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         yield _secret(cluster, "sa", owner, {"tls.crt": public, "tls.key": pair.key})
 
@@ -79,7 +79,7 @@ def needs_renewal(kubeconfig: bytes, endpoint: str, now: datetime) -> bool:
 def _facts(kubeconfig: bytes) -> tuple[str, datetime] | None:
     """Where a kubeconfig leads, and when its certificate ends; None when it was brought by the user: his to mend.
 
-    Asked at every pass over a control plane, and YAML and certificates are slow to read.
+    Asked at every reconcile over a control plane, and YAML and certificates are slow to read.
     """
     try:
         access = Kubeconfig.parse(kubeconfig).context()

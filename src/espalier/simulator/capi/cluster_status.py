@@ -43,7 +43,7 @@ class Observed:
 
     @cached_property
     def typed_deployments(self) -> list[MachineDeployment]:
-        """The groups of workers."""
+        """The worker node groups."""
         return [found.decode(MachineDeployment) for found in self.deployments]
 
     @cached_property

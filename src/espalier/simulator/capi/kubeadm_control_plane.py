@@ -231,7 +231,7 @@ class KubeadmControlPlanes:
         if observed.infrastructure_template is None:
             wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
             return Wait("TemplateMissing", f"waiting for {wanted.kind} {wanted.name}")
-        name = names.suffixed(observed.object.name, self._scheme.entropy)
+        name = names.suffixed(observed.object.name, self._scheme.rng)
         template = observed.control_plane.spec.machine_template
         spec = MachineSpec(
             cluster_name=observed.key.name,

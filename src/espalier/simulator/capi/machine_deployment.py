@@ -163,7 +163,7 @@ class MachineDeployments:
 
     def _new_set(self, observed: Observed) -> Tree:
         deployment = observed.deployment
-        name = names.suffixed(observed.object.name, self._scheme.entropy)
+        name = names.suffixed(observed.object.name, self._scheme.rng)
         hash_ = f"{template_hash(deployment.spec.template)}-{name.rpartition('-')[2]}"
         labels = {
             **deployment.spec.template.metadata.labels,

@@ -41,7 +41,7 @@ async def complete(
 ) -> None:
     """Make what the machine still lacks: its infrastructure object (a clone of the template) and its KubeadmConfig.
 
-    The Machine is made first and these follow, so that whoever dies in between finds at the next pass what is missing.
+    The Machine is made first and these follow, so that the next reconcile after a crash finds what is missing.
     `config` has the labels, annotations and spec of the KubeadmConfig.
     """
     if machine.metadata.deletion_timestamp is not None:

@@ -113,7 +113,7 @@ class MachineSets:
         await together(self._create(observed) for _ in range(replicas - len(staying)))
 
     async def _create(self, observed: Observed) -> None:
-        key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.entropy))
+        key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.rng))
         spec = observed.set.spec.template.spec
         template = propagated(observed.set.spec.template)
         labels = {**template["metadata"]["labels"], names.CLUSTER: spec.cluster_name, names.SET: observed.object.name}

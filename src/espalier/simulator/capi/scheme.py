@@ -13,12 +13,12 @@ from espalier.simulator.capi.reaching import WorkloadClusters
 
 @dataclass(frozen=True)
 class Scheme:
-    """The observed world, the way to write to it, time and chance. `entropy` makes names and keys."""
+    """The observed world, the way to write to it, time and chance. `rng` makes names and keys."""
 
     inventory: Inventory
     writer: Writer
     workload_clusters: WorkloadClusters
     clock: Clock
-    entropy: random.Random = field(repr=False)
+    rng: random.Random = field(repr=False)
     keys: random.Random | None = field(default=None, repr=False)
     """Source of private keys; None for the system's, anything else only in simulations that must repeat."""

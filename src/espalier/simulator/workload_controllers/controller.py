@@ -1,4 +1,4 @@
-"""Drives the planners: an event in a workload cluster makes one pass over that cluster, and a pass makes the writes."""
+"""Drives the planners: an event in a workload cluster leads to one reconcile of it, which makes the writes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class WorkloadControllers:
         workloads: Workloads,
         *,
         clock: Clock,
-        entropy: random.Random,
+        rng: random.Random,
         runs: Callable[[Pod], bool] = lambda _pod: False,
     ) -> None:
         self._workloads = workloads
         self._clock = clock
-        self._entropy = entropy
+        self._entropy = rng
         self._runs = runs
 
     async def reconcile(self, key: Key) -> Outcome:

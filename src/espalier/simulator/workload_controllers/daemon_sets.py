@@ -66,7 +66,7 @@ def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node:
 
 
 def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod], made: int) -> Tree:
-    """Pods that are being made count: who counts them at the next pass only has to report twice."""
+    """Pods that are being made count: who counts them at the next reconcile only has to report twice."""
     ready = sum(1 for pod in on_node.values() if pod.ready)
     status: Tree = {
         "currentNumberScheduled": len(on_node) + made,

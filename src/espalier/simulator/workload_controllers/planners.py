@@ -1,4 +1,4 @@
-"""All planners, in the order in which one pass asks them."""
+"""All planners, in the order in which one reconcile asks them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _goes_first(pod: Pod) -> tuple[bool, bool, str]:
 
 
 def _status(replica_set: Workload, pods: list[Pod], made: int) -> Tree:
-    """Pods that are being made count: who counts them at the next pass only has to report twice."""
+    """Pods that are being made count: who counts them at the next reconcile only has to report twice."""
     ready = sum(1 for pod in pods if pod.ready)
     return {
         "availableReplicas": ready,

@@ -16,10 +16,10 @@ NAME = "nodeupgrade-clearing"
 
 
 def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, entropy: random.Random | None = None
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller, with its watches."""
-    made = Controller(NAME, Clearing(tools).reconcile, workers=workers, resync=resync, entropy=entropy)
+    made = Controller(NAME, Clearing(tools).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, NodeUpgrade.resource)
     return made
 
@@ -36,10 +36,10 @@ class Clearing:
         found = observer.upgrade(NodeUpgrade.resource, key.name)
         if found is None or not is_ours(found) or not found.decode(NodeUpgrade).status.completed:
             return Done()
-        site = observer.look(cluster_of(found))
-        if site is None:
+        cluster_view = observer.look(cluster_of(found))
+        if cluster_view is None:
             return Wait("Reading", f"reading cluster {cluster_of(found)}")
-        machine = site.machinery.machine(found.decode(NodeUpgrade).spec.machine.name)
+        machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
         if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
             await self._tools.writer.remove(NodeUpgrade.resource, found)
         return Done()

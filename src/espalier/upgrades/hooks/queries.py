@@ -31,7 +31,7 @@ class Unanswerable(Exception):
 
 @dataclass(frozen=True)
 class Owner:
-    """The control plane or group of workers that a question is about."""
+    """The control plane or worker node group that a question is about."""
 
     resource: Resource
     object: Object

@@ -11,7 +11,7 @@ import pytest
 from espalier.clusters import cni, plan
 from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.layers.designs import CASES, DIGESTS, RELEASED, design, difference, documents, text
 from tests.unit.clusters.test_story import told
 
@@ -71,7 +71,7 @@ def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_planned_is_what_the_layers_rendered(case: str) -> None:
     made = design(case)
-    planned = [*plan.control_plane(made, Machinery()), *plan.worker_groups(made, Machinery())]
+    planned = [*plan.control_plane(made, ClusterAPIObjects()), *plan.worker_groups(made, ClusterAPIObjects())]
     trees = [*map(msgspec.to_builtins, planned), *(manifest.body for manifest in cni.objects(made))]
     kinds = sorted((tree["kind"], tree["metadata"]["name"], msgspec.json.encode(tree)) for tree in trees)
     wanted = documents(rendered(made))

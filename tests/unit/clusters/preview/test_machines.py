@@ -53,7 +53,7 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
     """Machines exactly as the objects of a scope ask for."""
     seen: list[SeenMachine] = []
     sets: dict[str, MachineSet] = {}
-    control_plane = scope.machinery.control_plane
+    control_plane = scope.capi_objects.control_plane
     assert control_plane is not None
     reference = control_plane.spec.machine_template.spec.infrastructure_ref
     for number in range(control_plane.spec.replicas or 0):
@@ -74,7 +74,7 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
             machine_change.CLONED_FROM_GROUP_KIND: f"{reference.kind}.{reference.api_group}",
         }
         seen.append(SeenMachine(made_of, config, ObjectMeta(name=name, annotations=cloned)))
-    for name, deployment in scope.machinery.typed_deployments.items():
+    for name, deployment in scope.capi_objects.typed_deployments.items():
         template = msgspec.to_builtins(deployment.spec.template)
         tree = {
             "apiVersion": "cluster.x-k8s.io/v1beta2",
@@ -184,7 +184,7 @@ def test_machines_of_a_rollout_under_way_that_is_taken_back_are_those_that_go() 
 
 
 def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMachine], MachineSet]:
-    template = msgspec.to_builtins(scope.machinery.typed_deployments[deployment].spec.template)
+    template = msgspec.to_builtins(scope.capi_objects.typed_deployments[deployment].spec.template)
     template["spec"]["version"] = version
     tree = {
         "apiVersion": "cluster.x-k8s.io/v1beta2",

@@ -15,10 +15,10 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, 
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters import generated, names, release_content
-from espalier.clusters.context import Pass, Tools
+from espalier.clusters.context import Context, Tools
 from espalier.clusters.copies import Copies
 from espalier.clusters.preview.simulate import foresee
-from espalier.clusters.rate_limit import Rests
+from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
 from espalier.clusters.steps import LIFE, Step, steps_of
 from espalier.clusters.writing import Writer
@@ -29,7 +29,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import Errands
+from espalier.runtime.remote_tasks import RemoteTasks
 from tests.unit.clusters.made import objects, settled
 from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, naming, observer
 from tests.unit.clusters.test_runtime_hooks import DISCOVERED, asked
@@ -79,11 +79,11 @@ def no_release_to_take() -> Case:
     return without_release(management)
 
 
-def bereft() -> Case:
+def objects_missing() -> Case:
     tree = cluster() | {"status": settled()}
     found = observer(tree, datacenter()).scope(GARDEN)
     assert found is not None
-    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: found.mark}
+    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: found.content_hash}
     return Case([tree, datacenter()])
 
 
@@ -185,7 +185,7 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
     "another cluster's object has the name": ("ClusterNameTaken", taken),
     "Secrets are left over": ("ClusterNameTaken", lambda: case(secrets=[LEFT])),
     "the release came again with other content": ("ReleaseReplaced", came_again),
-    "its objects of Cluster API are gone": ("ClusterAPIObjectsMissing", bereft),
+    "its objects of Cluster API are gone": ("ClusterAPIObjectsMissing", objects_missing),
     "too few machines for the hooks": (
         "TooFewMachinesForHooks",
         lambda: case(
@@ -253,10 +253,12 @@ def acted(case: Case) -> Outcome:
         seen = observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases)
         client, scope = Client(Server(case.secrets)), scope_of(case)
         remotes = RemoteClients(lambda _: client)
-        recorder = Recorder(client, component="test", clock=SystemClock(), entropy=random.Random(1))
+        recorder = Recorder(client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = Writer(client, {}, seen.reports)
-        tools = Tools(seen, writer, remotes, recorder, SystemClock(), Errands(remotes), Rests(), Copies(enabled=False))
-        return await steps.run(steps_of(scope), Pass(tools, scope))
+        tools = Tools(
+            seen, writer, remotes, recorder, SystemClock(), RemoteTasks(remotes), RateLimits(), Copies(enabled=False)
+        )
+        return await steps.run(steps_of(scope), Context(tools, scope))
 
     return asyncio.run(act())
 
@@ -282,7 +284,7 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
     """A step that only acts has no name in this list: what it meets is not known before."""
     only_act = {steps.name_of(step) for step in LIFE if not isinstance(step, Step)}
     assert only_act == {
-        "hold",
+        "add_finalizer",
         "limit_remediation",
         "own_children",
         "make_gate_key",

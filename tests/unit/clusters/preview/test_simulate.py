@@ -28,7 +28,7 @@ def settled(scale: int | None = None, **annotations: str) -> Scope:
         if tree["kind"] == "MachineDeployment" and scale is not None:
             tree["spec"]["replicas"] = scale
     scope = made(objects=there)
-    marks = {names.GATE_ANNOTATION: scope.mark, **annotations}
+    marks = {names.GATE_ANNOTATION: scope.content_hash, **annotations}
     return made(annotations=marks, objects=there)
 
 

@@ -15,7 +15,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusters import plan
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from tests.unit.clusters.seen import example, scope
 
@@ -71,7 +71,7 @@ def machine_objects(**spec: Any) -> Tree:
 
 
 def set_objects(name: str, **spec: Any) -> Tree:
-    """A MachineSet of the group of workers of the example cluster with these fields, and its templates."""
+    """A MachineSet of the worker node group of the example cluster with these fields, and its templates."""
     wanted = _rendered(plan.worker_groups, **spec)
     template = wanted[MachineDeployment]["spec"]["template"]
     return {
@@ -111,7 +111,7 @@ def compared(objects: Mapping[str, Tree]) -> dict[str, Any]:
 def _rendered(make: Any, **spec: Any) -> dict[type[KubeObject], Tree]:
     design = scope(*example(**spec)).design
     assert design is not None
-    return {type(one): msgspec.to_builtins(one) for one in make(design, Machinery())}
+    return {type(one): msgspec.to_builtins(one) for one in make(design, ClusterAPIObjects())}
 
 
 def _object(api_version: str, kind: str, name: str, labels: Tree, spec: Tree) -> Tree:

@@ -26,7 +26,7 @@ from espalier.apiserver.store import MemoryStore
 from espalier.cli.environment.management import install_definitions
 from espalier.clusters import plan
 from espalier.clusters.provider import infrastructures
-from espalier.clusters.scope import Machinery
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport
@@ -81,10 +81,10 @@ class World:
         return found
 
     async def owner(self, type_: type[KubeObject], fallback: str | None) -> Object:
-        """The control plane or group of workers of the example cluster, marked for the hooks or not."""
+        """The control plane or worker node group of the example cluster, marked for the hooks or not."""
         design = scope(*example(kubernetesVersion="1.35")).design
         assert design is not None
-        made = [*plan.control_plane(design, Machinery()), *plan.worker_groups(design, Machinery())]
+        made = [*plan.control_plane(design, ClusterAPIObjects()), *plan.worker_groups(design, ClusterAPIObjects())]
         (wanted,) = (one for one in made if isinstance(one, type_))
         wanted.metadata.annotations = {IN_PLACE_HOOKS: fallback} if fallback else {}
         return await self.client.apply(type_.resource, wanted)
@@ -129,7 +129,7 @@ async def world() -> AsyncIterator[World]:
     client, workload = (Client(InProcessTransport(server)) for server in servers)
     await install_definitions([*EKSA_KINDS, *CLUSTER_API_KINDS], client)
     await client.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
-    caches = Caches(client, entropy=random.Random(1))
+    caches = Caches(client, rng=random.Random(1))
     node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
     remotes = RemoteClients(lambda kubeconfig: workload)
     questions = Questions(client, remotes)

@@ -43,7 +43,7 @@ def test_the_extension_is_registered_before_it_is_served_and_made_again_when_som
             registrations=[Extension(client, {"service": {"namespace": SYSTEM_NAMESPACE, "name": "s", "port": 443}})],
             serve=served.append,
             clock=simulation.clock,
-            entropy=simulation.random,
+            rng=simulation.random,
             lifetime=Lifetime(authority=1, serving=1),
         )
         certificate.begin()

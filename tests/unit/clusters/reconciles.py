@@ -1,4 +1,4 @@
-"""Single steps of a pass: among objects that were seen, with servers that keep what they are asked to write."""
+"""Single steps of a reconcile: among objects that were seen, with servers that keep what they are asked to write."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.context import Pass, Tools
+from espalier.clusters.context import Context, Tools
 from espalier.clusters.copies import Copies
-from espalier.clusters.rate_limit import Rests
+from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
@@ -20,7 +20,7 @@ from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.events import Recorder
 from espalier.runtime.remote import RemoteClients
-from espalier.runtime.remote_tasks import Errands
+from espalier.runtime.remote_tasks import RemoteTasks
 from tests.unit.clusters.seen import GARDEN, applied, observer
 
 T = TypeVar("T")
@@ -92,32 +92,36 @@ class Workload(Server):
 
 
 class World:
-    """What passes share: the management cluster's server, that of the workload cluster, and what was kept of passes."""
+    """What reconciles share: both API servers, and what was kept of earlier ones."""
 
     def __init__(self, server: Server, workload: Server, copies: Copies) -> None:
         self.server = server
         self.workload = workload
         self.copies = copies
-        self.rests = Rests()
+        self.rate_limits = RateLimits()
         self.client = Client(server)
         self._remotes = RemoteClients(lambda _: Client(workload))
-        self._errands = Errands(self._remotes)
+        self._errands = RemoteTasks(self._remotes)
 
-    def begin(self, *trees: Tree, key: Key = GARDEN) -> Pass:
-        """A pass that has seen these objects."""
+    def begin(self, *trees: Tree, key: Key = GARDEN) -> Context:
+        """A reconcile that has seen these objects."""
         seen = observer(*trees)
         scope = seen.scope(key)
         assert scope is not None
-        recorder = Recorder(self.client, component="test", clock=SystemClock(), entropy=random.Random(1))
+        recorder = Recorder(self.client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = Writer(self.client, seen.written, seen.reports)
-        tools = Tools(seen, writer, self._remotes, recorder, SystemClock(), self._errands, self.rests, self.copies)
-        return Pass(tools, scope)
+        tools = Tools(
+            seen, writer, self._remotes, recorder, SystemClock(), self._errands, self.rate_limits, self.copies
+        )
+        return Context(tools, scope)
 
 
-def step(act: Callable[[Pass], Awaitable[T]], trees: Sequence[Tree], key: Key = GARDEN) -> tuple[T, list[Tree], Pass]:
-    """How a step ends among these objects, what it patches, and its pass."""
+def step(
+    act: Callable[[Context], Awaitable[T]], trees: Sequence[Tree], key: Key = GARDEN
+) -> tuple[T, list[Tree], Context]:
+    """How a step ends among these objects, what it patches, and its reconcile."""
 
-    async def main() -> tuple[T, list[Tree], Pass]:
+    async def main() -> tuple[T, list[Tree], Context]:
         world = World(Server(), Workload(), Copies())
         p = world.begin(*trees, key=key)
         return await act(p), world.server.written, p

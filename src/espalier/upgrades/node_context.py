@@ -1,4 +1,4 @@
-"""What the steps over a NodeUpgrade share: the pass itself, and what they do on the node."""
+"""What the steps over a NodeUpgrade share: the reconcile itself, and what they do on the node."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RESOURCE = NodeUpgrade.resource
 
 
 @dataclass(frozen=True)
-class Pass:
-    """One pass over one NodeUpgrade."""
+class Context:
+    """One reconcile of one NodeUpgrade."""
 
     tools: Tools
     scope: NodeScope
@@ -65,7 +65,7 @@ async def give_rights(workload: Workload, node: str) -> str:
     """Make what the upgrader pod acts with, and the namespace when it is not there yet: name of the ServiceAccount."""
     body = pod.role(node)
     role = await create(workload, CLUSTER_ROLE, body)
-    if role is None:  # a pass before this one did not come to its end
+    if role is None:  # a reconcile before this one did not come to its end
         role = await workload.client.get(CLUSTER_ROLE, body["metadata"]["name"])
     for resource, body in pod.holders(role):
         try:
@@ -110,24 +110,24 @@ async def clear_node(workload: Workload, scope: NodeScope) -> None:
     await take_rights(workload, scope.node_name)
 
 
-async def protect(p: Pass) -> None:
+async def protect(ctx: Context) -> None:
     """Have health checks leave the machine alone. A mark of somebody else stays."""
-    machine = _machine(p)
+    machine = _machine(ctx)
     if machine is not None and SKIP_REMEDIATION_ANNOTATION not in machine.metadata.annotations:
-        await _mark(p, machine, {SKIP_REMEDIATION_ANNOTATION: names.protection(p.scope.object.name)})
+        await _mark(ctx, machine, {SKIP_REMEDIATION_ANNOTATION: names.protection(ctx.scope.object.name)})
 
 
-async def give_back(p: Pass, **marks: str) -> None:
+async def give_back(ctx: Context, **marks: str) -> None:
     """Have health checks look after the machine again, and leave these annotations on it."""
-    machine = _machine(p)
-    ours = names.protection(p.scope.object.name)
+    machine = _machine(ctx)
+    ours = names.protection(ctx.scope.object.name)
     if machine is not None and machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == ours:
-        await _mark(p, machine, {SKIP_REMEDIATION_ANNOTATION: None, **marks})
+        await _mark(ctx, machine, {SKIP_REMEDIATION_ANNOTATION: None, **marks})
 
 
-def _machine(p: Pass) -> Object | None:
-    return p.scope.machine.object if p.scope.machine else None
+def _machine(ctx: Context) -> Object | None:
+    return ctx.scope.machine.object if ctx.scope.machine else None
 
 
-async def _mark(p: Pass, machine: Object, annotations: Mapping[str, str | None]) -> None:
-    await p.tools.writer.bring(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})
+async def _mark(ctx: Context, machine: Object, annotations: Mapping[str, str | None]) -> None:
+    await ctx.tools.writer.bring(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})
