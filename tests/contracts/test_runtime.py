@@ -24,7 +24,6 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
-from espalier.runtime import owners
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.certificates import ServingCertificate
@@ -36,6 +35,7 @@ from espalier.runtime.fencing import Fence
 from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.writer import Writer
 from tests.support.control_plane import ControlPlane
 
 PATIENCE = 30.0
@@ -142,19 +142,18 @@ async def test_own_writes_are_read_back_at_once_and_never_taken_back(client: Cli
 async def test_an_object_that_was_freed_and_is_gone_does_not_stay_in_the_cache(client: Client, namespace: str) -> None:
     caches = Caches(client)
     cache = caches.of(CONFIG_MAP, namespace)
+    writer = Writer(client, {CONFIG_MAP: cache})
     async with running(caches):
         await cache.wait_synced()
         for number in range(20):
             name = f"a{number}"
             created = await client.create(CONFIG_MAP, config_map(namespace, name))
-            held = await owners.add_finalizer(client, CONFIG_MAP, created, "example.com/hold")
+            held = await writer.add_finalizer(CONFIG_MAP, created, "example.com/hold")
             deleting = await client.delete(CONFIG_MAP, name, namespace)
             assert deleting is not None
             cache.wrote(deleting)
             assert held.metadata.finalizers == ["example.com/hold"]
-            freed = await owners.remove_finalizer(client, CONFIG_MAP, deleting, "example.com/hold")
-            assert freed is not None
-            cache.wrote(freed)
+            await writer.remove_finalizer(CONFIG_MAP, deleting, "example.com/hold")
         await until(cache, lambda: not any(found.name.startswith("a") for found in cache.list()))
 
 

@@ -66,16 +66,14 @@ async def install_cni(ctx: Context) -> Outcome:
     await ctx.open_gate()
     name = scope.wanted_cni.rpartition("-")[0]
     if installed and installed != f"{name}-{names.UNFINISHED}":
-        await ctx.tools.writer.annotate(
-            capi.Cluster.resource, cluster, names.CNI_ANNOTATION, f"{name}-{names.UNFINISHED}"
-        )
+        await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: f"{name}-{names.UNFINISHED}"})
         ctx.refresh()
     match await ctx.tools.remote_tasks.send(scope.key, workload.install(_manifests(ctx), content)):
         case Failed(error):
             return Fault(_reason(error), f"the CNI could not be installed in the workload cluster: {error}")
         case None:
             return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
-    await ctx.tools.writer.annotate(capi.Cluster.resource, cluster, names.CNI_ANNOTATION, scope.wanted_cni)
+    await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: scope.wanted_cni})
     ctx.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
     ctx.refresh()
     ctx.saw_cni(())

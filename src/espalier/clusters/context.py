@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from espalier.api import conditions, redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Condition
+from espalier.api.resource import Resource
 from espalier.clusters import gate, names
 from espalier.clusters.copies import Copies
 from espalier.clusters.drift import Drift, lost_cni
@@ -17,11 +18,12 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
-from espalier.clusters.writing import Writer
+from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.events import EventType, Recorder
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
+from espalier.runtime.writer import Precondition, Writer
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,8 @@ class Context:
         """Why there is no copy of the kubeconfig; as it was last said, until that is looked at again."""
         self.synced: Condition | None = None
         """Whether what was made is as it is rendered, once that was looked at."""
-        annotations = scope.cluster.metadata.annotations
-        state = (names.GATE_ANNOTATION, names.RELEASE_ANNOTATION, names.IDENTITY_ANNOTATION)
-        self._noted = {name: annotations.get(name, "") for name in state}
+        self._cluster = scope.object
+        """The Cluster, with what was noted on it since."""
 
     async def open_gate(self) -> None:
         """Durably note that the cluster is being changed, and of what it is made.
@@ -72,13 +73,16 @@ class Context:
             wanted[names.RELEASE_ANNOTATION] = record
         if scope.identity:
             wanted[names.IDENTITY_ANNOTATION] = scope.identity
-        changed = {name: value for name, value in wanted.items() if self._noted[name] != value}
-        if not changed:
-            return
+        noted = self._cluster.metadata.annotations
+        changed = {name: value for name, value in wanted.items() if noted.get(name, "") != value}
         # A settled cluster that never had an identity is not written for it alone; one that has a false one is.
-        if changed.keys() - {names.IDENTITY_ANNOTATION} or self._noted[names.IDENTITY_ANNOTATION]:
-            await self.tools.writer.annotate_all(eksa.Cluster.resource, scope.object, changed)
-            self._noted |= changed
+        if changed.keys() - {names.IDENTITY_ANNOTATION} or noted.get(names.IDENTITY_ANNOTATION):
+            self._cluster = await self.annotate(eksa.Cluster.resource, self._cluster, changed)
+
+    async def annotate(self, resource: Resource, object_: Object, annotations: Mapping[str, str | None]) -> Object:
+        """Have these annotations on exactly this object; None stands for one that it shall not have."""
+        patch = {"metadata": {"annotations": dict(annotations)}}
+        return await self.tools.writer.merge(resource, object_, patch, Precondition.UID)
 
     async def write(self, what: Sequence[Change | Removal], reason: str) -> None:
         """Write and delete objects of Cluster API; an event says which."""
@@ -87,7 +91,10 @@ class Context:
         await self.open_gate()
         writer, belonging = self.tools.writer, self.scope.belonging
         for one in what:
-            await (writer.apply(one, belonging) if isinstance(one, Change) else writer.remove(one, belonging))
+            if isinstance(one, Change):
+                await writer.apply(one.resource, one.body, belonging)
+            else:
+                await writer.delete(one.resource, one.object, belonging)
         self.event("Normal", reason, ", ".join(map(str, what)))
         self.refresh()
 

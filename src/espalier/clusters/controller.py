@@ -8,20 +8,22 @@ from contextlib import suppress
 import msgspec
 
 from espalier.api import conditions
+from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
 from espalier.clusters.context import Context, Tools
-from espalier.clusters.guarded import NameTaken
 from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.status import reported, status_of, unreadable
-from espalier.clusters.steps import DELETION, steps_of
+from espalier.clusters.steps import CLUSTER, DELETION, steps_of
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
+from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.writer import NameTaken, Precondition
 
 NAME = "cluster"
 
@@ -77,7 +79,7 @@ class Reconciler:
         if found is not None:
             status = unreadable(found, fault, self._tools.clock.now())
             with suppress(NotFound):
-                await self._tools.writer.report(found, reported(found), status)
+                await self._write(found, reported(found), status)
         return fault
 
     async def _act(self, ctx: Context) -> Outcome:
@@ -99,10 +101,10 @@ class Reconciler:
         old = ctx.scope.status
         new = status_of(ctx.scope, outcome, self._tools.clock.now(), ctx.synced, ctx.copied)
         try:
-            written = await self._tools.writer.report(ctx.scope.object, old, new)
+            written = await self._write(ctx.scope.object, old, new)
         except NotFound:
             return
-        if not written:
+        if written is ctx.scope.object:
             return
         for condition in new.conditions:
             before = conditions.get(old.conditions, condition.type)
@@ -114,6 +116,9 @@ class Reconciler:
                 ctx.event("Warning", synced.DRIFTED, condition.message)
         if new.failure_reason and new.failure_reason != old.failure_reason:
             ctx.event("Warning", new.failure_reason, new.failure_message or "")
+
+    async def _write(self, found: Object, before: ClusterStatus, status: ClusterStatus) -> Object:
+        return await self._tools.writer.status(CLUSTER, found, status, Precondition.UID, before=before)
 
 
 def deletion_obstacle(ctx: Context) -> Outcome | None:

@@ -18,7 +18,7 @@ from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names
 from espalier.clusters.context import Context
-from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 
@@ -66,24 +66,16 @@ async def keep(ctx: Context) -> None:
     ctx.copied = await _write(ctx, content)
     copies.wait(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
     if ctx.copied is None:
-        await ctx.tools.writer.annotate(eksa.Cluster.resource, scope.object, names.KUBECONFIG_ANNOTATION, digest)
+        await ctx.annotate(eksa.Cluster.resource, scope.object, {names.KUBECONFIG_ANNOTATION: digest})
         ctx.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(ctx).name}")
 
 
 async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Condition | None:
     """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
-    client, key = ctx.tools.writer.client, _key(ctx)
+    writer, key = ctx.tools.writer, _key(ctx)
     try:
-        await client.create(core.SECRET, _copy(ctx, content))
-    except AlreadyExists:
-        if not replaces:
-            return None
-    except Forbidden as refusal:
-        return _not_allowed(ctx, refusal)
-    else:
-        return None
-    try:
-        await client.replace(core.SECRET, _copy(ctx, content))
+        if await writer.create(core.SECRET, _copy(ctx, content)) is None and replaces:
+            await writer.replace(core.SECRET, _copy(ctx, content))
     except (Invalid, Conflict, NotFound):
         return _trouble(
             names.KUBECONFIG_SECRET_TAKEN,

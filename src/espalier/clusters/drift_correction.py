@@ -128,10 +128,9 @@ async def _bring_back(ctx: Context, one: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match one.remedy:
         case Change() as change:
-            await writer.apply(change, ctx.scope.belonging)
+            await writer.apply(change.resource, change.body, ctx.scope.belonging)
         case Removal() as removal:
-            await writer.remove(removal, ctx.scope.belonging)
+            await writer.delete(removal.resource, removal.object, ctx.scope.belonging)
         case InstalledCNI(content_hash) if capi_objects.cluster_object is not None:
-            await writer.annotate(
-                capi.Cluster.resource, capi_objects.cluster_object, names.CNI_ANNOTATION, content_hash
-            )
+            cluster = capi_objects.cluster_object
+            await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: content_hash})

@@ -22,9 +22,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, infrastructure, templates
-from espalier.clusters import guarded, names
+from espalier.clusters import names
 from espalier.clusters.render_input import group_name
 from espalier.kube.objects import Object
+from espalier.runtime.writer import taken
 
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
 """What Cluster API keeps in Secrets, by the ends of their names; those that it finds, it takes for the cluster's."""
@@ -56,7 +57,7 @@ class Taken(NamedTuple):
     """The Cluster for which it was made, if its labels name one."""
 
     def __str__(self) -> str:
-        return guarded.taken(self.resource, self.key, self.holder)
+        return taken(self.resource, self.key, self.holder)
 
 
 @dataclass(frozen=True, slots=True)

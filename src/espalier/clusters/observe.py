@@ -31,7 +31,7 @@ from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.management import ManagementCluster
-from espalier.clusters.predicates import Reports, relevant
+from espalier.clusters.predicates import relevant
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.clusters.references import Linked, LinkedObjects, references
 from espalier.clusters.release_objects import ReleaseObjects
@@ -39,13 +39,16 @@ from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.render_input import Design, design
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import ClusterAPIObjects, Scope, is_self_managed, read
+from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
+from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+from espalier.runtime.writer import Writer
 
 if TYPE_CHECKING:
     from espalier.runtime.controller import Controller
@@ -143,11 +146,16 @@ class Observer:
             labels=contract.CONTROL_PLANE_LABEL,
             indexes={BY_NAME: _by_cluster_name},
         )
-        self.reports = Reports()
+        self._own_writes = OwnWrites()
+
+    def writer(self, client: Client) -> Writer:
+        """Writes through a client, and these caches show it at once."""
+        caches = {eksa.Cluster.resource: self.clusters, **self.linked.caches, **self.written}
+        return Writer(client, caches, names.FIELD_MANAGER, {eksa.Cluster.resource: self._own_writes})
 
     def watched_by(self, controller: Controller) -> None:
         """Have every change of these objects bring the Clusters that it concerns."""
-        asked = any_of(generation_changed, self.reports.by_others, _finalizers_changed)
+        asked = any_of(generation_changed, self._own_writes.by_others, _finalizers_changed)
         controller.watch(self.clusters, predicate=asked)
         self.linked.watched_by(controller, self._users_of)
         self.git_ops.watched_by(controller, self._users_of_git_ops)

@@ -7,7 +7,6 @@ from espalier.clusters import names
 from espalier.clusters.context import Context
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.runtime import owners
 from espalier.runtime.outcome import Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
@@ -22,10 +21,9 @@ async def guard(ctx: Context) -> None:
     scope, writer = ctx.scope, ctx.tools.writer
     is_wanted = scope.is_management and bool(scope.manages)
     if is_wanted and not scope.is_deleted:  # a server takes none for what is being deleted
-        record = await owners.add_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
-        writer.wrote(CLUSTER, record)
+        await writer.add_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
     elif not is_wanted:
-        await owners.remove_finalizer(writer.client, CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+        await writer.remove_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
 
 
 def held(scope: Scope) -> Outcome | None:

@@ -159,9 +159,10 @@ class LinkedObjects:
         for users in self._users.values():
             users.discard(cluster)
 
-    def wrote(self, resource: Resource, object_: Object) -> None:
-        """Show a linked object, or the key, that was written."""
-        (self._children.get(resource.kind) or self._data[resource]).wrote(object_)
+    @property
+    def caches(self) -> dict[Resource, Cache]:
+        """By kind."""
+        return self._data | {cache.source.resource: cache for cache in self._children.values()}
 
     def _data_of(
         self, cluster: Key, dependencies: Sequence[Dependency]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import controller, management
 from espalier.clusters.admission import Admission
@@ -15,7 +14,6 @@ from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Providers
 from espalier.clusters.rate_limit import RateLimits
-from espalier.clusters.writing import Writer
 from espalier.releases import Uninstalled
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
@@ -55,11 +53,19 @@ def build(
         uninstalled=uninstalled,
     )
     manager.notices["management"] = lambda: observer.management_cluster.trouble
-    writer = Writer(manager.client, {eksa.Cluster.resource: observer.clusters, **observer.written}, observer.reports)
     remote_tasks = RemoteTasks(remotes)
     copies = Copies(copies_kubeconfigs)
     manager.add(remote_tasks)
-    tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, remote_tasks, RateLimits(), copies)
+    tools = Tools(
+        observer,
+        observer.writer(manager.client),
+        remotes,
+        manager.recorder,
+        manager.clock,
+        remote_tasks,
+        RateLimits(),
+        copies,
+    )
     manager.add(controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))
     of_record = management.controller(observer.management_cluster, manager.recorder, resync=resync, rng=manager.rng)
     manager.add(of_record)

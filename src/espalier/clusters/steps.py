@@ -35,7 +35,6 @@ from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import missing_objects, problem
-from espalier.kube.errors import AlreadyExists
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
@@ -85,8 +84,7 @@ async def add_finalizer(ctx: Context) -> Outcome:
     """The Cluster stays until everything made for it is gone."""
     scope, writer = ctx.scope, ctx.tools.writer
     if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
-        held = await owners.add_finalizer(writer.client, CLUSTER, scope.object, CLUSTER_FINALIZER)
-        writer.wrote(CLUSTER, held)
+        held = await writer.add_finalizer(CLUSTER, scope.object, CLUSTER_FINALIZER)
         ctx.scope = msgspec.structs.replace(scope, object=held, cluster=read(held))
     return Continue()
 
@@ -115,9 +113,8 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
     if not isinstance(decision, Wait) or decision.reason != _RELEASE_CHOSEN or management is None:
         return await write(ctx, decision)
     # Only of the Cluster that was read: somebody may have named a release since then.
-    seen = {"resourceVersion": ctx.scope.object.resource_version}
-    chosen = {"eksaVersion": management.spec.eksa_version}
-    await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, {"metadata": seen, "spec": chosen})
+    chosen = {"spec": {"eksaVersion": management.spec.eksa_version}}
+    await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
     ctx.event("Normal", "ReleaseChosen", decision.message)
     return decision
 
@@ -133,27 +130,23 @@ async def own_children(ctx: Context) -> Outcome:
 
     Whose they are is not known while the record of the management cluster is not.
     """
-    client, management = ctx.tools.writer.client, ctx.scope.management
+    writer, management = ctx.tools.writer, ctx.scope.management
     if management is None:
         return Continue()
     owner = owners.owner_reference(ctx.scope.object, controller=False, block_owner_deletion=False)
     lent = linked(management)
     for resource, child in ctx.scope.children:
         if (child.kind, child.key) in lent:
-            written = await owners.remove_owner(client, resource, child, owner.uid)
+            await writer.remove_owner(resource, child, owner.uid)
         else:
-            written = await owners.add_owner(client, resource, child, owner)
-        if written is not None and written is not child:
-            ctx.tools.observer.linked.wrote(resource, written)
+            await writer.add_owner(resource, child, owner)
     return Continue()
 
 
 async def leave_children(ctx: Context) -> Outcome:
     """What another Cluster names as well is not collected with this one, whether or not that one owns it yet."""
     for resource, child in ctx.tools.observer.lent_by(ctx.scope.object):
-        written = await owners.remove_owner(ctx.tools.writer.client, resource, child, ctx.scope.object.metadata.uid)
-        if written is not None:
-            ctx.tools.observer.linked.wrote(resource, written)
+        await ctx.tools.writer.remove_owner(resource, child, ctx.scope.object.metadata.uid)
     return Continue()
 
 
@@ -167,12 +160,9 @@ async def make_gate_key(ctx: Context) -> Outcome:
     key = secrets.token_bytes(32)
     metadata = ObjectMeta(name=names.GATE_KEY.name, namespace=names.GATE_KEY.namespace)
     body = core.Secret(metadata=metadata, data={names.GATE_KEY_FIELD: key})
-    try:
-        made = await ctx.tools.writer.client.create(core.SECRET, body)
-    except AlreadyExists:  # another reconcile was faster; or somebody wrote it
+    if await ctx.tools.writer.create(core.SECRET, body) is None:  # another reconcile was faster; or somebody wrote it
         message = f"waiting for Secret {names.GATE_KEY} to be read; if it has no {names.GATE_KEY_FIELD}, delete it"
         return Wait("WaitingForGateKey", message, after=1.0)
-    ctx.tools.observer.linked.wrote(core.SECRET, made)
     ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))
     return Continue()
 
@@ -209,14 +199,14 @@ async def limit_remediation(ctx: Context) -> Outcome:
     last = remediation.last(status.last_remediation)
     if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
         gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
-        await ctx.tools.writer.merge(MachineHealthCheck.resource, check, {"metadata": {"annotations": gone}})
+        await ctx.annotate(MachineHealthCheck.resource, check, gone)
         ctx.event("Normal", "RemediationResumed", f"MachineHealthCheck {check.key} is no longer paused")
         ctx.refresh()
     elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
         which = f"{last.machine}@{last.at}"
         if said.get(names.REMEDIATION_STOPPED_ANNOTATION) != which and contract.PAUSED_ANNOTATION not in said:
             paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
-            await ctx.tools.writer.annotate_all(MachineHealthCheck.resource, check, paused)
+            await ctx.annotate(MachineHealthCheck.resource, check, paused)
             message = (
                 f"MachineHealthCheck {check.key} was paused: no machine in place of an unhealthy one became healthy"
             )
@@ -451,7 +441,7 @@ async def delete_leftovers(ctx: Context) -> Outcome:
 async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the Cluster any longer."""
     ctx.tools.remotes.drop(ctx.scope.key)
-    await owners.remove_finalizer(ctx.tools.writer.client, CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
+    await ctx.tools.writer.remove_finalizer(CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
     return Continue()
 
 

@@ -1,110 +1,263 @@
-"""Writes to the management cluster: only what differs, and only on what was observed.
+"""Writes to an API server: only what differs, and only to the object that was looked at.
 
-Every change names the resource version it was planned on. Who planned on an old state gets a `Conflict`, and plans
-again when the newer state has arrived.
+One of a name may be another by the time that a write arrives. So each write names what was seen, by a precondition:
+
+- `create` none: the name has to be free;
+- `apply` the uid of what the cache shows, or that there is nothing: and it has to belong to the writer's owner;
+- `merge`, `status` the version, unless the caller says that the uid will do (`Precondition.UID`);
+- finalizers and owners the version, for they are lists, of which others write parts;
+- `delete` the uid: and the object has to belong to the writer's owner;
+- `replace` none. It is for what the API server itself keeps from being another's.
+
+Who was too late gets a `Conflict`, and nothing is written. What is equal is not written, and gives the same object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import TypeAlias
 
 import msgspec
 
 from espalier.api.meta import Observed, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, Conflict, NotFound
+from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from espalier.kube.merging import difference
-from espalier.kube.objects import Object
+from espalier.kube.objects import Body, Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.outcome import Outcome, Wait
-from espalier.runtime.owners import with_owner
+from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.transforms import strip_managed_fields
 
 Reconcile = Callable[[Key], Awaitable[Outcome]]
+
+Belongs: TypeAlias = Callable[[Resource, Object], str]
+"""Whose an object is, for people; empty when it is the writer's own."""
+
+NEVER = "1"
+"""A resource version that no stored object has. Applied with it, an object is made if there is none of the name, and
+else refused with a Conflict: what a cache does not show yet is not overwritten."""
+
+
+class Precondition(Enum):
+    """Which object a write means."""
+
+    UID = "uid"
+    """The one that was seen, whatever became of it.
+
+    Of a status kube-apiserver does not look at it: one that was written to an object made anew is put right by the
+    reconcile of that object."""
+    VERSION = "resourceVersion"
+    """The one that was seen, as it was seen."""
+
+
+class NameTaken(Exception):
+    """An object was not written, for one of its name is another's."""
+
+    def __init__(self, resource: Resource, key: Key, holder: str) -> None:
+        super().__init__(taken(resource, key, holder))
+        self.resource, self.key, self.holder = resource, key, holder
+
+
+def taken(resource: Resource, key: Key, holder: str) -> str:
+    """An object that is another's, for people."""
+    return f"{resource.kind}.{resource.group or 'core'} {key} ({holder})"
+
+
+def found_by_owner(_resource: Resource, _object: Object) -> str:
+    """For objects that were found by the uid of their owner, or are watched for their own sake: nobody else's."""
+    return ""
+
+
+class Writer:
+    """Writes through a client. `caches` show what was written at once; `own_writes` learn of it before."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Mapping[Resource, Cache],
+        field_manager: str = "",
+        own_writes: Mapping[Resource, OwnWrites] | None = None,
+    ) -> None:
+        self.client = client
+        self._caches = caches
+        self._field_manager = field_manager
+        self._own_writes = own_writes or {}
+
+    def with_caches(self, caches: Mapping[Resource, Cache]) -> Writer:
+        """The same, and these caches are told as well."""
+        return Writer(self.client, {**self._caches, **caches}, self._field_manager, self._own_writes)
+
+    async def create(self, resource: Resource, body: Body) -> Object | None:
+        """Make an object; None when one of the name is there already (the cache will show it)."""
+        try:
+            created = await self.client.create(resource, body)
+        except AlreadyExists:
+            return None
+        return self._wrote(resource, created)
+
+    async def replace(self, resource: Resource, body: Body) -> Object:
+        """Make this the whole object of its name."""
+        return self._wrote(resource, await self.client.replace(resource, body))
+
+    async def apply(self, resource: Resource, body: Tree, belongs: Belongs) -> Object:
+        """Own these fields of an object, whoever owned them before; make it if it is not there.
+
+        Raises `NameTaken` when the object is another's, and `Conflict` when it is another one than the cache shows:
+        then nothing was written.
+        """
+        metadata = body["metadata"]
+        live = self._judged(resource, Key(metadata.get("namespace", ""), metadata["name"]), belongs)
+        expected = {"uid": live.metadata.uid} if live is not None else {"resourceVersion": NEVER}
+        written = {**body, "metadata": {**metadata, **expected}}
+        try:
+            applied = await self.client.apply(resource, written, field_manager=self._field_manager)
+        except Invalid as refusal:
+            raise _stale(refusal, resource, metadata["name"]) from refusal
+        return self._wrote(resource, applied)
+
+    async def merge(
+        self, resource: Resource, current: Object, wanted: Tree, precondition: Precondition = Precondition.VERSION
+    ) -> Object:
+        """Merge the fields of `wanted` into an object, if it lacks any; None stands for what shall not be there."""
+        patch = difference(current.tree, wanted)
+        if resource in self._own_writes:
+            self._own_writes[resource].annotates(current.key, patch.get("metadata", {}).get("annotations") or {})
+        return await self._patch(resource, current, patch, precondition)
+
+    async def status(
+        self,
+        resource: Resource,
+        current: Object,
+        status: msgspec.Struct | Tree,
+        precondition: Precondition = Precondition.VERSION,
+        *,
+        before: msgspec.Struct | None = None,
+    ) -> Object:
+        """Make `status` the object's whole status, unless it is. With `before`, the status as it was understood, what
+        else is in it stays."""
+        wanted = msgspec.to_builtins(status)
+        present = current.decode(_Reported).status or {} if before is None else msgspec.to_builtins(before)
+        if present == wanted:  # as nearly always
+            return current
+        if resource in self._own_writes:
+            self._own_writes[resource].reports(current.key, wanted)
+        patch = difference({"status": present}, {"status": wanted}, whole=True)
+        return await self._patch(resource, current, patch, precondition, "status")
+
+    async def add_finalizer(self, resource: Resource, current: Object, finalizer: str) -> Object:
+        """Have this finalizer among the others."""
+        present = current.metadata.finalizers
+        if finalizer in present:
+            return current
+        patch = {"metadata": {"finalizers": [*present, finalizer]}}
+        return await self._patch(resource, current, patch, Precondition.VERSION)
+
+    async def remove_finalizer(self, resource: Resource, current: Object, finalizer: str) -> None:
+        """Not have this finalizer; nothing to do when the object is gone."""
+        present = current.metadata.finalizers
+        if finalizer in present:
+            others = [other for other in present if other != finalizer]
+            await self._patch_if_there(resource, current, {"metadata": {"finalizers": others}})
+
+    async def add_owner(
+        self, resource: Resource, current: Object, owner: OwnerReference, labels: Mapping[str, str] | None = None
+    ) -> Object:
+        """Have `owner` among the owners, in the place of an older reference to it, and these labels."""
+        present = current.metadata.owner_references
+        wanted: Tree = {"labels": dict(labels)} if labels else {}
+        if owner not in present:
+            others = [other for other in present if other.uid != owner.uid]
+            wanted["ownerReferences"] = msgspec.to_builtins([*others, owner])
+        return await self.merge(resource, current, {"metadata": wanted})
+
+    async def remove_owner(self, resource: Resource, current: Object, uid: str) -> None:
+        """Have no owner with this uid; nothing to do when the object is gone."""
+        present = current.metadata.owner_references
+        others = [other for other in present if other.uid != uid]
+        if len(others) < len(present):
+            patch = {"metadata": {"ownerReferences": msgspec.to_builtins(others)}}
+            await self._patch_if_there(resource, current, patch)
+
+    async def delete(self, resource: Resource, current: Object, belongs: Belongs) -> None:
+        """Ask for the deletion of exactly this object, unless that was done before.
+
+        Raises `NameTaken` when it is another's by now, and `Conflict` when another one has its name.
+        """
+        if belongs is not found_by_owner:
+            self._judged(resource, current.key, belongs)
+            if holder := belongs(resource, current):
+                raise NameTaken(resource, current.key, holder)
+        if current.metadata.deletion_timestamp is not None:
+            return
+        namespace, uid = current.namespace or None, current.metadata.uid
+        try:
+            left = await self.client.delete(resource, current.name, namespace, uid=uid)
+        except NotFound:
+            return
+        if left is not None:
+            self._wrote(resource, left)
+
+    def _judged(self, resource: Resource, key: Key, belongs: Belongs) -> Object | None:
+        """The object of a name, which is not another's."""
+        live = self._caches[resource].get(key)
+        if live is not None and (holder := belongs(resource, live)):
+            raise NameTaken(resource, key, holder)
+        return live
+
+    async def _patch_if_there(self, resource: Resource, current: Object, patch: Tree) -> None:
+        try:
+            await self._patch(resource, current, patch, Precondition.VERSION)
+        except NotFound:
+            return
+
+    async def _patch(
+        self,
+        resource: Resource,
+        current: Object,
+        patch: Tree,
+        precondition: Precondition,
+        subresource: str | None = None,
+    ) -> Object:
+        if not patch:
+            return current
+        seen = {"uid": current.metadata.uid}
+        if precondition is Precondition.VERSION:
+            seen["resourceVersion"] = current.resource_version
+        try:
+            written = await self.client.patch(
+                resource,
+                current.name,
+                current.namespace or None,
+                patch={**patch, "metadata": {**patch.get("metadata", {}), **seen}},
+                type=PatchType.MERGE,
+                subresource=subresource,
+            )
+        except Invalid as refusal:
+            raise _stale(refusal, resource, current.name) from refusal
+        return self._wrote(resource, written)
+
+    def _wrote(self, resource: Resource, object_: Object) -> Object:
+        cache = self._caches.get(resource)
+        metadata = object_.metadata
+        is_gone = metadata.deletion_timestamp is not None and not metadata.finalizers  # its last state was answered
+        if cache is not None and not is_gone:
+            cache.wrote(object_)
+        return strip_managed_fields(object_)
 
 
 class _Reported(Observed, frozen=True):
     status: Tree | None = None
 
 
-class Writer:
-    """Writes through a client, and tells the caches what to expect."""
-
-    def __init__(self, client: Client, caches: Mapping[Resource, Cache]) -> None:
-        self._client = client
-        self._caches = caches
-
-    async def create(self, resource: Resource, body: Tree) -> Object | None:
-        """Make an object; None when one of the name is there already (the cache will show it)."""
-        try:
-            created = await self._client.create(resource, body)
-        except AlreadyExists:
-            return None
-        return self._wrote(resource, created)
-
-    async def change(self, resource: Resource, current: Object, wanted: Tree) -> Object:
-        """Merge the fields of `wanted` into an object, if it lacks any. Returns the object as it is then."""
-        return await self._patch(resource, current, difference(current.tree, wanted), None)
-
-    async def status(self, resource: Resource, current: Object, status: msgspec.Struct) -> Object:
-        """Make `status` the object's whole status, unless it is. Returns the object as it is then."""
-        wanted = msgspec.to_builtins(status)
-        present = current.decode(_Reported).status or {}
-        if present == wanted:  # as nearly always
-            return current
-        patch = difference({"status": present}, {"status": wanted}, whole=True)
-        return await self._patch(resource, current, patch, "status")
-
-    async def finalizer(self, resource: Resource, current: Object, finalizer: str, *, present: bool) -> Object:
-        """Add or remove a finalizer, if need be. Returns the object as it is then."""
-        others = [other for other in current.metadata.finalizers if other != finalizer]
-        if present == (len(others) < len(current.metadata.finalizers)):
-            return current
-        wanted = [*others, finalizer] if present else others
-        return await self._patch(resource, current, {"metadata": {"finalizers": wanted}}, None)
-
-    async def owner(self, resource: Resource, current: Object, owner: OwnerReference, labels: Tree) -> Object:
-        """Have `owner` among the object's owners, and these labels on it. Returns the object as it is then."""
-        present = current.metadata
-        owners = with_owner(present, owner)
-        if owners is present.owner_references and labels.items() <= present.labels.items():
-            return current
-        wanted = {"ownerReferences": msgspec.to_builtins(owners), "labels": labels}
-        return await self.change(resource, current, {"metadata": wanted})
-
-    async def delete(self, resource: Resource, current: Object) -> None:
-        """Ask for the deletion of exactly this object, unless that was done before."""
-        if current.metadata.deletion_timestamp is not None:
-            return
-        try:
-            remaining = await self._client.delete(
-                resource, current.name, current.namespace or None, uid=current.metadata.uid
-            )
-        except NotFound:
-            return
-        if remaining is not None:
-            self._wrote(resource, remaining)
-
-    async def _patch(self, resource: Resource, current: Object, patch: Tree, subresource: str | None) -> Object:
-        if not patch:
-            return current
-        metadata = {**patch.get("metadata", {}), "resourceVersion": current.resource_version}
-        written = await self._client.patch(
-            resource,
-            current.name,
-            current.namespace or None,
-            patch={**patch, "metadata": metadata},
-            type=PatchType.MERGE,
-            subresource=subresource,
-        )
-        return self._wrote(resource, written)
-
-    def _wrote(self, resource: Resource, object_: Object) -> Object:
-        cache = self._caches.get(resource)
-        if cache is not None:
-            cache.wrote(object_)
-        return strip_managed_fields(object_)
+def _stale(refusal: Invalid, resource: Resource, name: str) -> ApiError:
+    """A refusal because of the uid, as API servers say that it is another object; else the refusal itself."""
+    causes = refusal.status.details.causes if refusal.status.details else ()
+    if {cause.field for cause in causes} == {"metadata.uid"}:  # said twice of built-in kinds
+        return Conflict.of(f"{resource.kind} {name} was made anew by somebody else")
+    return refusal
 
 
 def replanned(reconcile: Reconcile) -> Reconcile:

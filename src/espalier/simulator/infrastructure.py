@@ -85,12 +85,12 @@ class InfrastructureClusters:
                 await self._workloads.stop(owner.key)
             else:
                 await self._workloads.remove(cluster_key(found))
-            await writer.finalizer(resource, found, finalizer_of(resource), present=False)
+            await writer.remove_finalizer(resource, found, finalizer_of(resource))
             return Done()
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         typed = found.decode(InfrastructureCluster)
-        found = await writer.finalizer(resource, found, finalizer_of(resource), present=True)
+        found = await writer.add_finalizer(resource, found, finalizer_of(resource))
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
             is_new = contract.endpoint(owner.decode(Cluster)) is None
@@ -98,7 +98,7 @@ class InfrastructureClusters:
                 await self._workloads.remove(owner.key)
             endpoint = self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
-            found = await writer.change(resource, found, {"spec": address})
+            found = await writer.merge(resource, found, {"spec": address})
         problem = await self._keep_open(owner, endpoint)
         await self._report(found, typed, problem)
         return Wait(CLOSED, problem, after=5.0) if problem else Done()
@@ -261,7 +261,7 @@ class InfrastructureMachines:
         self._powered_on.pop(found.key, None)
         if kubeadm.control_plane:
             await self._tell_expiry(machine)
-        found = await self._scheme.writer.change(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
+        found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
         addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
         return Done()
@@ -274,7 +274,7 @@ class InfrastructureMachines:
         if config is not None and names.CERTIFICATES_EXPIRY not in config.metadata.annotations:
             expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
             marks = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
-            await self._scheme.writer.change(KubeadmConfig.resource, config, {"metadata": {"annotations": marks}})
+            await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": marks}})
 
     async def _report(
         self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()

@@ -34,6 +34,7 @@ from espalier.runtime import owners
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import by_controller, owners_of
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import control_plane_group, deployment_group, expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.context import Tools
@@ -217,7 +218,7 @@ class Reconciler:
             upgrade = None  # written by hand: carried out without a mark, and nothing of ours
         if owner.metadata.annotations.get(side.mark) != "true":
             if upgrade is not None:
-                await self._tools.writer.remove(side.resource, upgrade)
+                await self._tools.writer.delete(side.resource, upgrade, found_by_owner)
             return Done()
         if owner.metadata.deletion_timestamp is not None:
             return await self._release(owner)
@@ -237,14 +238,15 @@ class Reconciler:
                 self._tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
             if falls_back or not due.is_due:
                 return await self._release(owner)
-            await writer.create(side.upgrade(self._metadata(owner), owner, _references(due)))
+            upgrade = side.upgrade(self._metadata(owner), owner, _references(due))
+            await writer.create(side.resource, upgrade)
             return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
         is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
         is_other = side.data_of(upgrade) != side.data(owner)
         if is_other and not falls_back and (node := self._under_way(capi_objects, upgrade)):
             return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
         if falls_back or is_ready or is_other:
-            await writer.remove(side.resource, upgrade)
+            await writer.delete(side.resource, upgrade, found_by_owner)
             return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
         return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
 
@@ -268,7 +270,7 @@ class Reconciler:
         if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
             marks[PAUSED_ANNOTATION] = None
         patch: Tree = {"metadata": {"annotations": marks}}
-        await self._tools.writer.bring(self._side.owner_resource, owner, patch)
+        await self._tools.writer.merge(self._side.owner_resource, owner, patch)
         return Done()
 
     def _metadata(self, owner: Object) -> ObjectMeta:

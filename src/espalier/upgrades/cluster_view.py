@@ -19,6 +19,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.transforms import metadata_only, strip_managed_fields
+from espalier.runtime.writer import Writer
 from espalier.upgrades import names
 from espalier.upgrades.views import Node, Pod
 
@@ -145,6 +146,7 @@ class Workload:
         self._nodes = caches.of(NODE)
         self.upgraders = caches.of(POD, SYSTEM_NAMESPACE, names.UPGRADER_LABEL)
         self._control_plane = caches.of(POD, KUBE_SYSTEM, CONTROL_PLANE_PODS)
+        self.writer = Writer(client, {POD: self.upgraders})
 
     @property
     def silent_for(self) -> float:
@@ -154,8 +156,12 @@ class Workload:
 
     def node(self, name: str) -> Node | None:
         """A node."""
-        found = self._nodes.get(Key("", name))
+        found = self.node_object(name)
         return found.decode(Node) if found else None
+
+    def node_object(self, name: str) -> Object | None:
+        """The same, as it is written to."""
+        return self._nodes.get(Key("", name))
 
     def nodes(self) -> list[Node]:
         """All nodes."""

@@ -11,9 +11,9 @@ from espalier.api.meta import Condition
 from espalier.runtime.clock import Clock
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Continue, Done, Outcome
+from espalier.runtime.writer import Writer
 from espalier.upgrades import names
 from espalier.upgrades.observe import Observer
-from espalier.upgrades.writing import Writer
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
+from espalier.runtime.writer import Writer
 from espalier.upgrades import classify, expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.writing import Writer
 
 
 def verdict(
@@ -116,7 +116,7 @@ class ControlPlaneGroup:
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """In the proposal's order."""
         for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
-            await writer.bring(resource, found, patch)
+            await writer.merge(resource, found, patch)
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
         """Nothing beyond the machines."""

@@ -17,11 +17,11 @@ from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_ch
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
+from espalier.runtime.writer import Writer
 from espalier.upgrades import classify, expected, names, sequence
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.writing import Writer
 
 
 class Sets(NamedTuple):
@@ -172,10 +172,10 @@ class DeploymentGroup:
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Machine and infrastructure machine."""
-        await writer.bring(Machine.resource, machine.object, expected.worker(scope.version))
+        await writer.merge(Machine.resource, machine.object, expected.worker(scope.version))
         reference = (scope.wanted or {}).get("infrastructureRef")
         if machine.infrastructure is not None and reference and machine.infrastructure_kind:
-            await writer.bring(
+            await writer.merge(
                 machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(reference)
             )
 
@@ -192,7 +192,7 @@ class DeploymentGroup:
         if scope.wanted is not None:
             present = latest.tree["spec"]["template"]["spec"]
             change = expected.whole(present, scope.wanted)
-            await writer.bring(MachineSet.resource, latest, {"spec": {"template": {"spec": change}}})
+            await writer.merge(MachineSet.resource, latest, {"spec": {"template": {"spec": change}}})
 
     def remaining(self, scope: GroupScope) -> list[str]:
         """As Cluster API compares: the MachineSet with the deployment."""

@@ -18,12 +18,12 @@ from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
+from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView
 from espalier.upgrades.context import Tools
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.sequence import Counts, Member
-from espalier.upgrades.writing import Writer
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 
@@ -167,7 +167,7 @@ class GroupContext:
     def writer(self) -> Writer:
         """Writes; the caches of the cluster are told as well."""
         cluster_view = self.scope.cluster_view
-        return self.tools.writer.near(cluster_view.capi_objects.caches) if cluster_view else self.tools.writer
+        return self.tools.writer.with_caches(cluster_view.capi_objects.caches) if cluster_view else self.tools.writer
 
     @property
     def owner(self) -> str:

@@ -9,6 +9,7 @@ from espalier.api.meta import ObjectMeta
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import names, sequence
 from espalier.upgrades.group import GroupContext
 from espalier.upgrades.observe import cluster_of
@@ -29,7 +30,7 @@ async def find_cluster(ctx: GroupContext) -> Outcome:
     if owner is None or not cluster_of(owner):
         return Wait("OwnerNotFound", f"{ctx.owner} does not exist", after=30.0)
     label = {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster_of(owner)}}}
-    await ctx.writer.bring(ctx.group.resource, ctx.scope.object, label)
+    await ctx.writer.merge(ctx.group.resource, ctx.scope.object, label)
     return Wait("Reading", f"reading cluster {cluster_of(owner)}")
 
 
@@ -72,7 +73,7 @@ async def begin(ctx: GroupContext) -> Outcome:
         obstacle = ctx.group.obstacle(scope, member)
         if obstacle is not None:
             return Wait(*obstacle)
-        await ctx.writer.create(_node_upgrade(ctx, member))
+        await ctx.writer.create(NodeUpgrade.resource, _node_upgrade(ctx, member))
         if ctx.group.at_once(scope) == 1:
             return _upgrading(ctx, member)
     return Continue()
@@ -129,7 +130,7 @@ async def delete_node_upgrades(ctx: GroupContext) -> Outcome:
     found = ctx.tools.observer.node_upgrades(ctx.scope.object)
     left = [one for one in found if names.NODE_FINALIZER in one.metadata.finalizers]
     for one in left:
-        await ctx.writer.remove(NodeUpgrade.resource, one)
+        await ctx.writer.delete(NodeUpgrade.resource, one, found_by_owner)
     return Wait("Deleting", f"waiting for {len(left)} NodeUpgrades to be gone") if left else Continue()
 
 

@@ -18,8 +18,8 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.writer import Writer
 from espalier.upgrades import names
-from espalier.upgrades.writing import Writer
 
 NAME = "upgraderimages"
 
@@ -92,10 +92,10 @@ class Images:
         present = found.decode(ConfigMap).data if found else {}
         missing = additions(present, [one.decode(Bundles) for one in self._bundles.list()])
         if found is not None:
-            await self._writer.bring(CONFIG_MAP, found, {"data": missing})
+            await self._writer.merge(CONFIG_MAP, found, {"data": missing})
         elif missing:
             metadata = ObjectMeta(name=_KEY.name, namespace=_KEY.namespace)
-            await self._writer.create(ConfigMap(metadata=metadata, data=missing))
+            await self._writer.create(CONFIG_MAP, ConfigMap(metadata=metadata, data=missing))
         return Done()
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
-from espalier.api.resource import Resource
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
-from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
+from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import names, pod
 from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.context import Tools
@@ -50,29 +49,18 @@ class Context:
         return f"Machine {SYSTEM_NAMESPACE}/{self.scope.upgrade.spec.machine.name}"
 
 
-async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]) -> Object | None:
-    """Make an object of the workload cluster. One of its name that is there stays as it is: None."""
-    try:
-        created = await workload.client.create(resource, body)
-    except AlreadyExists:
-        return None
-    if resource == POD:
-        workload.upgraders.wrote(created)
-    return created
-
-
 async def give_rights(workload: Workload, node: str) -> str:
     """Make what the upgrader pod acts with, and the namespace when it is not there yet: name of the ServiceAccount."""
     body = pod.role(node)
-    role = await create(workload, CLUSTER_ROLE, body)
+    role = await workload.writer.create(CLUSTER_ROLE, body)
     if role is None:  # a reconcile before this one did not come to its end
         role = await workload.client.get(CLUSTER_ROLE, body["metadata"]["name"])
     for resource, body in pod.holders(role):
         try:
-            await create(workload, resource, body)
+            await workload.writer.create(resource, body)
         except NotFound:
-            await create(workload, NAMESPACE, pod.NAMESPACE_OF_PODS)
-            await create(workload, resource, body)
+            await workload.writer.create(NAMESPACE, pod.NAMESPACE_OF_PODS)
+            await workload.writer.create(resource, body)
     return pod.account(role)
 
 
@@ -95,13 +83,8 @@ async def take_lost_rights(workload: Workload, node: str) -> None:
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
     """Delete exactly the upgrader pod that was looked at."""
-    found = scope.pod_object
-    if found is None or found.metadata.deletion_timestamp is not None:
-        return
-    try:
-        await workload.client.delete(POD, found.name, found.namespace, uid=found.metadata.uid)
-    except NotFound:
-        return
+    if scope.pod_object is not None:
+        await workload.writer.delete(POD, scope.pod_object, found_by_owner)
 
 
 async def clear_node(workload: Workload, scope: NodeScope) -> None:
@@ -130,4 +113,4 @@ def _machine(ctx: Context) -> Object | None:
 
 
 async def _mark(ctx: Context, machine: Object, annotations: Mapping[str, str | None]) -> None:
-    await ctx.tools.writer.bring(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})
+    await ctx.tools.writer.merge(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})

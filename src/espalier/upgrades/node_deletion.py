@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from espalier.api.core import NODE
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
-from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node_context import RESOURCE, Context, clear_node, give_back, take_lost_rights
 
@@ -34,9 +34,10 @@ async def end_on_node(ctx: Context) -> Outcome:
         return Continue()
     if scope.pod is not None and not scope.may_go:
         return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
-    if scope.node is not None and CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
+    node = scope.workload.node_object(scope.node_name)
+    if node is not None and CORDONED_BY_UPGRADE in node.metadata.annotations:
         uncordoned = {"metadata": {"annotations": {CORDONED_BY_UPGRADE: None}}, "spec": {"unschedulable": None}}
-        await scope.workload.client.patch(NODE, scope.node_name, patch=uncordoned, type=PatchType.MERGE)
+        await scope.workload.writer.merge(NODE, node, uncordoned, Precondition.UID)
     if scope.pod is not None or not scope.upgrade.status.completed:
         await clear_node(scope.workload, scope)
     return Continue()

@@ -16,7 +16,6 @@ from espalier.upgrades import images, names, pod, progress, versions
 from espalier.upgrades.node_context import (
     RESOURCE,
     Context,
-    create,
     delete_pod,
     give_back,
     give_rights,
@@ -53,7 +52,7 @@ async def find_cluster(ctx: Context) -> Outcome:
     except NotFound:
         return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
-    await writer.bring(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
+    await writer.merge(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
     return Wait("Reading", f"reading cluster {cluster}")
 
 
@@ -163,7 +162,7 @@ async def retry(ctx: Context) -> Outcome:
     if scope.pod is not None and scope.workload is not None and scope.may_go:
         await delete_pod(scope.workload, scope)
     asked = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
-    await ctx.tools.writer.bring(RESOURCE, scope.object, asked)
+    await ctx.tools.writer.merge(RESOURCE, scope.object, asked)
     return Wait("Retrying", "the upgrader pod is made anew")
 
 
@@ -187,7 +186,7 @@ async def make_pod(ctx: Context) -> Outcome:
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
     )
-    await create(scope.workload, POD, pod.pod(wanted))
+    await scope.workload.writer.create(POD, pod.pod(wanted))
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from espalier.api import conditions as condition_list
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
@@ -14,6 +16,7 @@ from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
+from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.context import Tools
 
@@ -102,12 +105,13 @@ class Reconciler(Generic[P]):
             conditions = condition_list.set(conditions, condition, self._tools.clock.now())
         status, always = report.status(conditions)
         try:
-            written = await self._tools.writer.report(self._kind.resource, found, status, always=always)
+            wanted = always | msgspec.to_builtins(status)
+            written = await self._tools.writer.status(self._kind.resource, found, wanted, Precondition.UID)
         except NotFound:
             return
         before = condition_list.get(report.before, names.READY)
         now = condition_list.get(conditions, names.READY)
-        if not written or now is None or now.reason in report.quiet or (before and before.reason == now.reason):
+        if written is found or now is None or now.reason in report.quiet or (before and before.reason == now.reason):
             return
         is_bad = now.reason.endswith("Failed")
         self._tools.recorder.event(found, "Warning" if is_bad else "Normal", now.reason, now.message)

@@ -13,6 +13,7 @@ from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.writer import Writer
 from espalier.upgrades import annotation_controller, group_upgrade, images, node_upgrade
 from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.cluster_tracker import ClusterTracker
@@ -23,7 +24,6 @@ from espalier.upgrades.group import Group
 from espalier.upgrades.hooks import cleanup
 from espalier.upgrades.hooks.setup import serve
 from espalier.upgrades.observe import Observer
-from espalier.upgrades.writing import Writer
 
 
 class Hooks(NamedTuple):

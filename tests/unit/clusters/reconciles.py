@@ -13,7 +13,6 @@ from espalier.api.resource import Key
 from espalier.clusters.context import Context, Tools
 from espalier.clusters.copies import Copies
 from espalier.clusters.rate_limit import RateLimits
-from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
@@ -109,7 +108,7 @@ class World:
         scope = seen.scope(key)
         assert scope is not None
         recorder = Recorder(self.client, component="test", clock=SystemClock(), rng=random.Random(1))
-        writer = Writer(self.client, seen.written, seen.reports)
+        writer = seen.writer(self.client)
         tools = Tools(
             seen, writer, self._remotes, recorder, SystemClock(), self._errands, self.rate_limits, self.copies
         )

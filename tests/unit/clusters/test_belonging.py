@@ -17,14 +17,13 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters import generated, names
 from espalier.clusters.generated import Belonging
-from espalier.clusters.guarded import Guarded, NameTaken
 from espalier.clusters.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Invalid
-from espalier.kube.objects import Object
 from espalier.kube.wire import Response
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.registry import PROVIDERS
+from espalier.runtime.writer import NameTaken, Writer
 from tests.unit.clusters.reconciles import NOT_FOUND, Server
 from tests.unit.clusters.seen import GARDEN, applied, as_object, observer
 from tests.unit.clusters.test_admission import SPEC, ask, edited, garden
@@ -122,35 +121,33 @@ def control_plane(**metadata: object) -> Tree:
     return applied({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": described | metadata})
 
 
-def guarded(server: Server, *seen: Tree) -> Guarded:
-    return Guarded(Client(server), observer(*seen).written, names.FIELD_MANAGER)
+def writer(server: Server, *seen: Tree) -> Writer:
+    return observer(*seen).writer(Client(server))
 
 
-def deleted(server: Server, *seen: Tree, of: Tree | None = None) -> Object | None:
+def delete(server: Server, *seen: Tree, of: Tree | None = None) -> None:
     asked = as_object(of or control_plane())
-    belongs = Belonging(GARDEN, "")
-    return asyncio.run(guarded(server, *seen).delete(KubeadmControlPlane.resource, asked, belongs))
+    asyncio.run(writer(server, *seen).delete(KubeadmControlPlane.resource, asked, Belonging(GARDEN, "")))
 
 
 @pytest.mark.parametrize("seen", [(), (control_plane(),)], ids=["unseen", "seen"])
 def test_a_deletion_is_of_exactly_the_object_that_was_judged(seen: tuple[Tree, ...]) -> None:
     server = Server({"DELETE": Response(200, json.dumps(control_plane()).encode())})
-    left = deleted(server, *seen)
-    assert left is not None, "a finalizer holds it"
+    delete(server, *seen)
     (request,) = server.asked
     assert json.loads(request.body)["preconditions"] == {"uid": "uid-KubeadmControlPlane-garden"}
     assert request.path.endswith("/namespaces/eksa-system/kubeadmcontrolplanes/garden")
-    assert deleted(Server({"DELETE": NOT_FOUND}), *seen) is None
+    delete(Server({"DELETE": NOT_FOUND}), *seen)
     conflict = Response(409, b'{"kind":"Status","reason":"Conflict","code":409}')
     with pytest.raises(Conflict):
-        deleted(Server({"DELETE": conflict}), *seen)
+        delete(Server({"DELETE": conflict}), *seen)
 
 
 def test_no_deletion_leaves_for_an_object_of_others_whoever_shows_it() -> None:
     theirs, server = control_plane(labels=names.labels(OTHER)), Server()
     for seen, of in (((theirs,), control_plane()), ((), theirs), ((theirs,), theirs)):
         with pytest.raises(NameTaken, match=r"KubeadmControlPlane.* eksa-system/garden .made for Cluster team-b/other"):
-            deleted(server, *seen, of=of)
+            delete(server, *seen, of=of)
     assert server.asked == []
 
 
@@ -164,7 +161,7 @@ def test_a_refusal_for_another_reason_than_the_uid_is_told_as_it_is(details: Tre
     server = Server({"PATCH": Response(422, json.dumps(refusal).encode())})
     body: Tree = {"metadata": {"name": "garden", "namespace": "eksa-system"}}
     with pytest.raises(Invalid):
-        asyncio.run(guarded(server).apply(KubeadmControlPlane.resource, body, Belonging(GARDEN, "")))
+        asyncio.run(writer(server).apply(KubeadmControlPlane.resource, body, Belonging(GARDEN, "")))
 
 
 # What admission says of names.

@@ -14,16 +14,14 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters import generated, names, plan
 from espalier.clusters.generated import Belonging
-from espalier.clusters.guarded import NEVER, NameTaken
 from espalier.clusters.observe import Observer, written
-from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
-from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict
 from espalier.kube.wire import Request, Response, Stream
 from espalier.providers.registry import PROVIDERS
+from espalier.runtime.writer import NEVER, NameTaken
 from tests.unit.clusters.seen import applied, as_object, datacenter, example, observer
 
 WORDS = ("core", "control", "plane", "1", "md-0")
@@ -217,25 +215,24 @@ def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_
     async def story() -> None:
         for tree in trees:
             resource = resource_of(tree)
-            change = Change(resource, tree, ())
             theirs = {**tree, "metadata": {**tree["metadata"], "uid": "theirs", "resourceVersion": "9"}}
             theirs["metadata"]["labels"] = names.labels(Key("team-b", "other"))
             server = Recorder()
             seen = observer(garden, theirs)
-            writer = Writer(Client(server), seen.written, seen.reports)
+            writer = seen.writer(Client(server))
             with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
-                await writer.apply(change, mine)
+                await writer.apply(resource, tree, mine)
             with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
-                await writer.remove(Removal(resource, as_object(tree)), mine)
+                await writer.delete(resource, as_object(tree), mine)
             unseen = observer(garden)
-            gone = Writer(Client(server), unseen.written, unseen.reports)
+            gone = unseen.writer(Client(server))
             with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
-                await gone.remove(Removal(resource, as_object(theirs)), mine)
+                await gone.delete(resource, as_object(theirs), mine)
             assert server.asked == []
             for there, expected in ((False, {"resourceVersion": NEVER}), (True, {"uid": "ours"})):
                 ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}
                 seen = observer(garden, *([ours] if there else []))
-                await Writer(Client(server), seen.written, seen.reports).apply(change, mine)
+                await seen.writer(Client(server)).apply(resource, tree, mine)
                 metadata = json.loads(server.asked.pop().body)["metadata"]
                 assert {name: metadata.get(name) for name in expected} == expected
 
@@ -257,8 +254,8 @@ def test_an_object_made_anew_by_somebody_else_is_a_conflict() -> None:
     async def story() -> None:
         ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}
         seen = observer(garden, ours)
-        writer = Writer(Client(Refusing()), seen.written, seen.reports)
+        writer = seen.writer(Client(Refusing()))
         with pytest.raises(Conflict, match="made anew by somebody else"):
-            await writer.apply(Change(resource, tree, ()), Belonging(Key("team-a", "garden"), ""))
+            await writer.apply(resource, tree, Belonging(Key("team-a", "garden"), ""))
 
     asyncio.run(story())

@@ -59,12 +59,12 @@ class InfrastructureClusters:
             if nodes:
                 return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone")
             await self._release(found)
-            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
+            await site.writer.remove_finalizer(resource, found, site.finalizer(resource))
             return Done()
         owner = site.owner_of(found, Cluster.resource.kind, site.clusters)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
+        found = await site.writer.add_finalizer(resource, found, site.finalizer(resource))
         try:
             endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
             await site.bridge.ensure()
@@ -78,7 +78,7 @@ class InfrastructureClusters:
             await self._report(found, "NetworkFailed", str(error))
             return Fault("NetworkFailed", str(error))
         address = {"controlPlaneEndpoint": msgspec.to_builtins(Endpoint(endpoint.address, endpoint.port))}
-        found = await site.writer.change(resource, found, {"spec": address})
+        found = await site.writer.merge(resource, found, {"spec": address})
         await self._report(found, "", "")
         return Done()
 

@@ -67,9 +67,9 @@ class InfrastructureMachines:
             record = site.state.node(node_id(found.metadata.uid))
             if record is not None:
                 await self._take_away(record)
-            await site.writer.finalizer(resource, found, site.finalizer(resource), present=False)
+            await site.writer.remove_finalizer(resource, found, site.finalizer(resource))
             return Done()
-        found = await site.writer.finalizer(resource, found, site.finalizer(resource), present=True)
+        found = await site.writer.add_finalizer(resource, found, site.finalizer(resource))
         outcome = await self._advance(found)
         if isinstance(outcome, Wait | Fault):
             await self._report(found, condition("Ready", False, outcome.reason, outcome.message))
@@ -228,7 +228,7 @@ class InfrastructureMachines:
         if (self._site.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
             told[KUBEADM_PATCHES] = PATCHES
         wanted = {"metadata": {"annotations": told}, "spec": {"providerID": provider_id}}
-        found = await self._site.writer.change(self._site.kinds.machine, found, wanted)
+        found = await self._site.writer.merge(self._site.kinds.machine, found, wanted)
         pods = inside.pod_range(self._site.state.folder(record.id))
         message = f"its pods have addresses of {pods}" if pods else ""
         await self._report(found, condition("Ready", True, "Ready", message), record)

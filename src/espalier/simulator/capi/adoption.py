@@ -28,5 +28,5 @@ def orphans(scheme: Scheme, cluster: Key, selects: Callable[[Machine], bool]) ->
 
 async def adopt(scheme: Scheme, found: tuple[Object, ...], owner: OwnerReference) -> Wait:
     """Make `owner` the controller of these machines. They are counted once the change is seen."""
-    await together(scheme.writer.owner(Machine.resource, machine, owner, {}) for machine in found)
+    await together(scheme.writer.add_owner(Machine.resource, machine, owner) for machine in found)
     return Wait("MachinesAdopted", f"waiting to see the adopted machines {', '.join(one.name for one in found)}")

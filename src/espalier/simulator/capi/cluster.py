@@ -14,6 +14,7 @@ from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.cluster_status import Observed, status, taken_over
 from espalier.simulator.capi.inventory import in_cluster
 from espalier.simulator.capi.scheme import Scheme
@@ -80,10 +81,10 @@ class Clusters:
         if observed.going:
             return await self._delete(observed)
         writer = self._scheme.writer
-        current = await writer.finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER, present=True)
+        current = await writer.add_finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER)
         await self._adopt(observed)
         if spec := taken_over(observed):
-            await writer.change(RESOURCE, current, {"spec": spec})
+            await writer.merge(RESOURCE, current, {"spec": spec})
             return Wait("SpecChanged", "waiting to see the changed cluster")
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return Done()
@@ -94,22 +95,23 @@ class Clusters:
         labels = {names.CLUSTER: observed.object.name}
         infrastructure = observed.infrastructure_object
         if infrastructure is not None and (resource := self._scheme.inventory.resource(infrastructure.kind)):
-            await self._scheme.writer.owner(resource, infrastructure, owner, labels)
-        if observed.control_plane_object is not None:
-            await self._scheme.writer.owner(KubeadmControlPlane.resource, observed.control_plane_object, owner, labels)
+            await self._scheme.writer.add_owner(resource, infrastructure, owner, labels)
+        control_plane = observed.control_plane_object
+        if control_plane is not None:
+            await self._scheme.writer.add_owner(KubeadmControlPlane.resource, control_plane, owner, labels)
 
     async def _delete(self, observed: Observed) -> Outcome:
         for what, held in stages(observed):
             if held:
                 for each in held:
-                    await self._scheme.writer.delete(each.resource, each.object)
+                    await self._scheme.writer.delete(each.resource, each.object, found_by_owner)
                 return await self._still_deleting(observed, f"waiting for {len(held)} {what} to be gone")
         infrastructure = observed.infrastructure_object
         resource = self._scheme.inventory.resource(infrastructure.kind) if infrastructure is not None else None
         if infrastructure is not None and resource is not None:
-            await self._scheme.writer.delete(resource, infrastructure)
+            await self._scheme.writer.delete(resource, infrastructure, found_by_owner)
             return await self._still_deleting(observed, f"waiting for {resource.kind} {infrastructure.name} to be gone")
-        await self._scheme.writer.finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER, present=False)
+        await self._scheme.writer.remove_finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER)
         return Done()
 
     async def _still_deleting(self, observed: Observed, waiting: str) -> Outcome:

@@ -22,6 +22,7 @@ from espalier.clusterapi.remediation import FOR
 from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.simulator import addons
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.adoption import adopt, orphans
@@ -106,7 +107,7 @@ class KubeadmControlPlanes:
         if owning_cluster(observed.object.metadata) is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this control plane")
         writer = self._scheme.writer
-        current = await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=True)
+        current = await writer.add_finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER)
         if observed.orphans:
             return await adopt(self._scheme, observed.orphans, owner_reference(RESOURCE, observed.object))
         outcome = await self._advance(observed)
@@ -131,7 +132,7 @@ class KubeadmControlPlanes:
         template = observed.infrastructure_template
         if template is not None and (resource := self._scheme.inventory.resource(template.kind)) is not None:
             owner = owner_reference(Cluster.resource, observed.cluster_object, controller=False)
-            await self._scheme.writer.owner(resource, template, owner, {})
+            await self._scheme.writer.add_owner(resource, template, owner)
         return Continue()
 
     async def _certificates(self, observed: Observed) -> Outcome:
@@ -172,7 +173,7 @@ class KubeadmControlPlanes:
         if present is None:
             await self._scheme.writer.create(SECRET, secret)
         else:
-            await self._scheme.writer.change(SECRET, present, {"data": secret["data"]})
+            await self._scheme.writer.merge(SECRET, present, {"data": secret["data"]})
         return Continue()
 
     async def _update_in_place(self, observed: Observed) -> Outcome:
@@ -181,7 +182,7 @@ class KubeadmControlPlanes:
             if owned.going:
                 continue
             await self._complete(observed, owned.object, owned.machine)
-            current = await self._scheme.writer.change(Machine.resource, owned.object, self._propagated(observed))
+            current = await self._scheme.writer.merge(Machine.resource, owned.object, self._propagated(observed))
             fields = observed.outdated.get(owned.object.name, ())
             verdict = (
                 condition("UpToDate", False, "NotUpToDate", "\n".join(f"* {field} is outdated" for field in fields))
@@ -226,7 +227,7 @@ class KubeadmControlPlanes:
         if isinstance(move, Wait):
             return move
         if move.remove is not None:
-            await self._scheme.writer.delete(Machine.resource, move.remove.object)
+            await self._scheme.writer.delete(Machine.resource, move.remove.object, found_by_owner)
             return Wait("MachineDeleting", f"waiting for the deletion of machine {move.remove.object.name}")
         if observed.infrastructure_template is None:
             wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
@@ -290,10 +291,10 @@ class KubeadmControlPlanes:
             waiting = f"waiting for {observed.other_machines} worker machines to be gone"
         elif observed.machines:
             for owned in observed.machines:
-                await writer.delete(Machine.resource, owned.object)
+                await writer.delete(Machine.resource, owned.object, found_by_owner)
             waiting = f"{len(observed.machines)} control plane machines are being deleted"
         else:
-            await writer.finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER, present=False)
+            await writer.remove_finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER)
             return Done()
         await writer.status(RESOURCE, observed.object, status(observed, self._scheme.clock.now(), waiting))
         return Wait("Deleting", waiting)

@@ -15,6 +15,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.merging import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import in_cluster
 from espalier.simulator.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
 from espalier.simulator.capi.scheme import Scheme
@@ -70,10 +71,10 @@ class Machines:
         if observed.machine.metadata.deletion_timestamp is not None:
             return await self._delete(observed)
         writer = self._scheme.writer
-        current = await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=True)
+        current = await writer.add_finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER)
         await self._adopt(observed)
         if spec := spec_changes(observed):
-            await writer.change(Machine.resource, current, {"spec": spec})
+            await writer.merge(Machine.resource, current, {"spec": spec})
             return Wait("SpecChanged", "waiting to see the changed machine")
         await self._label_node(observed)
         now = self._scheme.clock.now()
@@ -94,10 +95,10 @@ class Machines:
         owner = owner_reference(Machine.resource, observed.object)
         labels = {names.CLUSTER: observed.machine.spec.cluster_name}
         if observed.config_object is not None:
-            await self._scheme.writer.owner(KubeadmConfig.resource, observed.config_object, owner, labels)
+            await self._scheme.writer.add_owner(KubeadmConfig.resource, observed.config_object, owner, labels)
         resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
         if observed.infrastructure_object is not None and resource is not None:
-            await self._scheme.writer.owner(resource, observed.infrastructure_object, owner, labels)
+            await self._scheme.writer.add_owner(resource, observed.infrastructure_object, owner, labels)
 
     async def _label_node(self, observed: Observed) -> None:
         """The node says to which machine it belongs."""
@@ -121,10 +122,10 @@ class Machines:
         waiting = ""
         resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
         if observed.infrastructure_object is not None and resource is not None:
-            await writer.delete(resource, observed.infrastructure_object)
+            await writer.delete(resource, observed.infrastructure_object, found_by_owner)
             waiting = f"{resource.kind} {observed.infrastructure_object.name} is being deleted"
         elif observed.config_object is not None:
-            await writer.delete(KubeadmConfig.resource, observed.config_object)
+            await writer.delete(KubeadmConfig.resource, observed.config_object, found_by_owner)
             waiting = f"KubeadmConfig {observed.config_object.name} is being deleted"
         if waiting:
             await writer.status(
@@ -137,7 +138,7 @@ class Machines:
             if remaining > 0:
                 await writer.status(Machine.resource, observed.object, status(observed, now, deleting=hindered))
                 return Wait("NodeNotDeleted", hindered, after=min(5.0, remaining))
-        await writer.finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER, present=False)
+        await writer.remove_finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER)
         return Done()
 
     async def _delete_node(self, observed: Observed) -> str:

@@ -20,6 +20,7 @@ from espalier.clusterapi.intstr import share
 from espalier.clusterapi.objects import is_paused, new_object, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import owned_by
 from espalier.simulator.capi.rollup import Rollup, deleting, enough
 from espalier.simulator.capi.scheme import Scheme
@@ -132,10 +133,10 @@ class MachineDeployments:
             return await self._delete(observed)
         writer = self._scheme.writer
         resource = MachineDeployment.resource
-        current = await writer.finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER, present=True)
+        current = await writer.add_finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER)
         owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
         labels = {names.CLUSTER: observed.deployment.spec.cluster_name}
-        current = await writer.owner(resource, current, owner, labels)
+        current = await writer.add_owner(resource, current, owner, labels)
         await self._adopt_templates(observed)
         newest = observed.newest
         if newest is None:
@@ -154,12 +155,12 @@ class MachineDeployments:
         config = spec.bootstrap.config_ref
         template = self._scheme.inventory.config_templates.get(Key(namespace, config.name)) if config else None
         if template is not None:
-            await self._scheme.writer.owner(KubeadmConfigTemplate.resource, template, owner, labels)
+            await self._scheme.writer.add_owner(KubeadmConfigTemplate.resource, template, owner, labels)
         reference = spec.infrastructure_ref
         infrastructure = self._scheme.inventory.infrastructure_object(reference.kind, Key(namespace, reference.name))
         resource = self._scheme.inventory.resource(reference.kind)
         if infrastructure is not None and resource is not None:
-            await self._scheme.writer.owner(resource, infrastructure, owner, labels)
+            await self._scheme.writer.add_owner(resource, infrastructure, owner, labels)
 
     def _new_set(self, observed: Observed) -> Tree:
         deployment = observed.deployment
@@ -200,22 +201,22 @@ class MachineDeployments:
         }
         for owned in observed.sets:
             if owned is not newest and not owned.replicas and not owned.machines:
-                await self._scheme.writer.delete(MachineSet.resource, owned.object)
+                await self._scheme.writer.delete(MachineSet.resource, owned.object, found_by_owner)
                 continue
             template = propagated(observed.deployment.spec.template)
             change = {"spec": {"replicas": wanted[owned.object.name], "template": template}}
-            await self._scheme.writer.change(MachineSet.resource, owned.object, change)
+            await self._scheme.writer.merge(MachineSet.resource, owned.object, change)
 
     async def _delete(self, observed: Observed) -> Outcome:
         for owned in observed.sets:
-            await self._scheme.writer.delete(MachineSet.resource, owned.object)
+            await self._scheme.writer.delete(MachineSet.resource, owned.object, found_by_owner)
         resource = MachineDeployment.resource
         if observed.sets:
             machines = sum(len(owned.machines) for owned in observed.sets)
             waiting = f"{len(observed.sets)} machine sets with {machines} machines are being deleted"
             await self._scheme.writer.status(resource, observed.object, self._status(observed, waiting))
             return Wait("Deleting", waiting)
-        await self._scheme.writer.finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER, present=False)
+        await self._scheme.writer.remove_finalizer(resource, observed.object, names.DEPLOYMENT_FINALIZER)
         return Done()
 
     def _status(self, observed: Observed, waiting: str | None) -> MachineDeploymentStatus:

@@ -93,7 +93,7 @@ class MachineHealthChecks:
             return Done()
         writer = self._scheme.writer
         owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
-        current = await writer.owner(RESOURCE, observed.object, owner, {names.CLUSTER: observed.cluster.name})
+        current = await writer.add_owner(RESOURCE, observed.object, owner, {names.CLUSTER: observed.cluster.name})
         for target in observed.targets:
             await self._tell(target, observed.remediable)
         await writer.status(RESOURCE, current, self._status(observed))

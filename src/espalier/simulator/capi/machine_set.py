@@ -16,6 +16,7 @@ from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.health import is_selected
 from espalier.simulator.capi.inventory import owned_by
@@ -91,7 +92,7 @@ class MachineSets:
         if observed.set.metadata.deletion_timestamp is not None:
             return await self._delete(observed)
         writer = self._scheme.writer
-        current = await writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=True)
+        current = await writer.add_finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER)
         if observed.orphans:
             return await adopt(self._scheme, observed.orphans, owner_reference(MachineSet.resource, observed.object))
         await self._scale(observed)
@@ -104,12 +105,12 @@ class MachineSets:
         staying = observed.staying
         for machine, typed in staying:
             if awaits_remediation(typed):
-                await self._scheme.writer.delete(Machine.resource, machine)
+                await self._scheme.writer.delete(Machine.resource, machine, found_by_owner)
         surplus = sorted((typed for _, typed in staying), key=removal.of_set)[: max(0, len(staying) - replicas)]
         doomed = {machine.metadata.name for machine in surplus}
         for machine, _ in staying:
             if machine.name in doomed:
-                await self._scheme.writer.delete(Machine.resource, machine)
+                await self._scheme.writer.delete(Machine.resource, machine, found_by_owner)
         await together(self._create(observed) for _ in range(replicas - len(staying)))
 
     async def _create(self, observed: Observed) -> None:
@@ -141,7 +142,7 @@ class MachineSets:
     async def _bring_up_to_date(self, observed: Observed, machine: Object, typed: Machine) -> None:
         """What changes in place, what was never made, and whether the machine is what its owner wants."""
         await self._complete(observed, machine, typed)
-        machine = await self._scheme.writer.change(Machine.resource, machine, propagated(observed.set.spec.template))
+        machine = await self._scheme.writer.merge(Machine.resource, machine, propagated(observed.set.spec.template))
         verdict = (
             condition("UpToDate", True, "UpToDate")
             if observed.current
@@ -158,13 +159,14 @@ class MachineSets:
         )
 
     async def _delete(self, observed: Observed) -> Outcome:
-        deletions = (self._scheme.writer.delete(Machine.resource, machine) for machine, _ in observed.machines)
+        writer = self._scheme.writer
+        deletions = (writer.delete(Machine.resource, machine, found_by_owner) for machine, _ in observed.machines)
         await together(deletions)
         if observed.machines:
             waiting = f"{len(observed.machines)} machines are being deleted"
             await self._scheme.writer.status(MachineSet.resource, observed.object, self._status(observed, waiting))
             return Wait("Deleting", waiting)
-        await self._scheme.writer.finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER, present=False)
+        await self._scheme.writer.remove_finalizer(MachineSet.resource, observed.object, names.SET_FINALIZER)
         return Done()
 
     def _status(self, observed: Observed, waiting: str | None) -> MachineSetStatus:

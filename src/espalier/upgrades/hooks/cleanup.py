@@ -8,6 +8,7 @@ from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.upgrades.context import Tools
 from espalier.upgrades.hooks.machines import is_ours
 from espalier.upgrades.observe import cluster_of
@@ -41,5 +42,5 @@ class Clearing:
             return Wait("Reading", f"reading cluster {cluster_of(found)}")
         machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
         if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
-            await self._tools.writer.remove(NodeUpgrade.resource, found)
+            await self._tools.writer.delete(NodeUpgrade.resource, found, found_by_owner)
         return Done()

@@ -15,9 +15,9 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, refusal
 from espalier.api.meta import Tree
 from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.runtime.webhooks import BadBody, Endpoint
+from espalier.runtime.writer import Precondition
 from espalier.upgrades.hooks import classify, wire
 from espalier.upgrades.hooks.classify import Judgement
 from espalier.upgrades.hooks.machines import Updates
@@ -91,12 +91,9 @@ class Hooks:
         """Write on the owner what can't be made in place, for the status of its Cluster."""
         metadata = owner.object.metadata
         wanted = refusal(metadata.generation, sentence) if sentence else None
-        if metadata.annotations.get(IN_PLACE_REFUSED) == wanted:
-            return
-        patch: Tree = {"metadata": {"uid": metadata.uid, "annotations": {IN_PLACE_REFUSED: wanted}}}
-        client = self.questions.client
+        patch: Tree = {"metadata": {"annotations": {IN_PLACE_REFUSED: wanted}}}
         try:
-            await client.patch(owner.resource, metadata.name, metadata.namespace, patch=patch, type=PatchType.MERGE)
+            await self.updates.writer.merge(owner.resource, owner.object, patch, Precondition.UID)
         except KubeError as error:  # what matters is the answer
             _log.warning("a refusal could not be written down", owner=str(owner.object.key), error=str(error))
 

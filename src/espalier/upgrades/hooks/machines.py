@@ -16,11 +16,11 @@ from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.cache import Cache
+from espalier.runtime.writer import Writer, found_by_owner
 from espalier.upgrades import names
 from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node_steps import KUBELET, POD_CREATED
-from espalier.upgrades.writing import Writer
 
 SOON, LATER = 1, 5
 """Seconds until Cluster API asks again: while an answer is near, and while a step is being done on the node."""
@@ -54,7 +54,7 @@ class Updates:
         if not is_ours(found):
             message = f"NodeUpgrade {found.name} is there and brings the node to {made.spec.kubernetes_version}"
             return Progress(f"{message}: delete it, the machine is to be {wish.version}", LATER)
-        await self.writer.remove(NodeUpgrade.resource, found)
+        await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
         return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be gone", SOON)
 
     async def _begin(self, wish: Wish) -> Progress:
@@ -62,7 +62,7 @@ class Updates:
             made = await self._node_upgrade(wish)
         except (Unanswerable, KubeError) as error:
             return Progress(f"the node is not touched yet: {error}", LATER)
-        await self.writer.create(made)
+        await self.writer.create(NodeUpgrade.resource, made)
         return Progress(f"NodeUpgrade {made.metadata.name} was created", SOON)
 
     async def _node_upgrade(self, wish: Wish) -> NodeUpgrade:

@@ -7,11 +7,11 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.writer import Writer
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.observe import Observer
-from espalier.upgrades.writing import Writer
 
 
 def serve(

@@ -21,7 +21,6 @@ from espalier.clusters.preview.simulate import foresee
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
 from espalier.clusters.steps import LIFE, Step, steps_of
-from espalier.clusters.writing import Writer
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime import steps
@@ -30,6 +29,7 @@ from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
+from espalier.runtime.writer import Writer
 from tests.unit.clusters.made import objects, settled
 from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, naming, observer
 from tests.unit.clusters.test_runtime_hooks import DISCOVERED, asked
@@ -254,7 +254,7 @@ def acted(case: Case) -> Outcome:
         client, scope = Client(Server(case.secrets)), scope_of(case)
         remotes = RemoteClients(lambda _: client)
         recorder = Recorder(client, component="test", clock=SystemClock(), rng=random.Random(1))
-        writer = Writer(client, {}, seen.reports)
+        writer = Writer(client, {})
         tools = Tools(
             seen, writer, remotes, recorder, SystemClock(), RemoteTasks(remotes), RateLimits(), Copies(enabled=False)
         )

@@ -39,13 +39,13 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.writer import Writer
 from espalier.upgrades import context, node_upgrade
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
 from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.node_steps import KUBELET, POD_CREATED
-from espalier.upgrades.writing import Writer
 from tests.unit.clusters.seen import example, scope
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
 

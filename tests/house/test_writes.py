@@ -1,0 +1,30 @@
+"""Objects in a namespace that Clusters share are written by the `Writer` alone, which judges whose they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import espalier
+
+SOURCE = Path(espalier.__file__).parent
+DIRECT = re.compile(r"client\.(apply|create|patch|replace|delete)\(")
+
+IN_WORKLOAD_CLUSTERS = {"clusters/workload.py", "upgrades/node_context.py"}
+"""Where nobody else's cluster is."""
+ITS_OWN = {"upgrades/hooks/registration.py"}
+"""The ExtensionConfig of the manager."""
+
+
+def sources(package: str) -> dict[str, str]:
+    return {str(path.relative_to(SOURCE)): path.read_text() for path in sorted((SOURCE / package).rglob("*.py"))}
+
+
+def test_clusters_and_upgrades_write_by_the_writer_alone() -> None:
+    found = {name for name, text in {**sources("clusters"), **sources("upgrades")}.items() if DIRECT.search(text)}
+    assert found == IN_WORKLOAD_CLUSTERS | ITS_OWN
+
+
+def test_what_is_made_for_clusters_is_never_written_without_a_judgement_whose_it_is() -> None:
+    """Its names are made of those of Clusters, which can mean the same."""
+    assert [name for name, text in sources("clusters").items() if "found_by_owner" in text] == []
