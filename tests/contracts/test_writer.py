@@ -349,3 +349,31 @@ async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(world: Wor
 async def test_what_is_invalid_for_another_reason_is_told_as_it_is(world: World) -> None:
     with pytest.raises(Invalid):
         await world.writer.merge(CONFIG_MAP, await world.make(), {"metadata": {"labels": {"a": "no value: a space"}}})
+
+
+async def test_caches_show_what_was_written_before_any_event_of_it(world: World) -> None:
+    caches = Caches(world.client)  # which are not kept true
+    cache, writer = caches.of(CONFIG_MAP), Writer(world.client, {}).with_caches({CONFIG_MAP: caches.of(CONFIG_MAP)})
+    made = await writer.create(CONFIG_MAP, body(world))
+    assert made is not None
+
+    async def replace(world: World, _current: Object) -> Object:
+        return await world.writer.replace(CONFIG_MAP, body(world, x="2"))
+
+    for act in (*MERGES.values(), replace):
+        written = await act(world._replace(writer=writer), cache.get(made.key) or made)
+        assert written is not None
+        shown = cache.get(made.key)
+        assert shown is not None
+        assert shown.resource_version == written.resource_version != made.resource_version
+
+
+async def test_owners_keep_their_order(world: World) -> None:
+    other = owners.owner_reference(await world.make("other"), controller=False)
+    first = await world.writer.add_owner(CONFIG_MAP, await world.make(), world.owner)
+    both = await world.writer.add_owner(CONFIG_MAP, first, other)
+    assert [one.name for one in both.metadata.owner_references] == ["owner", "other"]
+    assert await world.writer.add_owner(CONFIG_MAP, both, world.owner) is both
+    free = owners.owner_reference(await world.stored(CONFIG_MAP, "owner"), controller=False)
+    again = await world.writer.add_owner(CONFIG_MAP, both, free)
+    assert [(one.name, one.controller) for one in again.metadata.owner_references] == [("other", None), ("owner", None)]
