@@ -53,6 +53,11 @@ class Context:
         self._cluster = scope.object
         """The Cluster, with what was noted on it since."""
 
+    @property
+    def object(self) -> Object:
+        """The Cluster."""
+        return self.scope.object
+
     async def open_gate(self) -> None:
         """Durably note that the cluster is being changed, and of what it is made.
 

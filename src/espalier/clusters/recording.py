@@ -7,12 +7,12 @@ from espalier.clusters import names
 from espalier.clusters.context import Context
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.runtime.outcome import Outcome, Wait
+from espalier.runtime.outcome import Continue, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
 
 
-async def guard(ctx: Context) -> None:
+async def guard(ctx: Context) -> Outcome:
     """A finalizer is on the record while it manages clusters, and on no other Cluster.
 
     Also on a paused one, as all records are: nothing of the cluster is touched by it. Manifests are copied with their
@@ -24,10 +24,11 @@ async def guard(ctx: Context) -> None:
         await writer.add_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
     elif not is_wanted:
         await writer.remove_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+    return Continue()
 
 
-def held(scope: Scope) -> Outcome | None:
-    """What a record waits for that was deleted all the same; None when nothing holds it."""
+def held(scope: Scope) -> Outcome:
+    """What a record waits for that was deleted all the same."""
     if not scope.is_management or not scope.manages:
-        return None
+        return Continue()
     return Wait("ManagesClusters", messages.manages(messages.listed(scope.manages)))

@@ -14,7 +14,7 @@ Who was too late gets a `Conflict`, and nothing is written. What is equal is not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TypeAlias
 
@@ -27,11 +27,8 @@ from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, Not
 from espalier.kube.merging import difference
 from espalier.kube.objects import Body, Object
 from espalier.runtime.cache import Cache
-from espalier.runtime.outcome import Outcome, Wait
 from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.transforms import strip_managed_fields
-
-Reconcile = Callable[[Key], Awaitable[Outcome]]
 
 Belongs: TypeAlias = Callable[[Resource, Object], str]
 """Whose an object is, for people; empty when it is the writer's own."""
@@ -258,15 +255,3 @@ def _stale(refusal: Invalid, resource: Resource, name: str) -> ApiError:
     if {cause.field for cause in causes} == {"metadata.uid"}:  # said twice of built-in kinds
         return Conflict.of(f"{resource.kind} {name} was made anew by somebody else")
     return refusal
-
-
-def replanned(reconcile: Reconcile) -> Reconcile:
-    """A reconcile whose plan turned out to be older than the world waits for the newer state instead of failing."""
-
-    async def attempt(key: Key) -> Outcome:
-        try:
-            return await reconcile(key)
-        except (Conflict, NotFound) as stale:
-            return Wait("PlanOutdated", f"the world changed while this was planned: {stale}", after=1.0)
-
-    return attempt

@@ -17,10 +17,11 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
-from espalier.runtime.controller import Controller
+from espalier.runtime.controller import Controller, Reconcile
 from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
 from espalier.runtime.predicates import change_of, generation_changed
-from espalier.runtime.writer import Reconcile, Writer, replanned
+from espalier.runtime.reconciler import replanned
+from espalier.runtime.writer import Writer
 from espalier.simulator.capi import predicates
 from espalier.simulator.capi.cluster import Clusters
 from espalier.simulator.capi.inventory import Inventory, in_cluster, made_of, owned_by

@@ -27,13 +27,14 @@ from espalier.api.eksa.upgrades import (
     ObjectReference,
 )
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.api.resource import Key, Resource
+from espalier.api.resource import Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import by_controller, owners_of
-from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.reconciler import Reconciled, Reconciler
 from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import control_plane_group, deployment_group, expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
@@ -193,93 +194,128 @@ def controller(
     tools: Tools, side: Side, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of the marks on one kind, with its watches."""
+    marked = Reconciled(
+        side.owner_resource,
+        lambda key: tools.observer.marked_one(side.owner_resource, key.name),
+        lambda owner: Context(tools, side, owner, _upgrade_of(tools, side, owner)),
+        lambda _ctx: STEPS,
+        lambda _ctx, _outcome: None,
+    )
     name = f"{side.owner_resource.kind.lower()}-in-place"
-    made = Controller(name, Reconciler(tools, side).reconcile, workers=workers, resync=resync, rng=rng)
+    reconciler = Reconciler(marked, tools.writer, tools.recorder)
+    made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, side.owner_resource, predicate=_marked)
     made.watch(tools.observer.own[side.resource], owners_of(side.owner_resource))
     return made
 
 
-class Reconciler:
-    """Turns marks into upgrades, and takes them away when these are done."""
+@dataclass
+class Context:
+    """One reconcile of one control plane or worker node group, marked or not: marks become upgrades, and go with them.
 
-    def __init__(self, tools: Tools, side: Side) -> None:
-        self._tools = tools
-        self._side = side
+    Of `object` it is the metadata, until the cluster was read.
+    """
 
-    async def reconcile(self, key: Key) -> Outcome:
-        """One reconcile of one control plane or worker node group, marked or not."""
-        observer, side = self._tools.observer, self._side
-        owner = observer.marked_one(side.owner_resource, key.name)
-        if owner is None:
-            return Done()
-        upgrade = observer.upgrade(side.resource, side.name(key.name))
-        if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
-            upgrade = None  # written by hand: carried out without a mark, and nothing of ours
-        if owner.metadata.annotations.get(side.mark) != "true":
-            if upgrade is not None:
-                await self._tools.writer.delete(side.resource, upgrade, found_by_owner)
-            return Done()
-        if owner.metadata.deletion_timestamp is not None:
-            return await self._release(owner)
-        cluster_view = observer.look(cluster_of(owner))
-        found = cluster_view.capi_objects.get(side.owner_resource, key.name) if cluster_view else None
-        if cluster_view is None or found is None or found.resource_version != owner.resource_version:
-            return Wait("Reading", f"reading cluster {cluster_of(owner)}")
-        return await self._advance(cluster_view.capi_objects, found, upgrade)
+    tools: Tools
+    side: Side
+    object: Object
+    upgrade: Object | None
+    """The upgrade that was made for the mark."""
+    capi_objects: ClusterAPIObjects | None = None
 
-    async def _advance(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object | None) -> Outcome:
-        side, writer = self._side, self._tools.writer
-        due = side.due(capi_objects, owner)
-        falls_back = bool(due.refused) and owner.metadata.annotations.get(FALLBACK_ANNOTATION) == "RollingUpdate"
-        if upgrade is None:
-            if falls_back:
-                message = f"{', '.join(due.refused)} can't be changed in place: machines are replaced, as asked for"
-                self._tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
-            if falls_back or not due.is_due:
-                return await self._release(owner)
-            upgrade = side.upgrade(self._metadata(owner), owner, _references(due))
-            await writer.create(side.resource, upgrade)
-            return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
-        is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
-        is_other = side.data_of(upgrade) != side.data(owner)
-        if is_other and not falls_back and (node := self._under_way(capi_objects, upgrade)):
-            return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
-        if falls_back or is_ready or is_other:
-            await writer.delete(side.resource, upgrade, found_by_owner)
-            return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
-        return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
 
-    def _under_way(self, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
-        """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
-        for found in self._tools.observer.node_upgrades(upgrade):
-            one = found.decode(NodeUpgrade)
-            machine = capi_objects.machine(one.spec.machine.name)
-            member = Member(one.spec.machine.name, machine, found, one)
-            if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
-                continue
-            is_noted = machine.machine.spec.version == one.spec.kubernetes_version
-            has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
-            if (member.is_done and not is_noted) or (member.is_active and has_begun):
-                return f"NodeUpgrade {found.name}"
-        return ""
+def _upgrade_of(tools: Tools, side: Side, owner: Object) -> Object | None:
+    upgrade = tools.observer.upgrade(side.resource, side.name(owner.name))
+    if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
+        return None  # written by hand: carried out without a mark, and nothing of ours
+    return upgrade
 
-    async def _release(self, owner: Object) -> Outcome:
-        """Take away the mark, and the pause that came with it: Cluster API goes on."""
-        marks: dict[str, None] = {self._side.mark: None, FALLBACK_ANNOTATION: None}
-        if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
-            marks[PAUSED_ANNOTATION] = None
-        patch: Tree = {"metadata": {"annotations": marks}}
-        await self._tools.writer.merge(self._side.owner_resource, owner, patch)
-        return Done()
 
-    def _metadata(self, owner: Object) -> ObjectMeta:
-        return ObjectMeta(
-            name=self._side.name(owner.name),
-            namespace=owner.namespace,
-            labels={CLUSTER_NAME_LABEL: cluster_of(owner)},
-            owner_references=[owners.owner_reference(owner)],
-        )
+async def end_without_mark(ctx: Context) -> Outcome:
+    """An upgrade goes with its mark."""
+    if ctx.object.metadata.annotations.get(ctx.side.mark) == "true":
+        return Continue()
+    if ctx.upgrade is not None:
+        await ctx.tools.writer.delete(ctx.side.resource, ctx.upgrade, found_by_owner)
+    return Done()
+
+
+async def read_cluster(ctx: Context) -> Outcome:
+    """The cluster is read, and shows the owner as it is marked. One that is being deleted is left to Cluster API."""
+    owner, side = ctx.object, ctx.side
+    if owner.metadata.deletion_timestamp is not None:
+        return await _release(ctx)
+    cluster_view = ctx.tools.observer.look(cluster_of(owner))
+    found = cluster_view.capi_objects.get(side.owner_resource, owner.name) if cluster_view else None
+    if cluster_view is None or found is None or found.resource_version != owner.resource_version:
+        return Wait("Reading", f"reading cluster {cluster_of(owner)}")
+    ctx.object, ctx.capi_objects = found, cluster_view.capi_objects
+    return Continue()
+
+
+async def advance(ctx: Context) -> Outcome:
+    """The upgrade is made; once it is done, or another one is asked for, it ends."""
+    if ctx.capi_objects is None:
+        raise AssertionError("the step `read_cluster` lets nothing pass without it")
+    side, writer, owner, upgrade = ctx.side, ctx.tools.writer, ctx.object, ctx.upgrade
+    due = side.due(ctx.capi_objects, owner)
+    falls_back = bool(due.refused) and owner.metadata.annotations.get(FALLBACK_ANNOTATION) == "RollingUpdate"
+    if upgrade is None:
+        if falls_back:
+            message = f"{', '.join(due.refused)} can't be changed in place: machines are replaced, as asked for"
+            ctx.tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
+        if falls_back or not due.is_due:
+            return await _release(ctx)
+        await writer.create(side.resource, side.upgrade(_metadata(ctx), owner, _references(due)))
+        return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
+    is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
+    is_other = side.data_of(upgrade) != side.data(owner)
+    if is_other and not falls_back and (node := _under_way(ctx.tools, ctx.capi_objects, upgrade)):
+        return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
+    if falls_back or is_ready or is_other:
+        await writer.delete(side.resource, upgrade, found_by_owner)
+        return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
+    return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
+
+
+STEPS = (end_without_mark, read_cluster, advance)
+"""From a mark to machines of which Cluster API replaces none."""
+
+
+def _under_way(tools: Tools, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
+    """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
+    for found in tools.observer.node_upgrades(upgrade):
+        one = found.decode(NodeUpgrade)
+        machine = capi_objects.machine(one.spec.machine.name)
+        member = Member(one.spec.machine.name, machine, found, one)
+        if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
+            continue
+        is_noted = machine.machine.spec.version == one.spec.kubernetes_version
+        has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
+        if (member.is_done and not is_noted) or (member.is_active and has_begun):
+            return f"NodeUpgrade {found.name}"
+    return ""
+
+
+async def _release(ctx: Context) -> Outcome:
+    """Take away the mark, and the pause that came with it: Cluster API goes on."""
+    owner = ctx.object
+    marks: dict[str, None] = {ctx.side.mark: None, FALLBACK_ANNOTATION: None}
+    if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+        marks[PAUSED_ANNOTATION] = None
+    patch: Tree = {"metadata": {"annotations": marks}}
+    await ctx.tools.writer.merge(ctx.side.owner_resource, owner, patch)
+    return Done()
+
+
+def _metadata(ctx: Context) -> ObjectMeta:
+    owner = ctx.object
+    return ObjectMeta(
+        name=ctx.side.name(owner.name),
+        namespace=owner.namespace,
+        labels={CLUSTER_NAME_LABEL: cluster_of(owner)},
+        owner_references=[owners.owner_reference(owner)],
+    )
 
 
 def _marked(old: Object | None, new: Object | None) -> bool:

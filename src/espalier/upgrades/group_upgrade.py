@@ -13,7 +13,7 @@ from espalier.upgrades import sequence
 from espalier.upgrades.context import Tools, told
 from espalier.upgrades.group import Group, GroupContext, observe
 from espalier.upgrades.group_life import DELETION, LIFE
-from espalier.upgrades.reconciling import Kind, Reconciler, Report
+from espalier.upgrades.reconciling import Kind, Report, reconciler_of
 
 UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
 """Reasons of an upgrade that goes on by itself."""
@@ -24,10 +24,10 @@ def controller(
 ) -> Controller:
     """The controller of one of the kinds, with its watches."""
 
-    def look(tools: Tools, found: Object) -> GroupContext:
+    def look(found: Object) -> GroupContext:
         return GroupContext(tools, group, observe(tools.observer, group, found))
 
-    reconciler = Reconciler(tools, Kind(group.resource, look, LIFE, DELETION, _report))
+    reconciler = reconciler_of(tools, Kind(group.resource, look, LIFE, DELETION, _report))
     name = group.resource.kind.lower()
     made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, group.resource)

@@ -15,7 +15,7 @@ from espalier.upgrades.node_life import AFTERWARDS, LIFE
 from espalier.upgrades.node_scope import observe
 from espalier.upgrades.node_steps import BEGINNING, PASSING, UNDER_WAY
 from espalier.upgrades.observe import keys_of
-from espalier.upgrades.reconciling import Kind, Reconciler, Report
+from espalier.upgrades.reconciling import Kind, Report, reconciler_of
 
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource
@@ -27,16 +27,15 @@ def controller(
     tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of NodeUpgrades, with its watches."""
-    kind = Kind(RESOURCE, _observe, LIFE, DELETION, _report, afterwards=AFTERWARDS, passing=PASSING)
-    reconciler = Reconciler(tools, kind)
-    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+
+    def look(found: Object) -> Context:
+        return Context(tools, observe(tools.observer, found))
+
+    kind = Kind(RESOURCE, look, LIFE, DELETION, _report, afterwards=AFTERWARDS, passing=PASSING)
+    made = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, RESOURCE)
     made.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))
     return made
-
-
-def _observe(tools: Tools, found: Object) -> Context:
-    return Context(tools, observe(tools.observer, found))
 
 
 def _report(ctx: Context, outcome: Outcome) -> Report:

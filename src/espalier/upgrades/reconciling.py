@@ -1,4 +1,4 @@
-"""The frame of every reconcile over an upgrade, of one node or of several: observe, act in steps, report."""
+"""What reconciles over an upgrade have in common, of one node or of several machines."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.api.resource import Key, Resource
-from espalier.kube.errors import KubeError, NotFound
+from espalier.api.resource import Resource
 from espalier.kube.objects import Object
-from espalier.runtime import steps
-from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
+from espalier.runtime import reconciler
+from espalier.runtime.outcome import Outcome, Wait
+from espalier.runtime.reconciler import Event, Reconciled, Reconciler
 from espalier.runtime.steps import Step
-from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.context import Tools
 
 
-class Context(Protocol):
+class Context(reconciler.Context, Protocol):
     """One reconcile of one upgrade."""
-
-    @property
-    def object(self) -> Object:
-        """The upgrade."""
-        ...
 
     @property
     def is_deleted(self) -> bool:
@@ -62,7 +56,7 @@ class Kind(Generic[P]):
     """What differs between the kinds of upgrades."""
 
     resource: Resource
-    observe: Callable[[Tools, Object], P]
+    observe: Callable[[Object], P]
     life: Sequence[Step[P]]
     deletion: Sequence[Step[P]]
     report: Callable[[P, Outcome], Report]
@@ -72,46 +66,38 @@ class Kind(Generic[P]):
     """Reasons of waiting for what this very reconcile has written: the next one comes at once, and tells of both."""
 
 
-class Reconciler(Generic[P]):
-    """Brings one upgrade a step further at a time, and says where it is."""
+def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
+    """The reconciler of a kind of upgrades."""
 
-    def __init__(self, tools: Tools, kind: Kind[P]) -> None:
-        self._tools = tools
-        self._kind = kind
+    def due(ctx: P) -> Sequence[Step[P]]:
+        return kind.deletion if ctx.is_deleted else kind.afterwards if ctx.is_done else kind.life
 
-    async def reconcile(self, key: Key) -> Outcome:
-        """One pass: whatever can be done now is done, and the status is true afterwards."""
-        kind = self._kind
-        found = self._tools.observer.upgrade(kind.resource, key.name)
-        if found is None:
-            return Done()
-        ctx = kind.observe(self._tools, found)
-        is_over = ctx.is_done and not ctx.is_deleted
-        due = kind.deletion if ctx.is_deleted else kind.afterwards if is_over else kind.life
-        try:
-            outcome = await steps.run(due, ctx)
-        except KubeError as error:
-            outcome = fault_of(error)
+    def report(ctx: P, outcome: Outcome) -> reconciler.Report | None:
         is_passing = isinstance(outcome, Wait) and outcome.reason in kind.passing
-        if not (is_over or is_passing or (ctx.is_deleted and isinstance(outcome, Done))):
-            await self._report(ctx.object, kind.report(ctx, outcome))
-        return outcome
+        is_over = ctx.is_done and not ctx.is_deleted
+        return None if is_over or is_passing else _reported(tools, ctx.object, kind.report(ctx, outcome))
 
-    async def _report(self, found: Object, report: Report) -> None:
-        """Write the status where it differs, and tell of what is new."""
-        conditions = list(report.before)
-        for condition in report.now:
-            condition.observed_generation = found.metadata.generation
-            conditions = condition_list.set(conditions, condition, self._tools.clock.now())
-        status, always = report.status(conditions)
-        try:
-            wanted = always | msgspec.to_builtins(status)
-            written = await self._tools.writer.status(self._kind.resource, found, wanted, Precondition.UID)
-        except NotFound:
-            return
-        before = condition_list.get(report.before, names.READY)
-        now = condition_list.get(conditions, names.READY)
-        if written is found or now is None or now.reason in report.quiet or (before and before.reason == now.reason):
-            return
-        is_bad = now.reason.endswith("Failed")
-        self._tools.recorder.event(found, "Warning" if is_bad else "Normal", now.reason, now.message)
+    upgrades = Reconciled(
+        kind.resource,
+        lambda key: tools.observer.upgrade(kind.resource, key.name),
+        kind.observe,
+        due,
+        report,
+    )
+    return Reconciler(upgrades, tools.writer, tools.recorder)
+
+
+def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
+    """The whole status, and an event when Ready has another reason."""
+    conditions = list(report.before)
+    for condition in report.now:
+        condition.observed_generation = found.metadata.generation
+        conditions = condition_list.set(conditions, condition, tools.clock.now())
+    status, always = report.status(conditions)
+    before = condition_list.get(report.before, names.READY)
+    now = condition_list.get(conditions, names.READY)
+    is_news = now is not None and now.reason not in report.quiet and (before is None or before.reason != now.reason)
+    events = []
+    if now is not None and is_news:
+        events.append(Event("Warning" if now.reason.endswith("Failed") else "Normal", now.reason, now.message))
+    return reconciler.Report(always | msgspec.to_builtins(status), events)

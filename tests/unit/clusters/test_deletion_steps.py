@@ -139,11 +139,11 @@ def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
 def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_hold_it() -> None:
     """A tenant who takes the finalizer away does not leave machines behind, nor is told that all is gone."""
 
-    async def main(*there: Tree, finalizers: list[str]) -> Outcome | None:
+    async def main(*there: Tree, finalizers: list[str]) -> Outcome:
         cluster = going(finalizers=finalizers)
-        return deletion_obstacle(World(Server(), Workload(), Copies()).begin(cluster, datacenter(), *there))
+        return deletion_obstacle(World(Server(), Workload(), Copies()).begin(cluster, datacenter(), *there).scope)
 
-    assert asyncio.run(main(*objects(), finalizers=["example.com/backup"])) is None
+    assert asyncio.run(main(*objects(), finalizers=["example.com/backup"])) == Continue()
     held = asyncio.run(main(finalizers=["example.com/backup"]))
     assert isinstance(held, Wait)
     assert held.message.endswith("hold it until they remove them: example.com/backup")
@@ -151,9 +151,9 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
 
 
 def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> None:
-    async def main(*there: Tree) -> Outcome | None:
+    async def main(*there: Tree) -> Outcome:
         cluster = going(finalizers=["example.com/backup"], annotations={PAUSED: "true"})
-        return deletion_obstacle(World(Server(), Workload(), Copies()).begin(cluster, datacenter(), *there))
+        return deletion_obstacle(World(Server(), Workload(), Copies()).begin(cluster, datacenter(), *there).scope)
 
     held = asyncio.run(main(*objects()))
     assert isinstance(held, Wait)

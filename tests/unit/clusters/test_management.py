@@ -30,6 +30,7 @@ from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
+from espalier.runtime.outcome import Wait
 from tests.unit.clusters.reconciles import step
 from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, fill, laptop, naming, observer
 from tests.unit.clusters.test_admission import SPEC, WRONG, ask, edited, garden, paused
@@ -310,9 +311,9 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
     ):
         scope = observer(*trees).scope(key)
         assert scope is not None
-        assert (held(scope) is not None) is holds, key
+        assert isinstance(held(scope), Wait) is holds, key
         manages = msgspec.structs.replace(scope, manages=(Key("team-a", "garden"),))
-        assert (held(manages) is not None) is scope.is_management, key
+        assert isinstance(held(manages), Wait) is scope.is_management, key
 
 
 GUARD, OURS, THEIRS = names.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"

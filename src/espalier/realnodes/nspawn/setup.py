@@ -26,7 +26,7 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
 from espalier.runtime.manager import Runnable
-from espalier.runtime.writer import replanned
+from espalier.runtime.reconciler import replanned
 
 WORKERS = 8
 """Nodes that are worked on at a time; booting more at once makes none of them faster."""

@@ -1,0 +1,168 @@
+"""The frame of reconciles: what is done with what was observed, when it is told, and what is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
+from espalier.runtime.steps import Step
+from espalier.runtime.writer import NameTaken, Precondition
+
+KEY = Key("team-a", "garden")
+EVENT = Event("Normal", "Ready", "it is ready")
+
+
+def stored(**metadata: Any) -> Object:
+    tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "garden", "namespace": "team-a"} | metadata}
+    return Object(msgspec.json.encode(tree))
+
+
+@dataclass
+class Reconcile:
+    """One reconcile: the object, and what its step ends with."""
+
+    object: Object
+    ends: Outcome | Exception
+
+    async def step(self) -> Outcome:
+        if isinstance(self.ends, Exception):
+            raise self.ends
+        return self.ends
+
+
+@dataclass
+class World:
+    """A reconciler, what it wrote and recorded, and what it was told to forget."""
+
+    found: Object | None = field(default_factory=stored)
+    ends: Outcome | Exception = field(default_factory=Done)
+    is_equal: bool = False
+    is_gone: bool = False
+    readable: bool = True
+    says_nothing: bool = False
+    statuses: list[Any] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    forgotten: list[tuple[str, Key]] = field(default_factory=list)
+
+    async def status(
+        self, resource: Any, current: Object, status: Tree, precondition: Precondition, *, before: Any = None
+    ) -> Object:
+        assert (resource, precondition) == (CONFIG_MAP, Precondition.UID)
+        if self.is_gone:
+            raise NotFound.of("gone")
+        self.statuses.append(status)
+        return current if self.is_equal else stored(resourceVersion="2")
+
+    def event(self, object_: Object, *event: str) -> None:
+        self.events.append(Event(*event))  # type: ignore[arg-type]
+
+    def reconcile(self, **parts: Any) -> Outcome:
+        def observe(found: Object) -> Reconcile:
+            if not self.readable:
+                raise msgspec.ValidationError("no number")
+            return Reconcile(found, self.ends)
+
+        async def step(ctx: Reconcile) -> Outcome:
+            return await ctx.step()
+
+        def steps(ctx: Reconcile) -> Sequence[Step[Reconcile]]:
+            return [step]
+
+        def report(ctx: Reconcile, outcome: Outcome) -> Report | None:
+            return None if self.says_nothing else Report({"said": type(outcome).__name__}, [EVENT])
+
+        kind = Reconciled(CONFIG_MAP, lambda _key: self.found, observe, steps, report, **parts)
+        forget = [lambda key: self.forgotten.append(("a", key)), lambda key: self.forgotten.append(("b", key))]
+        return asyncio.run(Reconciler(kind, self, self, forget).reconcile(KEY))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("outcome", [Done(), Continue(), Wait("A", "a"), Fault("B", "b")])
+def test_how_it_ended_is_told_and_events_follow_what_was_written(outcome: Outcome) -> None:
+    world = World(ends=outcome)
+    ended = world.reconcile()
+    assert ended == (Done() if isinstance(outcome, Continue) else outcome)
+    assert (world.statuses, world.events) == ([{"said": type(ended).__name__}], [EVENT])
+    assert not world.forgotten
+
+
+def test_what_was_said_before_is_no_event() -> None:
+    world = World(is_equal=True)
+    world.reconcile()
+    assert (len(world.statuses), world.events) == (1, [])
+
+
+def test_an_object_that_is_gone_by_now_is_told_nothing() -> None:
+    world = World(is_gone=True)
+    assert world.reconcile() == Done()
+    assert world.events == []
+
+
+def test_a_reconcile_may_say_nothing() -> None:
+    world = World(says_nothing=True, ends=Wait("A", "a"))
+    assert world.reconcile() == Wait("A", "a")
+    assert world.statuses == []
+
+
+@pytest.mark.parametrize(("outcome", "is_told"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
+def test_a_deleted_object_is_told_of_until_it_is_let_go(outcome: Outcome, is_told: bool) -> None:
+    world = World(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
+    assert world.reconcile() == outcome
+    assert bool(world.statuses) is is_told
+
+
+def test_everything_that_is_kept_for_a_key_goes_with_its_object() -> None:
+    world = World(found=None)
+    assert world.reconcile() == Done()
+    assert world.forgotten == [("a", KEY), ("b", KEY)]
+    assert world.statuses == []
+
+
+@pytest.mark.parametrize("error", [Conflict.of("too late"), NameTaken(CONFIG_MAP, KEY, "somebody")])
+def test_a_failed_request_is_an_outcome_and_told(error: Exception) -> None:
+    world = World(ends=error)
+    ended = world.reconcile()
+    assert ended == fault_of(error)
+    assert isinstance(ended, Fault)
+    assert "in step step" in ended.message
+    assert world.statuses == [{"said": "Fault"}]
+    assert World(ends=error).reconcile(failed=lambda found: Wait("A", str(found))) == Wait("A", str(error))
+
+
+def test_a_bug_passes_through() -> None:
+    world = World(ends=ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        world.reconcile()
+    assert world.statuses == []
+
+
+def test_what_nobody_may_read_is_in_neither_outcome_nor_report() -> None:
+    told = []
+
+    def conceal(ctx: Reconcile, outcome: Outcome) -> Outcome:
+        told.append(outcome)
+        return Wait("A", "***")
+
+    world = World(ends=Wait("A", "secret"))
+    assert world.reconcile(conceal=conceal) == Wait("A", "***")
+    assert told == [Wait("A", "secret")]
+
+
+def test_what_can_not_be_read_is_told_where_that_is_no_bug() -> None:
+    world = World(readable=False)
+    fault = Fault("Invalid", "no number", terminal=True)
+    assert world.reconcile(unreadable=lambda found, error: (fault, Report({"said": str(error)}))) == fault
+    assert world.statuses == [{"said": "no number"}]
+    with pytest.raises(msgspec.ValidationError):
+        World(readable=False).reconcile()
