@@ -18,7 +18,7 @@ from espalier.upgrades import names as upgrade_names
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 PACKAGES = ("clusters", "upgrades")
-OUTCOMES = {"Wait": 0, "Fault": 0, "Problem": 0, "Story": 0, "_condition": 2, "_unknown": 0, "Condition": 2}
+OUTCOMES = {"Wait": 0, "Fault": 0, "_condition": 2, "_unknown": 0, "Condition": 2}
 """Who takes a reason, at which place; by keyword it is called `reason`."""
 CAMEL_CASE = re.compile(r"[A-Z][a-z]+([A-Z]+[a-z]*)*$")
 PASSED_ON = re.compile(r"\.reason$|^reason$|^_reason\w*\(|^\*|^type_?$|^state\.waiting\.reason or|step\.doing")
@@ -55,24 +55,12 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Return) and inner.value is not None:
                 yield from _branches(inner.value)
-    # A pair of a reason and a sentence, wherever it is returned.
-    if isinstance(node, ast.Return) and node.value is not None:
-        for branch in _branches(node.value):
-            if isinstance(branch, ast.Tuple) and len(branch.elts) == 2 and _looks_like_reason(branch.elts[0]):
-                yield branch.elts[0]
 
 
 def _is_true(call: ast.Call) -> bool:
     """Whether a condition that is true is made: it needs no help."""
     said = [*call.args, *(one.value for one in call.keywords if one.arg == "status")]
     return any(isinstance(one, ast.Constant) and one.value == "True" for one in said)
-
-
-def _looks_like_reason(expression: ast.expr) -> bool:
-    if isinstance(expression, ast.Constant):
-        return isinstance(expression.value, str) and bool(CAMEL_CASE.match(expression.value))
-    name = expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
-    return name.isupper()
 
 
 def _branches(expression: ast.expr) -> Iterator[ast.expr]:
@@ -111,7 +99,7 @@ def test_a_reason_that_is_given_is_in_the_table(path: Path) -> None:
 
 
 def test_the_test_sees_what_it_should() -> None:
-    """It resolves names and attributes, and sees literals, pairs and both branches."""
+    """It resolves names and attributes, and sees literals and both branches."""
     seen = {reason for path in modules() for _, reason in given(path)}
     assert {"WaitingForKubeconfig", names.OBJECT_REFUSED, in_place.UPGRADING, "Refused", "NodeTaken"} <= seen
     assert {"DefaultCNIRefused", "InPlaceUpgradeFailed", "ScalingUp", "NotYetCompared"} <= seen

@@ -8,7 +8,6 @@ By hooks, Cluster API goes on, asks component `upgrades` first, and makes no mac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -19,14 +18,17 @@ from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
+    IN_PLACE_HOOKS,
     PAUSED_FOR_UPGRADE,
     PROGRESSING,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,
+    NodeUpgrade,
+    refused,
 )
 from espalier.api.meta import Condition
-from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
+from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas, is_observed
 from espalier.clusterapi.machine_change import (
     ChangeKind,
     MachineParts,
@@ -37,6 +39,7 @@ from espalier.clusterapi.machine_change import (
 from espalier.clusters import runtime_hooks
 from espalier.clusters.runtime_hooks import Owner
 from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
 
 UPGRADING = "InPlaceUpgradeInProgress"
 """Reason of conditions while machines are upgraded in place."""
@@ -54,13 +57,6 @@ NOT_ASKED = "RuntimeHooksNotDiscovered"
 """Reason while Cluster API would not ask at all."""
 
 Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy | None
-
-
-class Story(NamedTuple):
-    """What is told of an upgrade."""
-
-    reason: str
-    message: str
 
 
 def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: FrontEnd) -> None:
@@ -85,16 +81,16 @@ def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: Front
 
 def obstacle(
     wanted: Owner, live: Owner | None, strategy: Strategy, front_end: FrontEnd, extension: Object | None
-) -> Story | None:
+) -> Wait | None:
     """Why this may not be written yet: Cluster API would replace machines that are to be upgraded in place."""
     if front_end is not FrontEnd.HOOKS or strategy is None or strategy.type != "InPlace":
         return None
     if live is None or is_held(live) or machine_change(_parts(live), _parts(wanted)).kind is not ChangeKind.REPLACE:
         return None
     if runtime_hooks.is_too_small(wanted):
-        return Story(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
+        return Wait(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
     waiting = runtime_hooks.undiscovered(extension)
-    return Story(NOT_ASKED, waiting) if waiting else None
+    return Wait(NOT_ASKED, waiting) if waiting else None
 
 
 def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
@@ -138,11 +134,10 @@ def is_untouched(live: KubeadmControlPlane, upgrades: tuple[Object, ...]) -> boo
     return told is not None and told.reason == STOPPED and not any(one.status.upgraded for one in ours)
 
 
-def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
+def story(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
-        told = runtime_hooks.story(live, upgrades)
-        return Story(_reason(told), told.message) if told else None
+        return _by_hooks(live, upgrades)
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
     )
@@ -153,15 +148,44 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Story | None:
         conditions = found.decode(kind).status.conditions
         ready = condition_list.get(conditions, "Ready")
         if ready is not None:
-            return Story(_reason_of(conditions), ready.message)
+            return Wait(_reason_of(conditions), ready.message)
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
-    return Story(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
+    return Wait(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
 
 
-def _reason(told: runtime_hooks.Told) -> str:
-    if told.is_refused:
-        return STOPPED
-    return FAILED if told.has_failed else UPGRADING
+def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
+    """By what the hooks have said of the present spec, what Cluster API counts, and NodeUpgrades.
+
+    None when there is nothing to tell: all machines are up to date, or they are replaced, as the fallback has it.
+    """
+    up_to_date, replicas = live.status.up_to_date_replicas or 0, live.status.replicas or 0
+    fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)
+    if fallback is None or (is_observed(live) and up_to_date >= replicas):
+        return None
+    sentence = refused(live.metadata)
+    if sentence:  # Cluster API does not say that it observed what it could not begin with
+        return None if fallback == "RollingUpdate" else Wait(STOPPED, sentence)
+    if not is_observed(live):
+        return None
+    message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
+    told = sorted(_told(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
+    has_failed = any(text and not goes_on for goes_on, text in told)
+    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in told if text)]))
+
+
+def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
+    """What a NodeUpgrade says; those that failed come first."""
+    ready = condition_list.get(upgrade.status.conditions, "Ready")
+    if upgrade.status.completed or ready is None:
+        return True, ""
+    return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
+
+
+def _concerns(found: Object, owner: Owner) -> bool:
+    if found.kind != NodeUpgrade.resource.kind:
+        return False
+    deployment = found.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
+    return deployment == ("" if isinstance(owner, KubeadmControlPlane) else owner.metadata.name)
 
 
 def _reason_of(conditions: Sequence[Condition]) -> str:

@@ -18,6 +18,7 @@ from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
 
 
 class Change(NamedTuple):
@@ -123,14 +124,14 @@ def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     return wanted
 
 
-def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> in_place.Story | None:
+def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> Wait | None:
     """Why these objects may not be written yet: machines would be replaced that are to be upgraded in place."""
     strategies = {
         names.machine_deployment(design.name, group_name(group)): group.upgrade_rollout_strategy
         for group in design.groups
     }
     for object_ in wanted:
-        found: in_place.Story | None = None
+        found: Wait | None = None
         if isinstance(object_, KubeadmControlPlane):
             strategy, live = design.control_plane.upgrade_rollout_strategy, capi_objects.control_plane
             found = in_place.obstacle(object_, live, strategy, design.front_end, capi_objects.extension)

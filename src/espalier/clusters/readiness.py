@@ -18,6 +18,7 @@ from espalier.clusters.render_input import group_count, group_name
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
 
 # Reasons, as EKS Anywhere has them.
 INITIALIZING = "ControlPlaneInitializationInProgress"
@@ -106,11 +107,11 @@ def conditions(scope: Scope) -> list[Condition]:
     return parts
 
 
-def objects_missing(scope: Scope) -> tuple[str, str]:
+def objects_missing(scope: Scope) -> Wait:
     """Reason and message for a cluster whose objects of Cluster API are gone, or are another's by their labels."""
     if scope.capi_objects.taken:
-        return names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken)
-    return names.CLUSTER_API_OBJECTS_MISSING, BEREFT
+        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+    return Wait(names.CLUSTER_API_OBJECTS_MISSING, BEREFT)
 
 
 def paused_objects(scope: Scope) -> str:
@@ -151,7 +152,7 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     type_ = names.CONTROL_PLANE_INITIALIZED
     cluster = scope.capi_objects.cluster
     if scope.is_restored_without_objects:
-        return _condition(type_, "False", *objects_missing(scope))
+        return _false(type_, objects_missing(scope))
     if cluster is None:
         return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
     if contract.is_control_plane_initialized(cluster):
@@ -184,14 +185,14 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
     absent = deleted.absent(scope.capi_objects)
     if absent or control_plane is None:
-        return _condition(type_, "False", *_absent(scope, absent))
+        return _false(type_, _absent(scope, absent))
     if unprovisioned := deleted.unprovisioned(scope.capi_objects):
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
     upgrade = in_place.story(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
-        return _condition(type_, "False", *upgrade)
+        return _false(type_, upgrade)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
@@ -199,9 +200,9 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     trouble = _trouble(scope, counts, "control plane")
     check = stopped_check(scope)
     if trouble is not None and check is not None:
-        return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble[1]))
+        return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble.message))
     if trouble is not None:
-        return _condition(type_, "False", *trouble)
+        return _false(type_, trouble)
     available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         message = available.message if available and available.message else "the control plane is not available yet"
@@ -212,17 +213,15 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     return _condition(type_, "True", "ControlPlaneReady", message)
 
 
-def _absent(scope: Scope, absent: str) -> tuple[str, str]:
+def _absent(scope: Scope, absent: str) -> Wait:
     """An object that is missing is made again with the same control plane endpoint, or once that is asked for."""
     if scope.is_paused:
-        return names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is made again while the cluster is paused"
+        return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is made again while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
-        return (
-            CONTROL_PLANE_NOT_READY,
-            f"{absent}; it is made again, with the control plane endpoint of the cluster",
-        )
+        message = f"{absent}; it is made again, with the control plane endpoint of the cluster"
+        return Wait(CONTROL_PLANE_NOT_READY, message)
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it made again"
-    return names.CLUSTER_API_OBJECT_DELETED, f"{absent}: {how}, with the control plane endpoint of the cluster"
+    return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}: {how}, with the control plane endpoint of the cluster")
 
 
 def _postponed(scope: Scope) -> str:
@@ -263,7 +262,7 @@ def _cni_configured(scope: Scope) -> Condition:
         message = "the CNI was installed once and is left alone (skipUpgrade)"
         return _condition(type_, "False", SKIPPED_CNI, message)
     if scope.lost_cni:
-        return _condition(type_, "False", *_lost_cni(scope, scope.lost_cni))
+        return _false(type_, _lost_cni(scope, scope.lost_cni))
     before = condition_list.get(scope.status.conditions, type_)
     is_compared = scope.isolation is Isolation.LAYERS or not scope.is_settled
     if scope.lost_cni is None and is_compared and before is not None and before.reason == CNI_MISSING:
@@ -273,15 +272,15 @@ def _cni_configured(scope: Scope) -> Condition:
     return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
 
 
-def _lost_cni(scope: Scope, lost: Sequence[str]) -> tuple[str, str]:
+def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
     """A reason and a sentence: somebody has to act only where nothing is brought back by itself."""
     message = f"no node gets ready any more: {', '.join(lost)} is missing"
     if not scope.is_settled:
-        return CNI_INSTALLATION, f"{message}; it is being installed again"
+        return Wait(CNI_INSTALLATION, f"{message}; it is being installed again")
     if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
-        return CNI_INSTALLATION, f"{message}; it is brought back, as annotation {names.DRIFT_ANNOTATION} asks for"
+        return Wait(CNI_INSTALLATION, f"{message}; it is brought back, as annotation {names.DRIFT_ANNOTATION} asks for")
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it installed again"
-    return CNI_MISSING, f"{message}; {how}, or change the cluster: any change brings it back"
+    return Wait(CNI_MISSING, f"{message}; {how}, or change the cluster: any change brings it back")
 
 
 def worker_counts(scope: Scope) -> Counts:
@@ -339,46 +338,50 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
-        return _condition(type_, "False", *trouble)
+        return _false(type_, trouble)
     sets = scope.capi_objects.sets_of
     if not all(rollouts.is_seen(deployment, sets(name)) for name, deployment in deployments.items()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the template before
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
 
 
-def _tells_more(story: in_place.Story) -> tuple[bool, str, str]:
-    return (story.reason != in_place.UPGRADING, *story)
+def _tells_more(story: Wait) -> tuple[bool, str, str]:
+    return (story.reason != in_place.UPGRADING, story.reason, story.message)
 
 
-def _trouble(scope: Scope, counts: Counts, what: str) -> tuple[str, str] | None:
-    """What is first in the way of all machines being there, up to date and ready: a reason and a sentence."""
+def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
+    """What is first in the way of all machines being there, up to date and ready."""
     if counts.outdated:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
         # A machine that never comes up counts among these.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
-        return ROLLING, f"{message}, {counts.outdated} not{coming}"
+        return Wait(ROLLING, f"{message}, {counts.outdated} not{coming}")
     if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
-        reason, why = resting
+        there = f"{counts.replicas} {what} machines are there, {counts.expected} are asked for"
         if counts.replicas < counts.expected:
-            return reason, f"{counts.replicas} of {counts.expected} {what} machines are there; {why}"
-        return reason, f"{counts.replicas} {what} machines are there, {counts.expected} are asked for; {why}"
+            there = f"{counts.replicas} of {counts.expected} {what} machines are there"
+        return Wait(resting.reason, f"{there}; {resting.message}")
     if counts.replicas < counts.expected:
-        return SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there"
+        return Wait(SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there")
     if counts.replicas > counts.expected:
-        return SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} are there, {counts.expected} stay"
+        return Wait(SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} are there, {counts.expected} stay")
     if counts.ready < counts.expected:
-        return NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready"
+        return Wait(NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready")
     return None
 
 
-def _not_scaling(scope: Scope) -> tuple[str, str] | None:
+def _not_scaling(scope: Scope) -> Wait | None:
     """Why nothing is added or removed where Cluster API was told another number; None when it is about to be told."""
     if scope.is_paused:
-        return PAUSED, "nothing is scaled while the cluster is paused"
+        return Wait(PAUSED, "nothing is scaled while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         return None
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it brought back"
-    return REPLICAS_CHANGED, f"the number was changed in an object of Cluster API: {how}, or change the cluster"
+    return Wait(REPLICAS_CHANGED, f"the number was changed in an object of Cluster API: {how}, or change the cluster")
+
+
+def _false(type_: str, because: Wait) -> Condition:
+    return _condition(type_, "False", because.reason, because.message)
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

@@ -15,7 +15,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import Problem, missing_objects, problem, record_problem, standing_problem
+from espalier.clusters.validity import missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
 from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -52,7 +52,7 @@ def status_of(
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     old = scope.status
     trouble = _trouble(scope)
-    invalid = [_condition(names.SPEC_VALID, "False", *trouble)] if trouble is not None else []
+    invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
@@ -130,12 +130,12 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
     return _condition(names.READY, "True", "ClusterReady", _usable(scope))
 
 
-def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Problem | None:
+def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
     """Why nothing goes on until somebody acts: what the reconcile waits for, else what keeps it from being ready."""
     if isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES:
-        return Problem(outcome.reason, outcome.message)
+        return Wait(outcome.reason, outcome.message)
     if ready.status != "True" and ready.reason in names.FAILURES and not scope.is_paused and not scope.is_deleted:
-        return Problem(ready.reason, ready.message)
+        return Wait(ready.reason, ready.message)
     return None
 
 
@@ -177,7 +177,7 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
     return "Running" if is_settled or scope.is_paused else "Upgrading"
 
 
-def _trouble(scope: Scope) -> Problem | None:
+def _trouble(scope: Scope) -> Wait | None:
     """Why the spec can't be had, as far as it is judged at all.
 
     A cluster that was reconciled to its end goes on, whatever others did since; that is said beside Ready.
@@ -211,6 +211,10 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
         part.message = redaction.concealed(part.message, scope.secrets)
         found = condition_list.set(found, part, now)
     return sorted(found, key=lambda part: _SHOWN.index(part.type))
+
+
+def _false(type_: str, because: Wait) -> Condition:
+    return _condition(type_, "False", because.reason, because.message)
 
 
 def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

@@ -121,8 +121,7 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
 
 def find_children(scope: Scope) -> Decision:
     """All linked objects are there."""
-    found = missing_objects(scope.awaited)
-    return Wait(*found) if found else Continue()
+    return missing_objects(scope.awaited) or Continue()
 
 
 async def own_children(ctx: Context) -> Outcome:
@@ -176,7 +175,7 @@ def carry_credentials(scope: Scope) -> Decision:
         return Continue()
     found = problem(scope)
     if found:
-        return Wait(*found)
+        return found
     return Write(
         plan.changes(plan.carriers(_design(scope), scope.capi_objects), scope.capi_objects), "CredentialsApplied"
     )
@@ -222,7 +221,7 @@ RETRIES = 2
 def leave_settled(scope: Scope) -> Decision:
     """The gate: what was reconciled to its end is left alone until something else is asked for."""
     if scope.is_restored_without_objects:
-        return Wait(*readiness.objects_missing(scope))
+        return readiness.objects_missing(scope)
     return Done() if scope.is_settled else Continue()
 
 
@@ -239,7 +238,7 @@ def check(scope: Scope) -> Decision:
     """What is asked for can be made, of a control plane that there is."""
     found = problem(scope)
     if found:
-        return Wait(*found)
+        return found
     lost = deleted.lost_control_plane(scope.capi_objects)
     return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
@@ -307,7 +306,7 @@ def await_control_plane(scope: Scope) -> Decision:
     control_plane = capi_objects.control_plane
     upgrade = in_place.story(control_plane, capi_objects.upgrades) if control_plane else None
     if upgrade is not None:
-        return Wait(*upgrade)
+        return upgrade
     if capi_objects.is_available:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
@@ -460,7 +459,7 @@ def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
     found = plan.obstacle(wanted, _design(scope), scope.capi_objects)
     if found is None or (scope.is_foreseen and found.reason not in names.FAILURES):
         return None
-    return Wait(*found)
+    return found
 
 
 def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
@@ -11,29 +10,23 @@ from espalier.clusters.references import Missing
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
+from espalier.runtime.outcome import Wait
 
 
-class Problem(NamedTuple):
-    """Why nothing goes on: a reason for programs, and a sentence that says what helps."""
-
-    reason: str
-    message: str
-
-
-def missing_objects(missing: Sequence[Missing]) -> Problem | None:
+def missing_objects(missing: Sequence[Missing]) -> Wait | None:
     """Linked objects that are not there."""
     if not missing:
         return None
     told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
-    return Problem(names.MISSING_DEPENDENT_OBJECTS, told)
+    return Wait(names.MISSING_DEPENDENT_OBJECTS, told)
 
 
-def problem(scope: Scope) -> Problem | None:
+def problem(scope: Scope) -> Wait | None:
     """The first thing that keeps the cluster from being made; None when nothing does."""
     return _self_managed(scope) or _content(scope) or _name(scope) or _relations(scope)
 
 
-def standing_problem(scope: Scope) -> Problem | None:
+def standing_problem(scope: Scope) -> Wait | None:
     """The same of a cluster that is left alone: what others may have made wrong since it was reconciled to its end.
 
     What it says itself was judged then.
@@ -41,120 +34,120 @@ def standing_problem(scope: Scope) -> Problem | None:
     return _self_managed(scope) or _relations(scope)
 
 
-def record_problem(scope: Scope) -> Problem | None:
+def record_problem(scope: Scope) -> Wait | None:
     """What is wrong with the record of the management cluster for the sake of those that it manages."""
     if found := list(releases.managed(None, scope.cluster, scope.managed)):
-        return Problem(names.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
+        return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
     if found := list(sharing.of_record(None, scope.cluster, [one for one, _ in scope.managed])):
-        return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found)))
+        return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found)))
     return None
 
 
-def _relations(scope: Scope) -> Problem | None:
+def _relations(scope: Scope) -> Wait | None:
     for judge in (_management, _git_ops, _sharing, _release, _skew, _replaced):
         if found := judge(scope):
             return found
     return None
 
 
-def _self_managed(scope: Scope) -> Problem | None:
+def _self_managed(scope: Scope) -> Wait | None:
     if not scope.is_self_managed:
         return None
     if not scope.is_management:
         message = messages.not_the_management_cluster(scope.management_key)
-        return Problem(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
-    return Problem(names.CLUSTER_INVALID, content.SELF_MANAGED)
+        return Wait(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
+    return Wait(names.CLUSTER_INVALID, content.SELF_MANAGED)
 
 
-def _content(scope: Scope) -> Problem | None:
+def _content(scope: Scope) -> Wait | None:
     rules = content.violations(scope.cluster, scope.providers)
     name, _, digest = scope.capi_objects.installed_cni.rpartition("-")
     # A manager that let the plugin be changed may have left the change half-way: either is taken then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
     found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
-    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
-def _name(scope: Scope) -> Problem | None:
+def _name(scope: Scope) -> Wait | None:
     if scope.rivals:
         rivals = ", ".join(map(str, scope.rivals))
         message = (
             f'the name "{scope.key.name}" is taken by cluster {rivals}: '
             "names of clusters are unique in a management cluster; delete this one and choose another name"
         )
-        return Problem(names.CLUSTER_NAME_TAKEN, message)
+        return Wait(names.CLUSTER_NAME_TAKEN, message)
     if scope.capi_objects.taken:
-        return Problem(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (
             f"objects of this cluster would have names of others that were there before: {wanted}; "
             "choose other names for the worker node groups, or delete this cluster and choose another name for it"
         )
-        return Problem(names.CLUSTER_NAME_TAKEN, message)
+        return Wait(names.CLUSTER_NAME_TAKEN, message)
     return None
 
 
-def _management(scope: Scope) -> Problem | None:
+def _management(scope: Scope) -> Wait | None:
     name, key = scope.spec.management_cluster.name, scope.management_key
     if scope.management is None:
         message = messages.no_management_cluster(name, key)
-        return Problem(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
+        return Wait(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
     if not is_self_managed(scope.management):
-        return Problem(
+        return Wait(
             names.MANAGEMENT_CLUSTER_REF_INVALID,
             f"spec.managementCluster.name: {messages.manages_nobody(name)}",
         )
     return None
 
 
-def _skew(scope: Scope) -> Problem | None:
+def _skew(scope: Scope) -> Wait | None:
     found = list(releases.skew(scope.spec, scope.release, scope.management))
-    return Problem(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
 
 
-def _git_ops(scope: Scope) -> Problem | None:
+def _git_ops(scope: Scope) -> Wait | None:
     found = list(gitops.violations(None, scope.cluster, scope.management))
-    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
-def _sharing(scope: Scope) -> Problem | None:
+def _sharing(scope: Scope) -> Wait | None:
     found = list(sharing.violations(None, scope.cluster, scope.management))
-    return Problem(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
-def _release(scope: Scope) -> Problem | None:
+def _release(scope: Scope) -> Wait | None:
     found = _missing(scope)
     if found is None or not scope.uninstalled:
         return found
-    return Problem(found.reason, f"{found.message}; {scope.uninstalled}")
+    return Wait(found.reason, f"{found.message}; {scope.uninstalled}")
 
 
-def _replaced(scope: Scope) -> Problem | None:
+def _replaced(scope: Scope) -> Wait | None:
     if not scope.replaced_releases:
         return None
-    return Problem(names.RELEASE_REPLACED, messages.other_content(", ".join(scope.replaced_releases)))
+    return Wait(names.RELEASE_REPLACED, messages.other_content(", ".join(scope.replaced_releases)))
 
 
-def _missing(scope: Scope) -> Problem | None:
+def _missing(scope: Scope) -> Wait | None:
     spec = scope.spec
     if scope.bundles is None:
         if spec.bundles_ref is not None:
             reference = spec.bundles_ref
             message = f"spec.bundlesRef: there are no Bundles {reference.namespace}/{reference.name}"
-            return Problem(names.BUNDLES_NOT_FOUND, message)
+            return Wait(names.BUNDLES_NOT_FOUND, message)
         if spec.eksa_version in scope.known_versions:
-            return Problem(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} are not there")
+            return Wait(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} are not there")
         known = ", ".join(scope.known_versions) or "none"
         if not spec.eksa_version:
-            return Problem(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: name the release; there are: {known}")
+            return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: name the release; there are: {known}")
         message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; there are: {known}"
-        return Problem(names.EKSA_VERSION_INVALID, message)
+        return Wait(names.EKSA_VERSION_INVALID, message)
     if isinstance(scope.problem, UnusableDistro):
-        return Problem(names.EKSD_RELEASE_INVALID, str(scope.problem))
+        return Wait(names.EKSD_RELEASE_INVALID, str(scope.problem))
     if scope.design is None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"
-        return Problem(names.CLUSTER_INVALID, message)
+        return Wait(names.CLUSTER_INVALID, message)
     return None

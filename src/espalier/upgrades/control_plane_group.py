@@ -15,6 +15,7 @@ from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
+from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import classify, expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
@@ -62,7 +63,7 @@ class ControlPlaneGroup:
         marks = expected.control_plane_machine(wanted, version)
         return change.kind is not ChangeKind.REPLACE and not expected.missing(machine.object.tree, marks)
 
-    def problem(self, scope: GroupScope) -> tuple[str, str] | None:
+    def problem(self, scope: GroupScope) -> Wait | None:
         """A foreign machine, etcd on machines of its own, a version that kubeadm does not go to, or other changes."""
         if scope.owner is None or scope.cluster_view is None:
             return None
@@ -70,10 +71,10 @@ class ControlPlaneGroup:
         name = f"KubeadmControlPlane {scope.owner.key}"
         for member in scope.members:
             if member.machine and scope.owner.metadata.uid not in by_controller(member.machine.object):
-                return "MachineOfOthers", f"Machine {member.name} does not belong to {name}"
+                return Wait("MachineOfOthers", f"Machine {member.name} does not belong to {name}")
         configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
         if configuration and configuration.etcd and configuration.etcd.external:
-            return (
+            return Wait(
                 "ExternalEtcd",
                 f"etcd of {name} is on machines of its own: such control planes are not upgraded in place",
             )
@@ -84,7 +85,7 @@ class ControlPlaneGroup:
             if member.machine and not member.is_done:
                 refused = verdict(scope.cluster_view.capi_objects, control_plane, member.machine).refused
                 if refused:
-                    return "Refused", in_place_fields.sentence(refused, f"Machine {member.name}")
+                    return Wait("Refused", in_place_fields.sentence(refused, f"Machine {member.name}"))
         return None
 
     def at_once(self, scope: GroupScope) -> int:
@@ -95,17 +96,17 @@ class ControlPlaneGroup:
         """Nothing: whether one can be spared is judged by what the others are, before each."""
         return []
 
-    def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
+    def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
         """The others are well, and enough for a majority."""
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or workload is None:
             message = scope.cluster_view.waiting_for if scope.cluster_view else ""
-            return "WorkloadClusterUnreachable", message
+            return Wait("WorkloadClusterUnreachable", message)
         machines = len(scope.cluster_view.capi_objects.machines_of(scope.owner)) if scope.owner else 0
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, machines)
         when = f"before node {node} is touched" if node else "after the last node"
-        return ("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
+        return Wait("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
 
     def node_upgrade_extras(self, scope: GroupScope) -> Tree:
         """The version of etcd, and whether it is the first node: the one that upgrades what the others follow."""

@@ -17,6 +17,7 @@ from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_ch
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import classify, expected, names, sequence
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
@@ -100,7 +101,7 @@ class DeploymentGroup:
         is_cloned = cloned_from is None or cloned_from.name == reference.get("name")
         return machine.machine.spec.version == version and is_cloned
 
-    def problem(self, scope: GroupScope) -> tuple[str, str] | None:
+    def problem(self, scope: GroupScope) -> Wait | None:
         """A foreign machine, a rollout that is under way, a version that kubeadm does not go to, or other changes."""
         if scope.owner is None or scope.cluster_view is None:
             return None
@@ -108,7 +109,7 @@ class DeploymentGroup:
         name = f"MachineDeployment {scope.owner.key}"
         found = sets_of(scope.cluster_view.capi_objects, scope.owner)
         if found.older:
-            return (
+            return Wait(
                 "RolloutUnderWay",
                 f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines; take the change "
                 "back, or set upgradeRolloutStrategy.fallback: RollingUpdate to have the rollout finished",
@@ -116,12 +117,12 @@ class DeploymentGroup:
         own = {view.name for view in found.machines}
         for member in scope.members:
             if member.machine is not None and member.name not in own:
-                return "MachineOfOthers", f"Machine {member.name} does not belong to {name}"
+                return Wait("MachineOfOthers", f"Machine {member.name} does not belong to {name}")
         problem = shared_problem(scope, name, deployment.spec.template.spec.version, scope.members)
         if problem:
             return problem
         refused = verdict(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
-        return ("Refused", in_place_fields.sentence(refused, name)) if refused else None
+        return Wait("Refused", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
         """maxUnavailable, at least one: nobody asks for an upgrade in place to have machines beyond the count."""
@@ -149,12 +150,12 @@ class DeploymentGroup:
                 found.append(f"node {view.node} is not ready")
         return found
 
-    def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
+    def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
         """The cluster answers, and its control plane has the version: no kubelet is newer than the API server."""
         if scope.cluster_view is None or member is None:
             return None
         if scope.cluster_view.workload is None:
-            return "WorkloadClusterUnreachable", scope.cluster_view.waiting_for
+            return Wait("WorkloadClusterUnreachable", scope.cluster_view.waiting_for)
         for found in scope.cluster_view.capi_objects.caches[Machine.resource].list():
             if CONTROL_PLANE_LABEL not in found.metadata.labels:
                 continue
@@ -163,7 +164,7 @@ class DeploymentGroup:
                 message = (
                     f"waiting for the control plane: Machine {found.name} has {version}, workers get {scope.version}"
                 )
-                return "ControlPlaneFirst", message
+                return Wait("ControlPlaneFirst", message)
         return None
 
     def node_upgrade_extras(self, scope: GroupScope) -> Tree:

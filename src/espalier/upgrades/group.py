@@ -18,6 +18,7 @@ from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView
@@ -101,8 +102,8 @@ class Group(Protocol):
         """Whether a machine's objects say what was reached on its node."""
         ...
 
-    def problem(self, scope: GroupScope) -> tuple[str, str] | None:
-        """Why the upgrade can't be made, before any node is touched: a reason and a sentence."""
+    def problem(self, scope: GroupScope) -> Wait | None:
+        """Why the upgrade can't be made, before any node is touched."""
         ...
 
     def at_once(self, scope: GroupScope) -> int:
@@ -113,7 +114,7 @@ class Group(Protocol):
         """What is out of service beside the nodes that are being upgraded: so many fewer may be begun with."""
         ...
 
-    def obstacle(self, scope: GroupScope, member: Member | None) -> tuple[str, str] | None:
+    def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
         """Why this node can't be begun with now; without a member, what is not well after the last one."""
         ...
 
@@ -199,27 +200,27 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     return GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, tuple(members), tuple(strangers))
 
 
-def shared_problem(
-    scope: GroupScope, owner: str, wanted_of_owner: str, members: Sequence[Member]
-) -> tuple[str, str] | None:
+def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, members: Sequence[Member]) -> Wait | None:
     """What is wrong with an upgrade of whatever group."""
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
-        return "SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64"
+        return Wait("SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64")
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
-        return "VersionDiffers", f"{message}; the machines would be rolled out afterwards"
+        return Wait("VersionDiffers", f"{message}; the machines would be rolled out afterwards")
     if PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
         message = f"{owner} is neither paused nor marked for an upgrade in place"
-        return "OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it"
+        return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it")
     for member in members:
         if member.machine is None:
             continue
         problem = versions.obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
-            return "VersionRefused", f"Machine {member.name}: {problem}"
+            return Wait("VersionRefused", f"Machine {member.name}: {problem}")
     if scope.strangers:
-        return "NodeUpgradeTaken", f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else"
+        return Wait(
+            "NodeUpgradeTaken", f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else"
+        )
     return None
 
 

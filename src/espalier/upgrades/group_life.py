@@ -49,8 +49,7 @@ async def find_owner(ctx: GroupContext) -> Outcome:
 
 async def check(ctx: GroupContext) -> Outcome:
     """What is asked for can be made, before any node is touched; and what is under way is not begun anew."""
-    found = ctx.group.problem(ctx.scope)
-    return Wait(*found) if found else Continue()
+    return ctx.group.problem(ctx.scope) or Continue()
 
 
 async def record(ctx: GroupContext) -> Outcome:
@@ -72,7 +71,7 @@ async def begin(ctx: GroupContext) -> Outcome:
             break
         obstacle = ctx.group.obstacle(scope, member)
         if obstacle is not None:
-            return Wait(*obstacle)
+            return obstacle
         await ctx.writer.create(NodeUpgrade.resource, _node_upgrade(ctx, member))
         if ctx.group.at_once(scope) == 1:
             return _upgrading(ctx, member)
@@ -105,7 +104,7 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
 async def await_health(ctx: GroupContext) -> Outcome:
     """The group is well after the last node as it was before each."""
     obstacle = ctx.group.obstacle(ctx.scope, None) if ctx.scope.members else None
-    return Wait(*obstacle) if obstacle else Continue()
+    return obstacle or Continue()
 
 
 async def finish(ctx: GroupContext) -> Outcome:

@@ -8,6 +8,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, ControlPlaneUpgrade
 from espalier.api.meta import Tree
 from espalier.clusters import in_place
+from espalier.runtime.outcome import Wait
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.seen import as_object
 
@@ -61,5 +62,5 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
 def test_what_is_told_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
     live = held()
     found = (as_object(upgrade(live, **statuses)),)
-    assert in_place.story(live, found) == in_place.Story(reason, "so it is")
+    assert in_place.story(live, found) == Wait(reason, "so it is")
     assert in_place.is_untouched(live, found) is (reason == in_place.STOPPED)

@@ -88,7 +88,7 @@ def test_the_controller_finds_whatever_admission_refuses_of_a_cluster(
     assert found is not None, (field, sentence)
 
 
-def problem_of(new: Tree, *others: Tree) -> tuple[str, str] | None:
+def problem_of(new: Tree, *others: Tree) -> Wait | None:
     key = Key(new["metadata"]["namespace"], new["metadata"]["name"])
     seen = observer(new, datacenter(), datacenter("shared"), *others).scope(key)
     assert seen is not None
@@ -297,8 +297,8 @@ def test_a_workload_cluster_manages_nobody_though_the_configmap_names_it() -> No
     workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
     found = problem_of(edited({MANAGER: "middle"}), workload, naming(workload))
     assert found is not None
-    assert found[0] == names.MANAGEMENT_CLUSTER_REF_INVALID
-    assert 'Cluster "middle" is not self-managed, so it can\'t manage others' in found[1]
+    assert found.reason == names.MANAGEMENT_CLUSTER_REF_INVALID
+    assert 'Cluster "middle" is not self-managed, so it can\'t manage others' in found.message
 
 
 def test_only_the_record_that_manages_clusters_is_held() -> None:

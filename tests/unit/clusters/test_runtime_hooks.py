@@ -8,10 +8,11 @@ import pytest
 
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters import drift, in_place, plan, readiness
+from espalier.clusters import drift, plan, readiness
 from espalier.clusters.in_place import FAILED, NOT_ASKED, STOPPED, TOO_FEW
 from espalier.clusters.runtime_hooks import chosen
 from espalier.clusters.scope import Scope
+from espalier.runtime.outcome import Wait
 from tests.unit.clusters.made import made, objects
 from tests.unit.clusters.seen import as_object
 
@@ -44,7 +45,7 @@ def cluster(spec: Tree, *more: Tree, annotations: Tree | None = None, version: s
     return made(objects=[*live, *more], front_end=HOOKS, **spec, kubernetesVersion=version)
 
 
-def obstacle(scope: Scope) -> in_place.Story | None:
+def obstacle(scope: Scope) -> Wait | None:
     assert scope.design is not None
     return plan.obstacle(plan.control_plane(scope.design, scope.capi_objects), scope.design, scope.capi_objects)
 
