@@ -9,7 +9,7 @@ from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, Kube
 from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
-from espalier.upgrades import names, progress
+from espalier.upgrades import health, names, progress, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
@@ -57,10 +57,20 @@ class NodeScope:
 
     @property
     def role(self) -> Role:
-        """What kubeadm has to do on the node."""
+        """What kubeadm has to do on the node: apply the version to the control plane, unless another node has it.
+
+        What `firstNodeToBeUpgraded` says was true when the NodeUpgrade was made; the machine that was the first may
+        have gone since.
+        """
         if self.upgrade.spec.node_type == "Worker":
             return "worker"
-        return "first-control-plane" if self.upgrade.spec.first_node_to_be_upgraded else "control-plane"
+        others = self.workload.nodes() if self.workload else []
+        reached = any(
+            versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
+            for node in others
+            if health.CONTROL_PLANE in node.metadata.labels and node.metadata.name != self.node_name
+        )
+        return "control-plane" if reached else "first-control-plane"
 
     @property
     def drains(self) -> bool:

@@ -134,7 +134,7 @@ def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
         return ["--timeout", str(DRAIN_SECONDS)]
     if step is not KUBEADM:
         return []
-    etcd = upgrader.etcd_version if upgrader.role == "first-control-plane" else None
+    etcd = upgrader.etcd_version if upgrader.role != "worker" else None
     return [
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
         *(("--etcd-version", etcd) if etcd else ()),
