@@ -19,6 +19,7 @@ from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     PAUSED_FOR_UPGRADE,
+    REPLACING,
     ControlPlaneUpgrade,
     ControlPlaneUpgradeSpec,
     MachineDeploymentUpgrade,
@@ -78,6 +79,10 @@ class Side(Protocol):
         """What is to be done."""
         ...
 
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+        """The machines that Cluster API has to replace before the upgrade goes on, in a sentence; empty without one."""
+        ...
+
     def data(self, owner: Object) -> str:
         """The spec asked for, as the upgrade carries it."""
         ...
@@ -115,6 +120,10 @@ class ControlPlaneSide:
             return Due((), (), is_due=False)
         refused = tuple(dict.fromkeys(field for _, verdict in verdicts for field in verdict.refused))
         return Due(machines, refused, bool(machines))
+
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+        """Machines that are missing, that go, or that a health check gave up."""
+        return control_plane_group.lost(owner.decode(KubeadmControlPlane), capi_objects.machines_of(owner))
 
     def data(self, owner: Object) -> str:
         """What machines are made of: the number of them is no matter of an upgrade."""
@@ -166,6 +175,10 @@ class DeploymentSide:
         machines = tuple(deployment_group.outdated(deployment, sets.machines))
         refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or verdict.accepted or refused))
+
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+        """None: what is left of a worker node group is upgraded without those that are missing."""
+        return ""
 
     def data(self, owner: Object) -> str:
         """What machines are made of."""
@@ -246,7 +259,25 @@ class Reconciler:
         if falls_back or is_ready or is_other:
             await writer.remove(side.resource, upgrade)
             return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
-        return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
+        return await self._replace(owner, side.lost(capi_objects, owner), self._under_way(capi_objects, upgrade)) or (
+            Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
+        )
+
+    async def _replace(self, owner: Object, lost: str, under_way: str) -> Outcome | None:
+        """Have Cluster API go on for as long as a lost machine is to be replaced, and no node is being upgraded.
+
+        It makes the new one as it is asked for now, and waits for it before it does anything else; by then it is paused
+        again.
+        """
+        annotations = owner.metadata.annotations
+        if lost and not under_way and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+            changed: dict[str, str | None] = {PAUSED_ANNOTATION: None, REPLACING: lost}
+        elif not lost and REPLACING in annotations:
+            changed = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}
+        else:
+            return Wait(names.REPLACING_MACHINE, lost) if lost else None
+        await self._tools.writer.bring(self._side.owner_resource, owner, {"metadata": {"annotations": changed}})
+        return Wait(names.REPLACING_MACHINE, lost or "a lost machine was replaced")
 
     def _under_way(self, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
         """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
@@ -264,7 +295,7 @@ class Reconciler:
 
     async def _release(self, owner: Object) -> Outcome:
         """Take away the mark, and the pause that came with it: Cluster API goes on."""
-        marks: dict[str, None] = {self._side.mark: None, FALLBACK_ANNOTATION: None}
+        marks: dict[str, None] = {self._side.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None}
         if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
             marks[PAUSED_ANNOTATION] = None
         patch: Tree = {"metadata": {"annotations": marks}}

@@ -33,6 +33,9 @@ REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
 
 READY = "Ready"
 
+REPLACING_MACHINE = "ReplacingMachine"
+"""Reason while a control plane machine that was lost is replaced, before the next node is touched."""
+
 PAUSED = "Paused"
 """Reason of an upgrade that begins with no further node, as an annotation asks for."""
 

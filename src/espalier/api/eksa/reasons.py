@@ -170,6 +170,7 @@ REASONS: tuple[Reason, ...] = (
     _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
     _time("NodesMissing", "as many nodes are missing as may be", GROUP),
+    _time("ReplacingMachine", "Cluster API replaces a lost control plane machine, then the upgrade goes on", GROUP),
     _time("Upgrading", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradingNodes", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradeCreated", "an upgrade in place was created", GROUP),

@@ -57,6 +57,13 @@ def refused(metadata: ObjectMeta) -> str:
 PAUSED_FOR_UPGRADE = "in-place-upgrade"
 """Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
 
+REPLACING = f"{GROUP}/in-place-replacing"
+"""On a KubeadmControlPlane that is upgraded in place, while Cluster API is not paused for it: why. A machine was lost,
+and is replaced before the next node is touched; then the pause comes back."""
+
+LAST_BEFORE_KUBEADM = "CNIPluginsUpgraded"
+"""Condition of a NodeUpgrade: with the step after it, a control plane node begins to become one of the new version."""
+
 IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
 """On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
 nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
