@@ -214,6 +214,33 @@ def test_somebody_may_pause_between_two_nodes() -> None:
     journey(story)
 
 
+def test_a_paused_cluster_is_paused_before_its_next_node() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"
+        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
+
+        await pause_cluster(world, "")
+        upgraders.hanging.clear()
+        seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")
+
+        told = f"paused after 1 of 3 nodes; Cluster {GARDEN} is paused, remove annotation {PAUSED_ANNOTATION} from it"
+        assert told in ready(seen)["message"]
+        assert {node for node, _ in upgraders.ran} == {planes[0]}
+        await pause_cluster(world, None)
+        await world.until_ready()
+        assert set(await world.versions()) == {NEW}
+
+    journey(story, control_planes=3, workers=1)
+
+
+async def pause_cluster(world: ManagedLaptop, value: str | None) -> None:
+    patch: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
+    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+
+
 def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         plane = (await machines(world, control_plane=True))[0]

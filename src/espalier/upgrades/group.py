@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
@@ -45,6 +46,8 @@ class GroupScope:
     members: tuple[Member, ...]
     strangers: tuple[str, ...]
     """NodeUpgrades of others under names that are needed."""
+    paused_cluster: Key | None = None
+    """The Cluster of the machines, if people have paused it."""
 
     @property
     def version(self) -> str:
@@ -55,6 +58,15 @@ class GroupScope:
     def is_deleted(self) -> bool:
         """Whether deletion was asked for."""
         return self.object.metadata.deletion_timestamp is not None
+
+    @property
+    def paused(self) -> str:
+        """What keeps it from beginning with another node, and how to go on; empty when nobody asked for that."""
+        if PAUSED in self.object.metadata.annotations:
+            return f"remove annotation {PAUSED} to go on"
+        if self.paused_cluster is None:
+            return ""
+        return f"Cluster {self.paused_cluster} is paused, remove annotation {PAUSED} from it to go on"
 
     @cached_property
     def wanted(self) -> Tree | None:
@@ -183,7 +195,8 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     cluster_view = observer.look(cluster) if cluster else None
     owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
     ours = {one.name: one for one in observer.node_upgrades(found)}
-    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), ())
+    paused = observer.paused_cluster(owner) if owner is not None else None
+    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused)
     members, strangers = [], []
     for machine in upgrade.spec.machines_require_upgrade:
         name = names.node_upgrade(machine.name)
@@ -196,7 +209,7 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
         )
         decoded = object_.decode(NodeUpgrade) if object_ else None
         members.append(Member(machine.name, view, object_, decoded, is_expected))
-    return GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, tuple(members), tuple(strangers))
+    return replace(scope, members=tuple(members), strangers=tuple(strangers))
 
 
 def shared_problem(
