@@ -18,6 +18,7 @@ from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
+    NODE_IN_WORK,
     PAUSED_FOR_UPGRADE,
     REPLACING,
     ControlPlaneUpgrade,
@@ -127,8 +128,7 @@ class ControlPlaneSide:
 
     def data(self, owner: Object) -> str:
         """What machines are made of: the number of them is no matter of an upgrade."""
-        spec = owner.tree["spec"]
-        return expected.encoded({part: spec[part] for part in _OF_CONTROL_PLANE if part in spec})
+        return expected.encoded(control_plane_group.asked_for(owner))
 
     def data_of(self, upgrade: Object) -> str:
         """Of a ControlPlaneUpgrade."""
@@ -149,9 +149,6 @@ class ControlPlaneSide:
                 control_plane_spec_data=self.data(owner),
             ),
         )
-
-
-_OF_CONTROL_PLANE = ("version", "kubeadmConfigSpec", "machineTemplate")
 
 
 class DeploymentSide:
@@ -295,7 +292,7 @@ class Reconciler:
 
     async def _release(self, owner: Object) -> Outcome:
         """Take away the mark, and the pause that came with it: Cluster API goes on."""
-        marks: dict[str, None] = {self._side.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None}
+        marks: dict[str, None] = {self._side.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None, NODE_IN_WORK: None}
         if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
             marks[PAUSED_ANNOTATION] = None
         patch: Tree = {"metadata": {"annotations": marks}}

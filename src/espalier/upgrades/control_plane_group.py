@@ -60,6 +60,12 @@ def lost(control_plane: KubeadmControlPlane, machines: Sequence[MachineView]) ->
     return ""
 
 
+def asked_for(owner: Object) -> Tree:
+    """What machines of a control plane are made of: the number of them is no matter of an upgrade."""
+    spec = owner.tree["spec"]
+    return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
+
+
 class ControlPlaneGroup:
     """A control plane."""
 
@@ -103,7 +109,7 @@ class ControlPlaneGroup:
                 "ExternalEtcd",
                 f"etcd of {name} is on machines of its own: such control planes are not upgraded in place",
             )
-        found = shared_problem(scope, name, control_plane.spec.version, scope.members)
+        found = shared_problem(scope, name, control_plane.spec.version, asked_for(scope.owner))
         if found:
             return found
         for member in scope.members:

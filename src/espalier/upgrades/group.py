@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -212,10 +211,12 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     return replace(scope, members=tuple(members), strangers=tuple(strangers))
 
 
-def shared_problem(
-    scope: GroupScope, owner: str, wanted_of_owner: str, members: Sequence[Member]
-) -> tuple[str, str] | None:
-    """What is wrong with an upgrade of whatever group."""
+def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> tuple[str, str] | None:
+    """What is wrong with an upgrade of whatever group; `asked_for` is the spec that its owner has now.
+
+    A machine that is named by uid may be gone meanwhile. Without one it has to be there: nobody could tell a machine
+    that was replaced from one that never was.
+    """
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
         return "SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64"
@@ -225,9 +226,19 @@ def shared_problem(
     if PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
         message = f"{owner} is neither paused nor marked for an upgrade in place"
         return "OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it"
-    for member in members:
+    if scope.wanted != asked_for:
+        message = f"the spec that the upgrade carries is not the one that {owner} asks for"
+        return "SpecDataDiffers", f"{message}: delete the upgrade, and create it with that"
+    for member, reference in zip(scope.members, scope.upgrade.spec.machines_require_upgrade, strict=True):
+        if wrong := names.not_a_machine(reference):
+            return "MachineNotFound", f"spec.machinesRequireUpgrade: Machine {member.name}: {wrong}"
         if member.machine is None:
-            continue
+            if reference.uid or member.upgrade is not None:
+                continue
+            return "MachineNotFound", f"spec.machinesRequireUpgrade: Machine {member.name} does not exist"
+        if reference.uid and reference.uid != member.machine.machine.metadata.uid:
+            message = f"Machine {member.name} is another one than was named: its uid is not {reference.uid}"
+            return "MachineNotFound", f"spec.machinesRequireUpgrade: {message}"
         problem = versions.obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
             return "VersionRefused", f"Machine {member.name}: {problem}"

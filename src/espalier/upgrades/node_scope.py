@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade
+from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
+from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NODE_IN_WORK, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.kube.objects import Object
 from espalier.upgrades import health, names, progress, versions
@@ -31,6 +31,12 @@ class NodeScope:
     """The upgrader pod that was made for it."""
     taken_by: str
     """The NodeUpgrade whose upgrader pod is on the node instead, empty when there is none."""
+    control_plane: Object | None
+    """The KubeadmControlPlane of the machine; None for workers."""
+    control_plane_machines: int
+    """How many machines that has."""
+    claimed_by: str
+    """The NodeUpgrade that is at work on another node of the control plane, with its node; empty when there is none."""
     image: str | None
     images: tuple[str, ...]
     """Versions for which there is an upgrader image."""
@@ -119,6 +125,31 @@ class NodeScope:
         return progress.conditions(before, self.pod)
 
 
+def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:
+    """The KubeadmControlPlane that controls a machine."""
+    if cluster_view is None or machine is None:
+        return None
+    kind = KubeadmControlPlane.resource.kind
+    owner = next((one for one in machine.object.metadata.owner_references if one.controller and one.kind == kind), None)
+    return cluster_view.capi_objects.get(KubeadmControlPlane.resource, owner.name) if owner else None
+
+
+def _claimed_by(
+    observer: Observer, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
+) -> str:
+    """Who is at work on another node. A claim ends with its NodeUpgrade, or the Machine: nobody has to take it back."""
+    noted = control_plane.metadata.annotations.get(NODE_IN_WORK, "") if control_plane else ""
+    name, _, uid = noted.partition(" ")
+    holder = observer.upgrade(NodeUpgrade.resource, name)
+    if cluster_view is None or holder is None or holder.metadata.uid != uid or uid == asking.metadata.uid:
+        return ""
+    upgrade = holder.decode(NodeUpgrade)
+    machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
+    if upgrade.status.completed or machine is None or machine.machine.metadata.deletion_timestamp is not None:
+        return ""
+    return f"{name} (node {machine.node})"
+
+
 def observe(observer: Observer, found: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` when the object is none."""
     upgrade = found.decode(NodeUpgrade)
@@ -130,6 +161,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     found_pod = workload.upgrader(node_name) if workload and node_name else None
     made_for = found_pod.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if found_pod else ""
     is_own = made_for in ("", str(found.key))
+    control_plane = _control_plane(cluster_view, machine)
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
         object=found,
@@ -140,6 +172,11 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         node=workload.node(node_name) if workload and node_name else None,
         pod_object=found_pod if is_own else None,
         taken_by="" if is_own else made_for,
+        control_plane=control_plane,
+        control_plane_machines=len(cluster_view.capi_objects.machines_of(control_plane))
+        if cluster_view and control_plane
+        else 0,
+        claimed_by=_claimed_by(observer, cluster_view, control_plane, found),
         image=image,
         images=images,
     )
