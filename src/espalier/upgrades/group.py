@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
+from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
@@ -16,7 +16,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusterapi import contract
 from espalier.kube.objects import Object
 from espalier.upgrades import expected, names, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView
@@ -61,11 +61,11 @@ class GroupScope:
     @property
     def paused(self) -> str:
         """What keeps it from beginning with another node, and how to go on; empty when nobody asked for that."""
-        if PAUSED in self.object.metadata.annotations:
-            return f"remove annotation {PAUSED} to go on"
+        if PAUSED_ANNOTATION in self.object.metadata.annotations:
+            return f"remove annotation {PAUSED_ANNOTATION} to go on"
         if self.paused_cluster is None:
             return ""
-        return f"Cluster {self.paused_cluster} is paused, remove annotation {PAUSED} from it to go on"
+        return f"Cluster {self.paused_cluster} is paused, remove annotation {PAUSED_ANNOTATION} from it to go on"
 
     @cached_property
     def wanted(self) -> Tree | None:
@@ -223,7 +223,7 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
         return "VersionDiffers", f"{message}; the machines would be rolled out afterwards"
-    if PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
+    if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
         message = f"{owner} is neither paused nor marked for an upgrade in place"
         return "OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it"
     if scope.wanted != asked_for:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import NODE
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED
 from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import names
@@ -35,7 +35,8 @@ async def end_on_node(ctx: Context) -> Outcome:
     if scope.pod is not None and not scope.may_go:
         return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
     if scope.node is not None and CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
-        uncordoned = {"metadata": {"annotations": {CORDONED_BY_UPGRADE: None}}, "spec": {"unschedulable": None}}
+        notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}
+        uncordoned = {"metadata": {"annotations": notes}, "spec": {"unschedulable": None}}
         await scope.workload.client.patch(NODE, scope.node_name, patch=uncordoned, type=PatchType.MERGE)
     if scope.pod is not None or not scope.upgrade.status.completed:
         await clear_node(scope.workload, scope)

@@ -212,6 +212,7 @@ async def make_pod(ctx: Context) -> Outcome:
         etcd_version=scope.upgrade.spec.etcd_version,
         done=done,
         drains=scope.drains,
+        drain_seconds=scope.drain_seconds,
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
     )

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NODE_IN_WORK, NodeUpgrade
+from espalier.api.eksa.upgrades import DRAIN_BLOCKED, IGNORED_CHECKS, KUBEADM_PATCHES, NODE_IN_WORK, NodeUpgrade
 from espalier.api.meta import Condition
+from espalier.api.printable import in_one_line
 from espalier.kube.objects import Object
 from espalier.upgrades import health, names, progress, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.views import Node, Pod
+
+LONGEST_NOTE = 1000
+"""Characters that are taken of what a node says."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,18 @@ class NodeScope:
         return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
 
     @property
+    def drain_seconds(self) -> int:
+        """How long a drain may take, as the machine's deletion has it for its own; 0 is without a limit."""
+        deletion = self.machine.machine.spec.deletion if self.machine else None
+        return (deletion.node_drain_timeout_seconds or 0) if deletion else 0
+
+    @property
+    def drain_waits_for(self) -> str:
+        """The pods that hold the drain, as the program on the node says; empty when nothing does."""
+        said = self.node.metadata.annotations.get(DRAIN_BLOCKED, "") if self.node else ""
+        return in_one_line(said)[:LONGEST_NOTE]
+
+    @property
     def ignored_preflight_errors(self) -> tuple[str, ...]:
         """Checks of kubeadm that the machine was made without, or that its provider or people say do not concern it."""
         registrations = [section.node_registration for section in self._kubeadm]
@@ -122,7 +138,7 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [one for one in before if one.type != names.READY]
-        return progress.conditions(before, self.pod)
+        return progress.conditions(before, self.pod, self.drain_waits_for)
 
 
 def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:

@@ -79,6 +79,9 @@ Those of the KubeadmConfig come first."""
 CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
 """On a node that the upgrade cordoned, by the program on it. An operator's own cordon has none, and stays."""
 
+DRAIN_BLOCKED = f"{GROUP}/drain-blocked"
+"""On a node that is being drained, by the program on it: the pods that are left, and what holds each."""
+
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
 
