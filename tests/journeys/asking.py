@@ -101,12 +101,14 @@ class ManagedClusters:
         assert found is not None
         return found.decode(Cluster)
 
-    async def until_ready(self, key: Key = GARDEN) -> Cluster:
+    async def until_ready(self, key: Key = GARDEN, *, seconds: float = 900) -> Cluster:
         """Wait until a Cluster is as it was asked for last."""
         present = await self.client.get(Cluster.resource, key.name, key.namespace)
         generation = present.metadata.generation
         return await self.until(
-            lambda cluster: bool(cluster.status.ready) and cluster.status.observed_generation >= generation, key
+            lambda cluster: bool(cluster.status.ready) and cluster.status.observed_generation >= generation,
+            key,
+            seconds=seconds,
         )
 
     async def until_gone(self, key: Key = GARDEN) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import DRAIN_BLOCKED, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
@@ -22,6 +23,7 @@ from tests.journeys.in_place import (
     journey,
     machines,
     marks,
+    reach,
     ready,
     until_machines,
     until_so,
@@ -212,6 +214,56 @@ def test_somebody_may_pause_between_two_nodes() -> None:
         assert {first.name, second.name} <= {node for node, _ in upgraders.ran}
 
     journey(story)
+
+
+def test_pods_that_hold_a_drain_are_named_at_all_levels_while_they_do() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0].name
+        upgraders.hanging.add((worker, "drainer"))
+        await world.change(kubernetesVersion="1.36")
+        name = f"{worker}-node-upgrader"
+        await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "DrainingNode")
+
+        await hold_drain(world, worker, "default/web-1: the disruption budget web needs 1 healthy pods\x1b[2J")
+
+        told = "waiting for pods to go: default/web-1: the disruption budget web needs 1 healthy pods\\x1b[2J"
+        await until_so(world, NodeUpgrade.resource, name, lambda one: told in ready(one)["message"])
+        await hold_drain(world, worker, None)
+        await until_so(world, NodeUpgrade.resource, name, lambda one: "waiting for pods" not in ready(one)["message"])
+
+    journey(story)
+
+
+async def hold_drain(world: ManagedLaptop, node: str, note: str | None) -> None:
+    patch: Tree = {"metadata": {"annotations": {DRAIN_BLOCKED: note}}}
+    await reach(world).client.patch(NODE, node, patch=patch, type=PatchType.MERGE)
+
+
+def test_a_paused_cluster_is_paused_before_its_next_node() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"
+        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
+
+        await pause_cluster(world, "")
+        upgraders.hanging.clear()
+        seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")
+
+        told = f"paused after 1 of 3 nodes; Cluster {GARDEN} is paused, remove annotation {PAUSED_ANNOTATION} from it"
+        assert told in ready(seen)["message"]
+        assert {node for node, _ in upgraders.ran} == {planes[0]}
+        await pause_cluster(world, None)
+        await world.until_ready()
+        assert set(await world.versions()) == {NEW}
+
+    journey(story, control_planes=3, workers=1)
+
+
+async def pause_cluster(world: ManagedLaptop, value: str | None) -> None:
+    patch: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
+    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
 
 
 def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either() -> None:

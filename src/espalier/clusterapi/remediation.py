@@ -1,4 +1,4 @@
-"""What a control plane remembers of machines that it replaced because they were unhealthy, as Cluster API writes it."""
+"""Unhealthy machines: that they are to be replaced, and what a control plane notes of it, as Cluster API writes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api import conditions, json_trees
+from espalier.api.capi.machine import Machine
 from espalier.api.meta import Observed
 
 IN_PROGRESS = "controlplane.cluster.x-k8s.io/remediation-in-progress"
@@ -31,6 +32,11 @@ class Remediation(Observed, frozen=True):
     def at(self) -> str:
         """When."""
         return self.time or self.timestamp
+
+
+def awaits_remediation(machine: Machine) -> bool:
+    """Whether a health check asks the machine's owner to replace it."""
+    return conditions.is_false(machine.status.conditions, "OwnerRemediated")
 
 
 def last(status: Mapping[str, Any] | None) -> Remediation | None:

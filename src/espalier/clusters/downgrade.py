@@ -34,7 +34,9 @@ def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
     versions = _told(control_plane.spec.version)
     running = _running(capi_objects.machines)
     # While a machine is upgraded where it stands, its API server may be the newer one already.
-    stand = not in_place.is_held(control_plane) or in_place.is_untouched(control_plane, capi_objects.upgrades)
+    stand = not in_place.is_held(control_plane) or in_place.is_untouched(
+        capi_objects.upgrades, capi_objects.node_upgrades
+    )
     if stand and len(running) == 1:
         versions |= running
     if in_place.is_held(control_plane) and not capi_objects.installed_cni and not control_plane.status.ready_replicas:

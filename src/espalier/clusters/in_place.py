@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.conditions import is_false
+from espalier.api.conditions import is_false, is_true
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     ACCEPTED,
@@ -19,8 +19,10 @@ from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     IN_PLACE_HOOKS,
+    LAST_BEFORE_KUBEADM,
     PAUSED_FOR_UPGRADE,
     PROGRESSING,
+    REPLACING,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,
@@ -73,7 +75,9 @@ def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: Front
         return
     change = machine_change(_parts(live), _parts(wanted))
     if is_held(live) or change.kind is ChangeKind.REPLACE:
-        marks = {_mark(wanted): "true", PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
+        marks = {_mark(wanted): "true"}
+        if REPLACING not in live.metadata.annotations:
+            marks[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
         if strategy.fallback == "RollingUpdate":
             marks[FALLBACK_ANNOTATION] = "RollingUpdate"
         wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
@@ -127,11 +131,22 @@ def is_held(live: Owner) -> bool:
     return live.metadata.annotations.get(_mark(live)) == "true"
 
 
-def is_untouched(live: KubeadmControlPlane, upgrades: tuple[Object, ...]) -> bool:
-    """Whether machines are held for an upgrade in place that was refused before any of them was touched."""
-    told = story(live, upgrades)
+def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
+    """Whether kubeadm has begun on no control plane node that is to be upgraded in place, and is not about to.
+
+    Where an upgrader pod works, the next of its steps may be kubeadm's by the time that this is read.
+    """
     ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
-    return told is not None and told.reason == STOPPED and not any(one.status.upgraded for one in ours)
+    nodes = [found.decode(NodeUpgrade) for found in node_upgrades]
+    return not any(one.status.upgraded for one in ours) and not any(
+        one.status.completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
+        for one in nodes
+        if one.spec.node_type == "ControlPlane" and (conditions := one.status.conditions) is not None
+    )
+
+
+def _works(conditions: Sequence[Condition]) -> bool:
+    return is_true(conditions, "UpgraderPodCreated") and not is_false(conditions, PROGRESSING)
 
 
 def story(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:

@@ -129,6 +129,7 @@ class Observer:
         self.upgrades = [
             caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
         ]
+        self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         named = f"metadata.name={RUNTIME_EXTENSION}"
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
         self.secrets = caches.of(
@@ -296,6 +297,7 @@ class Observer:
             machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not is_another else (),
             taken=tuple(taken),
             upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
+            node_upgrades=tuple(self.node_upgrades.by_index(BY_NAME, key.name)),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment, MachineSet
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import minor, minor_of
+from espalier.clusters import in_place
 from espalier.clusters.scope import ClusterAPIObjects
+from espalier.kube.objects import Object
 
 
 class Machines(msgspec.Struct, frozen=True):
@@ -36,7 +38,7 @@ def running(capi_objects: ClusterAPIObjects) -> Running:
     """What machines have."""
     control_plane = capi_objects.control_plane
     return Running(
-        _control_plane(control_plane) if control_plane is not None else None,
+        _control_plane(control_plane, capi_objects.machines) if control_plane is not None else None,
         {
             name: _group(deployment, capi_objects.sets_of(name))
             for name, deployment in capi_objects.typed_deployments.items()
@@ -44,8 +46,13 @@ def running(capi_objects: ClusterAPIObjects) -> Running:
     )
 
 
-def _control_plane(control_plane: KubeadmControlPlane) -> Machines:
-    """Of a control plane that nobody changed since it was made, no report is needed; there may be none for long."""
+def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object]) -> Machines:
+    """Of a control plane that nobody changed since it was made, no report is needed; there may be none for long.
+
+    One that is held for an upgrade in place does not report: its Machines say what was reached.
+    """
+    if in_place.is_held(control_plane):
+        return _machines(control_plane.spec.version, [one.decode(Machine).spec.version for one in machines])
     status = control_plane.status
     reported = [status.version, *(count.version for count in status.versions if count.replicas)]
     is_known = control_plane.metadata.generation == 1 or contract.is_observed(control_plane)

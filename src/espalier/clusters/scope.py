@@ -43,6 +43,8 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     taken: tuple[Taken, ...] = ()
     """Objects of others under names that the cluster needs."""
     upgrades: tuple[Object, ...] = ()
+    node_upgrades: tuple[Object, ...] = ()
+    """Those of its nodes, for who asks whether an upgrade can be taken back; what they say, the others say."""
     """Upgrades in place of the cluster's control plane and workers."""
     extension: Object | None = None
     """The ExtensionConfig by which Cluster API asks whether machines can be upgraded in place."""

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from . import layout
+from . import layout, leftovers
 from .api import Unreachable
 from .failures import StepFailed
 from .node import Node
@@ -138,7 +138,9 @@ def healthy_etcd(node: Node) -> None:
 
 
 def enough_room(node: Node, targets: Mapping[str, str]) -> None:
-    """Each file system has room for the copies; for backups and for what is written, where those can't be shared."""
+    """Each file system has room for the copies, for kubeadm's backups, and for ours and what is written where those
+    can't be shared.
+    """
     needed: dict[int, int] = defaultdict(int)
     free: dict[int, tuple[int, str]] = {}
 
@@ -148,6 +150,8 @@ def enough_room(node: Node, targets: Mapping[str, str]) -> None:
         free.setdefault(device, (room, place))
         return device
 
+    if kept := leftovers.size(node):
+        take(leftovers.FOLDER, kept)
     seen = set()
     for path, name in targets.items():
         file = node.contents.files[name]

@@ -25,6 +25,13 @@ def for_version(text: str, minor: int, etcd_tag: str) -> str:
     return with_value(text, ("etcd", "local", "imageTag"), etcd_tag) if etcd_tag else text
 
 
+def kubernetes_version(text: str) -> str:
+    """The version that kubeadm renders the control plane with; empty when the configuration has none."""
+    if text.lstrip().startswith("{"):
+        return str(json.loads(text).get("kubernetesVersion") or "")
+    return value(text, ("kubernetesVersion",)) or ""
+
+
 def has_external_etcd(text: str) -> bool:
     """Whether etcd runs elsewhere than on the nodes of the control plane."""
     if text.lstrip().startswith("{"):

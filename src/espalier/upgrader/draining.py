@@ -6,6 +6,7 @@ have ended, the upgrader's own, and pods that nobody would make anew; in place, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -17,12 +18,18 @@ from .node import Clock
 MARK = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
 """Annotation of a node that was cordoned by `drain`: `CORDONED_BY_UPGRADE` of the controllers, which share no module
 with this program. An operator's own cordon has none, and stays."""
+HELD = "anywhere.eks.amazonaws.com/drain-blocked"
+"""Annotation of a node whose drain waits, with the pods that are left: `DRAIN_BLOCKED` of the controllers."""
+LONGEST_NOTE = 1000
 MIRROR = "kubernetes.io/config.mirror"
 UPGRADER = "eks-d-upgrader"
 ENDED = ("Succeeded", "Failed")
 GONE, BLOCKED = 404, 429
 EVERY = 2
 """Seconds between two looks at what is still there."""
+PATIENCE = 10
+"""Seconds after which a pod that takes its time to end is told of. One whose eviction is refused is told of at once."""
+ENDING, EVICTED = "it takes its time to end", "it was evicted just now"
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,14 @@ class Cordon:
 
     def write(self, unschedulable: bool | None, mark: str | None) -> None:
         """Cordon or uncordon, and say in the same write whose cordon it is. Raises `StepFailed`."""
-        body = {"metadata": {"annotations": {MARK: mark}}, "spec": {"unschedulable": unschedulable}}
+        notes = {MARK: mark, HELD: None}
+        self._patch({"metadata": {"annotations": notes}, "spec": {"unschedulable": unschedulable}})
+
+    def note(self, held: str) -> None:
+        """Say on the node what its drain waits for; empty when it waits no longer. Raises `StepFailed`."""
+        self._patch({"metadata": {"annotations": {HELD: held or None}}})
+
+    def _patch(self, body: Any) -> None:
         answer = self.ask("PATCH", self._path, body, content_type=MERGE)
         if answer.status != 200:
             raise StepFailed(f"the node {self.node} can't be written ({answer.reason})")
@@ -62,12 +76,15 @@ class Cordon:
 def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
     """Cordon the node and evict its pods, PodDisruptionBudgets honoured, and wait until they are gone.
 
-    Raises `StepFailed` after `timeout` seconds, naming the pods that are left and what holds each. The node stays
-    cordoned then, so that nothing new comes while somebody looks into it.
+    What it waits for is said on the node within seconds, and it goes on by itself once that gives way.
+
+    Raises `StepFailed` after `timeout` seconds (0: it waits as long as that takes), naming the pods that are left and
+    what holds each. The node stays cordoned then, so that nothing new comes while somebody looks into it.
     """
     if not cordon.read().get("spec", {}).get("unschedulable"):
         cordon.write(unschedulable=True, mark=version)
-    end = cordon.clock.now() + timeout
+    began = cordon.clock.now()
+    said = ""
     evicted: set[str] = set()
     while True:
         leaving = _leaving(cordon)
@@ -75,21 +92,36 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
         for pod in leaving:
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             if pod["metadata"].get("deletionTimestamp"):
-                held[name] = "it takes its time to end"
+                held[name] = ENDING
             elif reason := _evict(cordon, pod):
                 held[name] = reason
             else:
-                held[name] = "it was evicted just now"
+                held[name] = EVICTED
                 evicted.add(pod["metadata"].get("uid", name))
+        passed = cordon.clock.now() - began
+        note = _told(held, passed)
+        if note != said:
+            cordon.note(note)
+            print(f"waiting for {note}" if note else "nothing holds the drain any longer", flush=True)
+            said = note
         if not held:
             return f"the node is drained; {len(evicted)} pods were evicted"
-        if cordon.clock.now() >= end:
-            blockers = "; ".join(f"{name}: {reason}" for name, reason in sorted(held.items()))
+        if timeout and passed >= timeout:
             raise StepFailed(
-                f"after {timeout:.0f} s the node is not drained, {len(held)} pods are left ({blockers}); "
+                f"after {timeout:.0f} s the node is not drained, {len(held)} pods are left ({_listed(held)}); "
                 "it stays cordoned; give way to them, then delete the pod to try again"
             )
         cordon.clock.wait(EVERY)
+
+
+def _told(held: Mapping[str, str], passed: float) -> str:
+    """What is worth saying of the pods that are left: most are about to go."""
+    refused = {name: why for name, why in held.items() if why not in (ENDING, EVICTED)}
+    return _listed(held if passed >= PATIENCE else refused)[:LONGEST_NOTE]
+
+
+def _listed(held: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in sorted(held.items()))
 
 
 def uncordon(cordon: Cordon) -> str:

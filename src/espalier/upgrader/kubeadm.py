@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from . import checks, layout
-from .cluster_configuration import for_version, has_external_etcd
+from . import checks, layout, leftovers
+from .cluster_configuration import for_version, has_external_etcd, kubernetes_version
 from .commands import Result
 from .failures import StepFailed
 from .node import Node, on_disk
 from .replacing import replace
+from .versions import parse
 
 FIRST, OTHER, WORKER = "first-control-plane", "control-plane", "worker"
 ROLES = (FIRST, OTHER, WORKER)
@@ -29,7 +30,11 @@ LONGEST = 30 * 60
 def kubeadm(
     node: Node, role: str, version: str, *, etcd_version: str = "", ignored: Sequence[str] = (), patches: str = ""
 ) -> str:
-    """Replace kubeadm, then upgrade the control plane (its first node) or the node's share of it (all others).
+    """Replace kubeadm, then upgrade the control plane or, once it is, the node's share of it.
+
+    `kubeadm upgrade node` renders the version that kubeadm-config has, whatever version kubeadm has. So a control plane
+    node whose cluster has an older one applies the new one, also when it was not meant to be the first: the first may
+    have gone before it did.
 
     `ignored` checks and `patches` (a folder of the host) are those that the node was made with.
     kubeadm's upgrade may be broken off and run again; a run that ended well is noted and not repeated.
@@ -49,11 +54,12 @@ def kubeadm(
     targets = layout.tool(node, "kubeadm")
     replace(node, targets)
     program = next(iter(targets))
-    if role == FIRST:
-        _configure(node, etcd_version)
+    if role != WORKER and _applies(node, role, version, etcd_version):
+        role = FIRST
         arguments = ["upgrade", "apply", version, "--yes", *(DISTRIBUTED if "-" in version else ())]
     else:
         arguments = ["upgrade", "node"]
+    leftovers.note(node)
     preflight = ",".join(dict.fromkeys((*IGNORED, *ignored)))
     options = [f"--ignore-preflight-errors={preflight}"]
     options += [LEFT_OUT] if node.control_plane else []
@@ -78,23 +84,41 @@ def _cause(result: Result) -> str:
     return "; ".join(checks_) or result.last_lines(3)
 
 
-def _configure(node: Node, etcd_version: str) -> None:
-    """Bring the cluster's kubeadm-config to what kubeadm of the new version needs; left alone when it is so already."""
+def _applies(node: Node, role: str, version: str, etcd_version: str) -> bool:
+    """Whether the new version is to be applied here. Then kubeadm-config is as kubeadm of that version needs it."""
+    text, revision = _configuration(node)
+    if has_external_etcd(text):
+        raise StepFailed("the cluster has an external etcd: its control plane is not upgraded in place")
+    found = kubernetes_version(text)
+    numbers = parse(found, "kubernetesVersion of kubeadm-config")
+    if numbers > node.contents.kubernetes:
+        raise StepFailed(
+            f"the control plane has version {found} in kubeadm-config, which is newer than {version}: "
+            "nothing is downgraded; delete the upgrade"
+        )
+    if role != FIRST and (numbers, found) == (node.contents.kubernetes, version):
+        return False
+    wanted = for_version(text, node.contents.kubernetes.minor, etcd_version)
+    if wanted != text:
+        _configure(node, wanted, revision)
+    return True
+
+
+def _configuration(node: Node) -> tuple[str, str]:
+    """The ClusterConfiguration in kubeadm-config, and the ConfigMap's resource version."""
     kubectl = next(iter(layout.tool(node, "kubectl")))
     read = node.commands.run(kubectl, f"--kubeconfig={ADMIN}", "get", *CONFIG, "--output=json")
     if read.code:
         raise StepFailed(f"the ConfigMap kubeadm-config can't be read with {ADMIN}: {read.last_lines(2)}")
     try:
         found = json.loads(read.output)
-        text = found["data"]["ClusterConfiguration"]
-        revision = found["metadata"]["resourceVersion"]
+        return str(found["data"]["ClusterConfiguration"]), str(found["metadata"]["resourceVersion"])
     except (ValueError, KeyError, TypeError) as error:
         raise StepFailed(f"the ConfigMap kubeadm-config holds no ClusterConfiguration ({error})") from error
-    if has_external_etcd(text):
-        raise StepFailed("the cluster has an external etcd: its control plane is not upgraded in place")
-    wanted = for_version(text, node.contents.kubernetes.minor, etcd_version)
-    if wanted == text:
-        return
+
+
+def _configure(node: Node, wanted: str, revision: str) -> None:
+    kubectl = next(iter(layout.tool(node, "kubectl")))
     patch = json.dumps({"metadata": {"resourceVersion": revision}, "data": {"ClusterConfiguration": wanted}})
     written = node.commands.run(kubectl, f"--kubeconfig={ADMIN}", "patch", *CONFIG, "--type=merge", f"--patch={patch}")
     if written.code:

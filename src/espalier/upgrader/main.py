@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="further ones, by commas")
     upgrade.add_argument("--patches", default="", metavar="FOLDER", help="of the host, with patches for kubeadm")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
-    drain.add_argument("--timeout", type=float, default=300, metavar="SECONDS")
+    drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0: without a limit")
     commands.add_parser("kubelet", help="upgrade kubelet and kubectl, and restart the kubelet")
     commands.add_parser("uncordon", help="let pods come to the node again")
     commands.add_parser("done", help="see that all runs, and take the work folder away")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from . import checks, layout, services
+from . import checks, layout, leftovers, services
 from .api import Unreachable
 from .contents import WORK
 from .failures import StepFailed
@@ -94,7 +94,7 @@ def _reported(node: Node) -> Verdict:
 
 
 def done(node: Node) -> str:
-    """See that all is on the host and runs, then take the work folder away, backups among it."""
+    """See that all is on the host and runs, then take the work folder and all backups away, kubeadm's too."""
     targets = layout.everything(node)
     outdated = find_outdated(node, targets)
     if outdated:
@@ -108,6 +108,7 @@ def done(node: Node) -> str:
     try:
         for path in targets:
             node.files.sweep(path)
+        leftovers.remove(node)
         node.files.remove_folder(node.contents.work)
         if not node.files.names(WORK):
             node.files.remove_folder(WORK)

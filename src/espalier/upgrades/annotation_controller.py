@@ -18,7 +18,9 @@ from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
+    NODE_IN_WORK,
     PAUSED_FOR_UPGRADE,
+    REPLACING,
     ControlPlaneUpgrade,
     ControlPlaneUpgradeSpec,
     MachineDeploymentUpgrade,
@@ -80,6 +82,10 @@ class Side(Protocol):
         """What is to be done."""
         ...
 
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+        """The machines that Cluster API has to replace before the upgrade goes on, in a sentence; empty without one."""
+        ...
+
     def data(self, owner: Object) -> str:
         """The spec asked for, as the upgrade carries it."""
         ...
@@ -118,10 +124,13 @@ class ControlPlaneSide:
         refused = tuple(dict.fromkeys(field for _, verdict in verdicts for field in verdict.refused))
         return Due(machines, refused, bool(machines))
 
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+        """Machines that are missing, that go, or that a health check gave up."""
+        return control_plane_group.lost(owner.decode(KubeadmControlPlane), capi_objects.machines_of(owner))
+
     def data(self, owner: Object) -> str:
         """What machines are made of: the number of them is no matter of an upgrade."""
-        spec = owner.tree["spec"]
-        return expected.encoded({part: spec[part] for part in _OF_CONTROL_PLANE if part in spec})
+        return expected.encoded(control_plane_group.asked_for(owner))
 
     def data_of(self, upgrade: Object) -> str:
         """Of a ControlPlaneUpgrade."""
@@ -142,9 +151,6 @@ class ControlPlaneSide:
                 control_plane_spec_data=self.data(owner),
             ),
         )
-
-
-_OF_CONTROL_PLANE = ("version", "kubeadmConfigSpec", "machineTemplate")
 
 
 class DeploymentSide:
@@ -168,6 +174,10 @@ class DeploymentSide:
         machines = tuple(deployment_group.outdated(deployment, sets.machines))
         refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or verdict.accepted or refused))
+
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+        """None: what is left of a worker node group is upgraded without those that are missing."""
+        return ""
 
     def data(self, owner: Object) -> str:
         """What machines are made of."""
@@ -275,10 +285,32 @@ async def advance(ctx: Context) -> Outcome:
     if falls_back or is_ready or is_other:
         await writer.delete(side.resource, upgrade, found_by_owner)
         return Wait("UpgradeEnds", f"waiting for {side.resource.kind} {upgrade.name} to be gone")
-    return Wait("Upgrading", f"waiting for {side.resource.kind} {upgrade.name}")
+    return Continue()
 
 
-STEPS = (end_without_mark, read_cluster, advance)
+async def replace_lost(ctx: Context) -> Outcome:
+    """Cluster API goes on for as long as a lost machine is to be replaced, and no node is being upgraded.
+
+    It makes the new one as it is asked for now, and waits for it before it does anything else; by then it is paused
+    again.
+    """
+    if ctx.capi_objects is None or ctx.upgrade is None:
+        raise AssertionError("the step `advance` lets nothing pass without them")
+    lost, annotations = ctx.side.lost(ctx.capi_objects, ctx.object), ctx.object.metadata.annotations
+    is_free = not _under_way(ctx.tools, ctx.capi_objects, ctx.upgrade)
+    changed: dict[str, str | None] = {}
+    if lost and is_free and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+        changed = {PAUSED_ANNOTATION: None, REPLACING: lost}
+    elif not lost and REPLACING in annotations:
+        changed = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}
+    if changed:
+        await ctx.tools.writer.merge(ctx.side.owner_resource, ctx.object, {"metadata": {"annotations": changed}})
+    if changed or lost:
+        return Wait(names.REPLACING_MACHINE, lost or "a lost machine was replaced")
+    return Wait("Upgrading", f"waiting for {ctx.side.resource.kind} {ctx.upgrade.name}")
+
+
+STEPS = (end_without_mark, read_cluster, advance, replace_lost)
 """From a mark to machines of which Cluster API replaces none."""
 
 
@@ -300,7 +332,7 @@ def _under_way(tools: Tools, capi_objects: ClusterAPIObjects, upgrade: Object) -
 async def _release(ctx: Context) -> Outcome:
     """Take away the mark, and the pause that came with it: Cluster API goes on."""
     owner = ctx.object
-    marks: dict[str, None] = {ctx.side.mark: None, FALLBACK_ANNOTATION: None}
+    marks: dict[str, None] = {ctx.side.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None, NODE_IN_WORK: None}
     if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
         marks[PAUSED_ANNOTATION] = None
     patch: Tree = {"metadata": {"annotations": marks}}

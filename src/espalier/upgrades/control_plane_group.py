@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, ControlPlaneUpgradeStatus, NodeType, ObjectReference
+from espalier.api.eksa.upgrades import (
+    REPLACING,
+    ControlPlaneUpgrade,
+    ControlPlaneUpgradeStatus,
+    NodeType,
+    ObjectReference,
+)
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import in_place_fields, machine_change
+from espalier.clusterapi.contract import desired_replicas
 from espalier.clusterapi.machine_change import ChangeKind
+from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
@@ -33,6 +41,30 @@ def verdict(
         for one in (before.infrastructure, after.infrastructure)
     )
     return classify.verdict(before, after, capi_objects.infrastructures, (templates[0], templates[1]))
+
+
+def lost(control_plane: KubeadmControlPlane, machines: Sequence[MachineView]) -> str:
+    """The machines that have to be replaced before the next node is touched, in a sentence; empty without one.
+
+    Where none is left that stays, nobody could be joined: Cluster API would begin another control plane.
+    """
+    going = [view.machine.metadata.name for view in machines if view.machine.metadata.deletion_timestamp is not None]
+    staying = [view.machine for view in machines if view.machine.metadata.deletion_timestamp is None]
+    ill = [machine.metadata.name for machine in staying if awaits_remediation(machine)]
+    there, wanted = len(staying), desired_replicas(control_plane)
+    if len(ill) >= there:
+        return ""
+    if going or ill:
+        return f"Machine {(going or ill)[0]} is being replaced before the next node is touched"
+    if there < wanted:
+        return f"{there} of {wanted} control plane machines are there: Cluster API makes one before the next is touched"
+    return ""
+
+
+def asked_for(owner: Object) -> Tree:
+    """What machines of a control plane are made of: the number of them is no matter of an upgrade."""
+    spec = owner.tree["spec"]
+    return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
 
 
 class ControlPlaneGroup:
@@ -78,7 +110,7 @@ class ControlPlaneGroup:
                 "ExternalEtcd",
                 f"etcd of {name} is on machines of its own: such control planes are not upgraded in place",
             )
-        found = shared_problem(scope, name, control_plane.spec.version, scope.members)
+        found = shared_problem(scope, name, control_plane.spec.version, asked_for(scope.owner))
         if found:
             return found
         for member in scope.members:
@@ -102,9 +134,13 @@ class ControlPlaneGroup:
         if scope.cluster_view is None or workload is None:
             message = scope.cluster_view.waiting_for if scope.cluster_view else ""
             return Wait("WorkloadClusterUnreachable", message)
-        machines = len(scope.cluster_view.capi_objects.machines_of(scope.owner)) if scope.owner else 0
+        machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
+        missing = lost(scope.owner.decode(KubeadmControlPlane), machines) if scope.owner else ""
+        if missing or (scope.owner and REPLACING in scope.owner.metadata.annotations):
+            again = "a lost machine was replaced; Cluster API is being paused again"
+            return Wait(names.REPLACING_MACHINE, missing or again)
         node = member.machine.node if member and member.machine else ""
-        found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, machines)
+        found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
         when = f"before node {node} is touched" if node else "after the last node"
         return Wait("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
 

@@ -118,7 +118,8 @@ class DeploymentGroup:
         for member in scope.members:
             if member.machine is not None and member.name not in own:
                 return Wait("MachineOfOthers", f"Machine {member.name} does not belong to {name}")
-        problem = shared_problem(scope, name, deployment.spec.template.spec.version, scope.members)
+        asked_for = scope.owner.tree["spec"]["template"]["spec"]
+        problem = shared_problem(scope, name, deployment.spec.template.spec.version, asked_for)
         if problem:
             return problem
         refused = verdict(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
@@ -16,7 +16,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusterapi import contract
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
@@ -46,6 +46,8 @@ class GroupScope:
     members: tuple[Member, ...]
     strangers: tuple[str, ...]
     """NodeUpgrades of others under names that are needed."""
+    paused_cluster: Key | None = None
+    """The Cluster of the machines, if people have paused it."""
 
     @property
     def version(self) -> str:
@@ -56,6 +58,15 @@ class GroupScope:
     def is_deleted(self) -> bool:
         """Whether deletion was asked for."""
         return self.object.metadata.deletion_timestamp is not None
+
+    @property
+    def paused(self) -> str:
+        """What keeps it from beginning with another node, and how to go on; empty when nobody asked for that."""
+        if PAUSED_ANNOTATION in self.object.metadata.annotations:
+            return f"remove annotation {PAUSED_ANNOTATION} to go on"
+        if self.paused_cluster is None:
+            return ""
+        return f"Cluster {self.paused_cluster} is paused, remove annotation {PAUSED_ANNOTATION} from it to go on"
 
     @cached_property
     def wanted(self) -> Tree | None:
@@ -184,7 +195,8 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     cluster_view = observer.look(cluster) if cluster else None
     owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
     ours = {one.name: one for one in observer.node_upgrades(found)}
-    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), ())
+    paused = observer.paused_cluster(owner) if owner is not None else None
+    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused)
     members, strangers = [], []
     for machine in upgrade.spec.machines_require_upgrade:
         name = names.node_upgrade(machine.name)
@@ -197,23 +209,37 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
         )
         decoded = object_.decode(NodeUpgrade) if object_ else None
         members.append(Member(machine.name, view, object_, decoded, is_expected))
-    return GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, tuple(members), tuple(strangers))
+    return replace(scope, members=tuple(members), strangers=tuple(strangers))
 
 
-def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, members: Sequence[Member]) -> Wait | None:
-    """What is wrong with an upgrade of whatever group."""
+def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> Wait | None:
+    """What is wrong with an upgrade of whatever group; `asked_for` is the spec that its owner has now.
+
+    A machine that is named by uid may be gone meanwhile. Without one it has to be there: nobody could tell a machine
+    that was replaced from one that never was.
+    """
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
         return Wait("SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64")
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
         return Wait("VersionDiffers", f"{message}; the machines would be rolled out afterwards")
-    if PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
+    if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
         message = f"{owner} is neither paused nor marked for an upgrade in place"
         return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it")
-    for member in members:
+    if scope.wanted != asked_for:
+        message = f"the spec that the upgrade carries is not the one that {owner} asks for"
+        return Wait("SpecDataDiffers", f"{message}: delete the upgrade, and create it with that")
+    for member, reference in zip(scope.members, scope.upgrade.spec.machines_require_upgrade, strict=True):
+        if wrong := names.not_a_machine(reference):
+            return Wait("MachineNotFound", f"spec.machinesRequireUpgrade: Machine {member.name}: {wrong}")
         if member.machine is None:
-            continue
+            if reference.uid or member.upgrade is not None:
+                continue
+            return Wait("MachineNotFound", f"spec.machinesRequireUpgrade: Machine {member.name} does not exist")
+        if reference.uid and reference.uid != member.machine.machine.metadata.uid:
+            message = f"Machine {member.name} is another one than was named: its uid is not {reference.uid}"
+            return Wait("MachineNotFound", f"spec.machinesRequireUpgrade: {message}")
         problem = versions.obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")

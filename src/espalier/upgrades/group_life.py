@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -67,7 +66,7 @@ async def begin(ctx: GroupContext) -> Outcome:
     """The next node is begun with, when those before it are done and nothing stands in the way."""
     scope = ctx.scope
     for member in sequence.next_members(scope.members, ctx.group.at_once(scope) - len(ctx.group.missing(scope))):
-        if PAUSED_ANNOTATION in scope.object.metadata.annotations:
+        if scope.paused:
             break
         obstacle = ctx.group.obstacle(scope, member)
         if obstacle is not None:
@@ -89,9 +88,8 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
         return Wait(
             member.reason, f"{counts.upgraded} of {total} nodes are upgraded; Machine {member.name}: {member.story}"
         )
-    if counts.left and PAUSED_ANNOTATION in scope.object.metadata.annotations:
-        message = f"paused after {counts.upgraded} of {total} nodes; remove annotation {PAUSED_ANNOTATION} to go on"
-        return Wait(names.PAUSED, message)
+    if counts.left and scope.paused:
+        return Wait(names.PAUSED, f"paused after {counts.upgraded} of {total} nodes; {scope.paused}")
     missing = ctx.group.missing(scope)
     if counts.left and missing:
         told = f"{counts.upgraded} of {total} nodes are upgraded; before the next one is touched: {', '.join(missing)}"

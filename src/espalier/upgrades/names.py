@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import GROUP
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, ObjectReference
+from espalier.api.violations import shown
 from espalier.kube.objects import Object
 
+CAPI_GROUP = Machine.resource.group
 FIELD_MANAGER = "espalier-upgrades"
 
 CONTROL_PLANE_FINALIZER = f"controlplaneupgrades.{GROUP}/finalizer"
@@ -32,6 +35,9 @@ SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
 REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
 
 READY = "Ready"
+
+REPLACING_MACHINE = "ReplacingMachine"
+"""Reason while a control plane machine that was lost is replaced, before the next node is touched."""
 
 PAUSED = "Paused"
 """Reason of an upgrade that begins with no further node, as an annotation asks for."""
@@ -66,6 +72,22 @@ def node_of(upgrader: str) -> str | None:
 def protection(node_upgrade: str) -> str:
     """What stands in a Machine's annotation that keeps health checks away, while its node is upgraded."""
     return f"{GROUP}/{node_upgrade}"
+
+
+def claim(node_upgrade: Object) -> str:
+    """What a control plane says of the NodeUpgrade that is at work on one of its nodes."""
+    return f"{node_upgrade.name} {node_upgrade.metadata.uid}"
+
+
+def not_a_machine(reference: ObjectReference) -> str:
+    """The field by which a reference leads to something else than a Machine of Cluster API, and what is allowed."""
+    if reference.namespace not in ("", SYSTEM_NAMESPACE):
+        return f"namespace: found {shown(reference.namespace)}, allowed: {SYSTEM_NAMESPACE}"
+    if reference.kind not in ("", "Machine"):
+        return f"kind: found {shown(reference.kind)}, allowed: Machine"
+    if reference.api_version and reference.api_version.partition("/")[0] != CAPI_GROUP:
+        return f"apiVersion: found {shown(reference.api_version)}, allowed: versions of {CAPI_GROUP}"
+    return ""
 
 
 def is_marked(object_: Object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import NODE
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
@@ -36,7 +36,8 @@ async def end_on_node(ctx: Context) -> Outcome:
         return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
     node = scope.workload.node_object(scope.node_name)
     if node is not None and CORDONED_BY_UPGRADE in node.metadata.annotations:
-        uncordoned = {"metadata": {"annotations": {CORDONED_BY_UPGRADE: None}}, "spec": {"unschedulable": None}}
+        notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}
+        uncordoned = {"metadata": {"annotations": notes}, "spec": {"unschedulable": None}}
         await scope.workload.writer.merge(NODE, node, uncordoned, Precondition.UID)
     if scope.pod is not None or not scope.upgrade.status.completed:
         await clear_node(scope.workload, scope)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, UPGRADE_SECONDS
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Conflict, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import images, names, pod, progress, versions
+from espalier.upgrades import health, images, names, pod, progress, versions
 from espalier.upgrades.node_context import (
     RESOURCE,
     Context,
@@ -57,16 +58,22 @@ async def find_cluster(ctx: Context) -> Outcome:
 
 
 async def find_machine(ctx: Context) -> Outcome:
-    """The machine is there, and of the kind that is said."""
+    """The machine is there, and the one that is meant."""
     scope = ctx.scope
     if scope.cluster_view is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
+    if wrong := names.not_a_machine(scope.upgrade.spec.machine):
+        return Wait("MachineNotFound", f"spec.machine.{wrong}")
     if scope.machine is None:
         await take_back(ctx, "MachineNotFound")
         return Wait("MachineNotFound", f"{ctx.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
         await take_back(ctx, "MachineDeleted")
         return Wait("MachineDeleted", f"{ctx.machine} is being deleted")
+    uid, found = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
+    if uid and uid != found:
+        message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {found}: it is another one of that name"
+        return Wait("MachineNotFound", message)
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
     wanted = "ControlPlane" if is_control_plane else "Worker"
     if scope.upgrade.spec.node_type != wanted:
@@ -166,6 +173,27 @@ async def retry(ctx: Context) -> Outcome:
     return Wait("Retrying", "the upgrader pod is made anew")
 
 
+async def claim(ctx: Context) -> Outcome:
+    """No other node of the control plane is in work, and the others are well: whoever wrote the NodeUpgrade."""
+    scope = ctx.scope
+    is_begun = scope.pod is not None or progress.are_all_done(scope.upgrade.status.conditions)
+    if is_begun or scope.control_plane is None or scope.workload is None:
+        return Continue()
+    if scope.claimed_by:
+        message = f"waiting for NodeUpgrade {scope.claimed_by}: one node of a control plane is upgraded at a time"
+        return Wait("ControlPlaneTaken", message, after=_UNWATCHED)
+    nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
+    ill = health.obstacle(nodes, pods, scope.node_name, scope.control_plane_machines)
+    if ill and not progress.done(scope.upgrade.status.conditions):
+        return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is touched: {ill}")
+    note = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
+    try:
+        await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, note)
+    except Conflict:
+        return Wait("ControlPlaneTaken", "another NodeUpgrade of the control plane was faster", after=1.0)
+    return Continue()
+
+
 async def make_pod(ctx: Context) -> Outcome:
     """The upgrader pod is on the node, with the steps that are left."""
     scope = ctx.scope
@@ -183,6 +211,7 @@ async def make_pod(ctx: Context) -> Outcome:
         etcd_version=scope.upgrade.spec.etcd_version,
         done=done,
         drains=scope.drains,
+        drain_seconds=scope.drain_seconds,
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
     )
@@ -272,6 +301,7 @@ LIFE = (
     protect_machine,
     renew,
     retry,
+    claim,
     make_pod,
     follow_pod,
     await_node,

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES, NodeUpgrade
+from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
+from espalier.api.eksa.upgrades import DRAIN_BLOCKED, IGNORED_CHECKS, KUBEADM_PATCHES, NODE_IN_WORK, NodeUpgrade
 from espalier.api.meta import Condition
+from espalier.api.printable import in_one_line
 from espalier.kube.objects import Object
-from espalier.upgrades import names, progress
+from espalier.upgrades import health, names, progress, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.views import Node, Pod
+
+LONGEST_NOTE = 1000
+"""Characters that are taken of what a node says."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,12 @@ class NodeScope:
     """The upgrader pod that was made for it."""
     taken_by: str
     """The NodeUpgrade whose upgrader pod is on the node instead, empty when there is none."""
+    control_plane: Object | None
+    """The KubeadmControlPlane of the machine; None for workers."""
+    control_plane_machines: int
+    """How many machines that has."""
+    claimed_by: str
+    """The NodeUpgrade that is at work on another node of the control plane, with its node; empty when there is none."""
     image: str | None
     images: tuple[str, ...]
     """Versions for which there is an upgrader image."""
@@ -57,10 +67,20 @@ class NodeScope:
 
     @property
     def role(self) -> Role:
-        """What kubeadm has to do on the node."""
+        """What kubeadm has to do on the node: apply the version to the control plane, unless another node has it.
+
+        What `firstNodeToBeUpgraded` says was true when the NodeUpgrade was made; the machine that was the first may
+        have gone since.
+        """
         if self.upgrade.spec.node_type == "Worker":
             return "worker"
-        return "first-control-plane" if self.upgrade.spec.first_node_to_be_upgraded else "control-plane"
+        others = self.workload.nodes() if self.workload else []
+        reached = any(
+            versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
+            for node in others
+            if health.CONTROL_PLANE in node.metadata.labels and node.metadata.name != self.node_name
+        )
+        return "control-plane" if reached else "first-control-plane"
 
     @property
     def drains(self) -> bool:
@@ -69,6 +89,18 @@ class NodeScope:
             return True
         others = self.workload.nodes() if self.workload else []
         return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
+
+    @property
+    def drain_seconds(self) -> int:
+        """How long a drain may take, as the machine's deletion has it for its own; 0 is without a limit."""
+        deletion = self.machine.machine.spec.deletion if self.machine else None
+        return (deletion.node_drain_timeout_seconds or 0) if deletion else 0
+
+    @property
+    def drain_waits_for(self) -> str:
+        """The pods that hold the drain, as the program on the node says; empty when nothing does."""
+        said = self.node.metadata.annotations.get(DRAIN_BLOCKED, "") if self.node else ""
+        return in_one_line(said)[:LONGEST_NOTE]
 
     @property
     def ignored_preflight_errors(self) -> tuple[str, ...]:
@@ -106,7 +138,32 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [one for one in before if one.type != names.READY]
-        return progress.conditions(before, self.pod)
+        return progress.conditions(before, self.pod, self.drain_waits_for)
+
+
+def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:
+    """The KubeadmControlPlane that controls a machine."""
+    if cluster_view is None or machine is None:
+        return None
+    kind = KubeadmControlPlane.resource.kind
+    owner = next((one for one in machine.object.metadata.owner_references if one.controller and one.kind == kind), None)
+    return cluster_view.capi_objects.get(KubeadmControlPlane.resource, owner.name) if owner else None
+
+
+def _claimed_by(
+    observer: Observer, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
+) -> str:
+    """Who is at work on another node. A claim ends with its NodeUpgrade, or the Machine: nobody has to take it back."""
+    noted = control_plane.metadata.annotations.get(NODE_IN_WORK, "") if control_plane else ""
+    name, _, uid = noted.partition(" ")
+    holder = observer.upgrade(NodeUpgrade.resource, name)
+    if cluster_view is None or holder is None or holder.metadata.uid != uid or uid == asking.metadata.uid:
+        return ""
+    upgrade = holder.decode(NodeUpgrade)
+    machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
+    if upgrade.status.completed or machine is None or machine.machine.metadata.deletion_timestamp is not None:
+        return ""
+    return f"{name} (node {machine.node})"
 
 
 def observe(observer: Observer, found: Object) -> NodeScope:
@@ -120,6 +177,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     found_pod = workload.upgrader(node_name) if workload and node_name else None
     made_for = found_pod.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if found_pod else ""
     is_own = made_for in ("", str(found.key))
+    control_plane = _control_plane(cluster_view, machine)
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
         object=found,
@@ -130,6 +188,11 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         node=workload.node(node_name) if workload and node_name else None,
         pod_object=found_pod if is_own else None,
         taken_by="" if is_own else made_for,
+        control_plane=control_plane,
+        control_plane_machines=len(cluster_view.capi_objects.machines_of(control_plane))
+        if cluster_view and control_plane
+        else 0,
+        claimed_by=_claimed_by(observer, cluster_view, control_plane, found),
         image=image,
         images=images,
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
+from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -37,6 +39,7 @@ class Observer:
             resource: caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=metadata_only)
             for resource in OWNER_KINDS
         }
+        self._clusters = caches.of(eksa.Cluster.resource)
         self.images = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, fields=f"metadata.name={names.IMAGES}")
         for cache in (*self.own.values(), *self.marked.values()):
             cache.subscribe(self._changed)
@@ -48,6 +51,11 @@ class Observer:
     def marked_one(self, resource: Resource, name: str) -> Object | None:
         """Metadata of a KubeadmControlPlane or MachineDeployment, marked or not."""
         return self.marked[resource].get(Key(SYSTEM_NAMESPACE, name))
+
+    def paused_cluster(self, owner: Object) -> Key | None:
+        """The Cluster that a KubeadmControlPlane or MachineDeployment was made for, if people have paused it."""
+        cluster = self._clusters.get(_made_for(owner))
+        return cluster.key if cluster is not None and PAUSED_ANNOTATION in cluster.metadata.annotations else None
 
     def node_upgrades(self, owner: Object) -> list[Object]:
         """The NodeUpgrades that an upgrade made."""
@@ -88,6 +96,13 @@ class Observer:
 
         self.following.subscribe(changed)
         controller.watch(cache, predicate=predicate)
+        controller.watch(self._clusters, lambda cluster: self._upgrades_of(cache, cluster), predicate=_pause_changed)
+
+    def _upgrades_of(self, cache: Cache, cluster: Object) -> list[Key]:
+        """The upgrades of what was made for a Cluster."""
+        owners = [one for marked in self.marked.values() for one in marked.by_index(BY_CLUSTER, cluster.name)]
+        is_its = any(_made_for(owner) == cluster.key for owner in owners)
+        return [found.key for found in cache.by_index(BY_CLUSTER, cluster.name)] if is_its else []
 
 
 def keys_of(cache: Cache) -> Callable[[Object], Iterable[Key]]:
@@ -98,6 +113,17 @@ def keys_of(cache: Cache) -> Callable[[Object], Iterable[Key]]:
 def cluster_of(object_: Object) -> str:
     """The cluster that an object's label names, empty without one."""
     return object_.metadata.labels.get(CLUSTER_NAME_LABEL, "")
+
+
+def _made_for(owner: Object) -> Key:
+    """The Cluster that something was made for, as its labels say."""
+    labels = owner.metadata.labels
+    return Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_LABEL, ""))
+
+
+def _pause_changed(old: Object | None, new: Object | None) -> bool:
+    before, after = (one is not None and PAUSED_ANNOTATION in one.metadata.annotations for one in (old, new))
+    return before != after
 
 
 def _by_cluster(object_: Object) -> Iterable[str]:

@@ -20,7 +20,6 @@ from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCO
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
-DRAIN_SECONDS = 300
 NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
 """In the workload cluster."""
 
@@ -41,6 +40,8 @@ class Upgrader:
     done: frozenset[str] = frozenset()
     """Conditions of the steps that need not be done again."""
     drains: bool = True
+    drain_seconds: int = 0
+    """How long the drain waits for pods that do not go; 0 is without a limit."""
     ignored: tuple[str, ...] = ()
     """Checks of kubeadm that the machine was made without."""
     patches: str = ""
@@ -131,10 +132,10 @@ def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
 
 def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
     if step is DRAIN:
-        return ["--timeout", str(DRAIN_SECONDS)]
+        return ["--timeout", str(upgrader.drain_seconds)]
     if step is not KUBEADM:
         return []
-    etcd = upgrader.etcd_version if upgrader.role == "first-control-plane" else None
+    etcd = upgrader.etcd_version if upgrader.role != "worker" else None
     return [
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
         *(("--etcd-version", etcd) if etcd else ()),

@@ -22,8 +22,8 @@ _LASTING = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
 """Reasons of containers that wait for somebody to change something begin like this."""
 
 
-def conditions(before: Sequence[Condition], pod: Pod | None) -> list[Condition]:
-    """UpgraderPodCreated and a condition for each step.
+def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: str = "") -> list[Condition]:
+    """UpgraderPodCreated and a condition for each step; `drain_waits_for` are pods that hold a drain.
 
     The step after the last that is done counts as the one that is being done: one change for each step, not one for
     its container's end and another for the next one's beginning.
@@ -32,7 +32,10 @@ def conditions(before: Sequence[Condition], pod: Pod | None) -> list[Condition]:
     found = [_pod_created(before, pod)]
     is_next = pod is not None
     for step in STEPS:
-        found.append(_of_step(before, step, states, is_next=is_next))
+        of_step = _of_step(before, step, states, is_next=is_next)
+        if step is DRAIN and drain_waits_for and of_step.reason == DRAIN.doing:
+            of_step = _condition(step.condition, "False", DRAIN.doing, f"waiting for pods to go: {drain_waits_for}")
+        found.append(of_step)
         is_next = is_next and found[-1].status == "True"
     return found
 

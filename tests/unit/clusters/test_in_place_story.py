@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, ControlPlaneUpgrade
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusters import in_place
+from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.seen import as_object
@@ -63,4 +64,48 @@ def test_what_is_told_follows_conditions_and_no_reason(statuses: Tree, reason: s
     live = held()
     found = (as_object(upgrade(live, **statuses)),)
     assert in_place.story(live, found) == Wait(reason, "so it is")
-    assert in_place.is_untouched(live, found) is (reason == in_place.STOPPED)
+
+
+STEPS = ("UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "KubeadmUpgraded")
+
+
+def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *, completed: bool = False) -> Object:
+    """The upgrade of a node of which so many steps are done, the pod's creation counted as one."""
+    conditions = [
+        *({"type": step, "status": "True", "reason": "Done"} for step in STEPS[:done]),
+        {"type": "Progressing", "status": progressing, "reason": "So"},
+    ]
+    return as_object(
+        {
+            "apiVersion": NodeUpgrade.resource.api_version,
+            "kind": NodeUpgrade.resource.kind,
+            "metadata": {"name": "one-node-upgrader", "namespace": "eksa-system", "uid": "1", "resourceVersion": "5"},
+            "spec": {"machine": {"name": "one"}, "kubernetesVersion": "v1.36.3", "nodeType": node_type},
+            "status": {"conditions": conditions, "completed": completed},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "is_untouched"),
+    [
+        ([], True),
+        ([node_upgrade(0, "False")], True),  # no image for the version
+        ([node_upgrade(1, "False")], True),  # the image can't be pulled, or the copy failed
+        ([node_upgrade(3, "False")], True),  # the CNI plugins could not be replaced
+        ([node_upgrade(1, "True")], False),  # it goes on: kubeadm may run by the time that this is read
+        ([node_upgrade(4, "False")], False),  # kubeadm failed: nobody knows how far it came
+        ([node_upgrade(5, "False")], False),
+        ([node_upgrade(0, "True", completed=True)], False),
+        ([node_upgrade(5, "True", "Worker")], True),
+    ],
+)
+def test_a_way_back_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
+    assert in_place.is_untouched([], found) is is_untouched
+
+
+def test_there_is_no_way_back_once_a_node_was_upgraded() -> None:
+    live = held()
+    tree = upgrade(live)
+    tree["status"]["upgraded"] = 1
+    assert not in_place.is_untouched([as_object(tree)], [])

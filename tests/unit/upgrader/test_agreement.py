@@ -7,15 +7,16 @@ from typing import get_args
 
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED
 from espalier.upgrader import draining
 from espalier.upgrader.main import ROOT, main
 from espalier.upgrades import names
 from espalier.upgrades.pod import Role, Upgrader, pod
 
 
-def test_a_cordon_of_an_upgrade_has_one_annotation() -> None:
+def test_what_the_program_annotates_nodes_with_is_what_controllers_read() -> None:
     assert draining.MARK == CORDONED_BY_UPGRADE
+    assert draining.HELD == DRAIN_BLOCKED
 
 
 def test_upgrader_pods_have_one_label() -> None:

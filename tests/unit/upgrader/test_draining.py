@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from espalier.simulator.hosts.programs import Host
 from espalier.upgrader import draining
-from espalier.upgrader.draining import MARK, Cordon
+from espalier.upgrader.draining import HELD, MARK, Cordon
 from espalier.upgrader.failures import StepFailed
 from espalier.upgrader.node import Clock
 from tests.unit.upgrader.simulated import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
@@ -26,6 +26,8 @@ class Scene:
         self.cluster = cluster
         self.time = 0.0
         self.doom = Doom()
+        self.later: dict[float, Callable[[], None]] = {}
+        """What happens in the world at some time."""
         self.api = KillableApi(cluster, Host.__new__(Host), self.doom)
 
     def again(self, doom: Doom) -> Scene:
@@ -45,6 +47,8 @@ class Scene:
 
     def _wait(self, seconds: float) -> None:
         self.time += seconds
+        for due in [due for due in self.later if due <= self.time]:
+            self.later.pop(due)()
         for pod in self.pods():  # as a kubelet does with pods that were evicted
             if pod["metadata"].get("deletionTimestamp") and "slow" not in pod["metadata"]["name"]:
                 body = {"gracePeriodSeconds": 0}
@@ -163,6 +167,47 @@ def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
     assert scene.drain() == "the node is drained; 1 pods were evicted"
     scene.uncordon()
     assert not scene.node()["spec"].get("unschedulable")
+
+
+def test_without_a_limit_the_node_says_what_is_waited_for_until_that_gives_way(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.make("web-2")
+    scene.guard("web-2")
+    said = []
+
+    def after_an_hour() -> None:
+        said.append(scene.node()["metadata"]["annotations"][HELD])
+        scene.give_way()
+
+    scene.later[4.0] = lambda: said.append(scene.node()["metadata"]["annotations"][HELD])
+    scene.later[3600.0] = after_an_hour
+
+    assert scene.drain(timeout=0) == "the node is drained; 1 pods were evicted"
+
+    assert said == [f"default/web-2: {NEEDS}"] * 2
+    assert capsys.readouterr().out.count(NEEDS) == 1
+    assert HELD not in scene.node()["metadata"]["annotations"]
+
+
+def test_pods_that_are_about_to_go_are_not_told_of(scene: Scene) -> None:
+    scene.make("web-1")
+    written: list[str] = []
+    scene.later[2.0] = lambda: written.append(str(scene.node()["metadata"]["annotations"]))
+
+    scene.drain()
+
+    assert len(written) == 1
+    assert HELD not in written[0]
+
+
+def test_a_drain_that_was_broken_off_leaves_no_note_once_the_node_takes_pods_again(scene: Scene) -> None:
+    test_what_holds_a_drain_is_named_with_what_guards_it(scene)
+    assert NEEDS in scene.node()["metadata"]["annotations"][HELD]
+
+    scene.uncordon()
+
+    assert HELD not in (scene.node()["metadata"].get("annotations") or {})
 
 
 def test_a_pod_that_does_not_end_is_named(scene: Scene) -> None:

@@ -113,6 +113,103 @@ def test_kubeadm_gets_the_patches_and_leaves_out_the_checks_that_the_node_was_ma
     ]
 
 
+def ran_kubeadm(node: Simulated) -> list[str]:
+    return [" ".join(said.split()[1:3]) for said in node.commands.ran if "kubeadm upgrade" in said]
+
+
+def version_of_the_api_server(node: Simulated) -> str:
+    text = (node.root / "etc/kubernetes/manifests/kube-apiserver.yaml").read_text()
+    return text.partition("kube-apiserver:")[2].split()[0]
+
+
+def configure(node: Simulated, version: str) -> None:
+    """Another node of the control plane has applied this version."""
+    path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+    text = configuration(node).replace(f"kubernetesVersion: {OLD}", f"kubernetesVersion: {version}")
+    node.cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": text}})
+
+
+def test_who_is_not_the_first_applies_the_version_when_nobody_has(node: Simulated) -> None:
+    """The first machine is gone. `kubeadm upgrade node` would render the old version, and say that it is well."""
+    node.step("copy")
+
+    sentence = kubeadm.kubeadm(node.node, kubeadm.OTHER, NEW, etcd_version="3.6.8-0")
+
+    assert ran_kubeadm(node) == ["upgrade apply"]
+    assert sentence == f"kubeadm has upgraded the node to {NEW} as first-control-plane"
+    assert version_of_the_api_server(node) == NEW
+    assert f"kubernetesVersion: {NEW}" in configuration(node)
+    assert "imageTag: 3.6.8-0" in configuration(node)
+
+
+def test_who_is_not_the_first_follows_once_the_version_was_applied(node: Simulated) -> None:
+    configure(node, NEW)
+    node.step("copy")
+
+    kubeadm.kubeadm(node.node, kubeadm.OTHER, NEW, etcd_version="3.6.8-0")
+
+    assert ran_kubeadm(node) == ["upgrade node"]
+    assert version_of_the_api_server(node) == NEW
+    assert "imageTag: 3.6.6-0" in configuration(node), "the tag is the first one's to set"
+
+
+def test_another_build_of_the_same_version_is_applied(tmp_path: Path) -> None:
+    wanted = f"{NEW}-eks-1-36-2"
+    with simulated(tmp_path) as node:
+        configure(node, f"{NEW}-eks-1-36-1")
+        build_image(tmp_path / "image", version=wanted)
+        node.__post_init__()
+        node.cluster.version = NEW
+        steps.copy(node.node, wanted)
+
+        kubeadm.kubeadm(node.node, kubeadm.OTHER, wanted)
+
+        assert ran_kubeadm(node) == ["upgrade apply"]
+
+
+@pytest.mark.parametrize("role", [kubeadm.FIRST, kubeadm.OTHER])
+def test_a_control_plane_of_a_newer_version_is_not_downgraded(node: Simulated, role: str) -> None:
+    configure(node, "v1.36.4")
+    node.step("copy")
+
+    with pytest.raises(StepFailed, match=r"v1\.36\.4 in kubeadm-config, which is newer than v1\.36\.3"):
+        kubeadm.kubeadm(node.node, role, NEW)
+
+    assert ran_kubeadm(node) == []
+
+
+def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(node: Simulated) -> None:
+    earlier = node.root / "etc/kubernetes/tmp/kubeadm-backup-etcd-2025-01-01/member/snap/db"
+    by_hand = node.root / "etc/kubernetes/tmp/notes.txt"
+    for file in (earlier, by_hand):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("kept")
+    for name in STEPS[:-1]:
+        node.step(name)
+    kept = [name for name in node.files.names("/etc/kubernetes/tmp") if "backup" in name]
+    assert len(kept) == 3, "manifests and etcd of this upgrade, and an earlier one"
+
+    node.step("done")
+
+    assert node.files.names("/etc/kubernetes/tmp") == ["kubeadm-backup-etcd-2025-01-01", "notes.txt"]
+    assert earlier.read_text() == "kept"
+
+
+def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
+    manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
+    manifest.write_text(manifest.read_text() + "    - --data-dir=/var/lib/other\n")
+    data = node.root / "var/lib/other/member/snap/db"
+    data.parent.mkdir(parents=True)
+    with data.open("wb") as file:
+        file.truncate(2**30)
+    node.files.free = 2**30
+
+    assert "the file system of /etc/kubernetes/tmp has 1024 MiB free, the upgrade needs 1088 MiB" in refused(node)
+
+    data.unlink()
+    node.step("copy")
+
+
 def test_containers_are_left_alone_when_containerd_is_upgraded(node: Simulated) -> None:
     node.step("copy")
     node.step("containerd")

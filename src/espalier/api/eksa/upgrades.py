@@ -57,6 +57,17 @@ def refused(metadata: ObjectMeta) -> str:
 PAUSED_FOR_UPGRADE = "in-place-upgrade"
 """Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
 
+REPLACING = f"{GROUP}/in-place-replacing"
+"""On a KubeadmControlPlane that is upgraded in place, while Cluster API is not paused for it: why. A machine was lost,
+and is replaced before the next node is touched; then the pause comes back."""
+
+NODE_IN_WORK = f"{GROUP}/in-place-node"
+"""On a KubeadmControlPlane: name and uid of the NodeUpgrade that is at work on one of its nodes. One at a time, whoever
+wrote them: etcd can spare one member."""
+
+LAST_BEFORE_KUBEADM = "CNIPluginsUpgraded"
+"""Condition of a NodeUpgrade: with the step after it, a control plane node begins to become one of the new version."""
+
 IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
 """On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
 nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
@@ -67,6 +78,9 @@ Those of the KubeadmConfig come first."""
 
 CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
 """On a node that the upgrade cordoned, by the program on it. An operator's own cordon has none, and stays."""
+
+DRAIN_BLOCKED = f"{GROUP}/drain-blocked"
+"""On a node that is being drained, by the program on it: the pods that are left, and what holds each."""
 
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""

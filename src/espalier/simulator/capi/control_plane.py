@@ -19,10 +19,9 @@ from espalier.api.capi.machine import Machine
 from espalier.api.resource import Key
 from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.machine_change import MachineParts
-from espalier.clusterapi.remediation import FOR, Remediation, last, noted
+from espalier.clusterapi.remediation import FOR, Remediation, awaits_remediation, last, noted
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-from espalier.simulator.capi.machine_health_check import awaits_remediation
 
 
 @dataclass(frozen=True)

@@ -143,9 +143,3 @@ class MachineHealthChecks:
             targets=[target.object.name for target in observed.targets],
             observed_generation=generation,
         )
-
-
-def awaits_remediation(machine: Machine) -> bool:
-    """Whether a health check asks the machine's owner to replace it."""
-    remediated = condition_list.get(machine.status.conditions, "OwnerRemediated")
-    return remediated is not None and remediated.status == "False"

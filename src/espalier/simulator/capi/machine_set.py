@@ -14,13 +14,13 @@ from espalier.api.resource import Key
 from espalier.clusterapi import names, removal
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owner_reference
+from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.health import is_selected
 from espalier.simulator.capi.inventory import owned_by
-from espalier.simulator.capi.machine_health_check import awaits_remediation
 from espalier.simulator.capi.machine_parts import complete, machine_body
 from espalier.simulator.capi.rollup import Rollup, deleting
 from espalier.simulator.capi.scheme import Scheme

@@ -23,6 +23,9 @@ ACCESS = "var/lib/simulated-node/access.json"
 NODE = "SIMULATED_NODE"
 """Environment variable that names the node's folder."""
 MANIFESTS = "etc/kubernetes/manifests"
+TEMPORARY = "etc/kubernetes/tmp"
+ETCD_DATA = "var/lib/etcd/member"
+CONFIGURATION = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
 MERGE = "application/merge-patch+json"
 
 Ask = Callable[[str, str, Any], "tuple[int, Any]"]
@@ -122,15 +125,35 @@ class Host:
         if list(arguments[:2]) == ["upgrade", "apply"]:
             return self._apply(arguments[2])
         if list(arguments[:2]) == ["upgrade", "node"]:
-            self._static_pods(version)
+            if self._names(MANIFESTS, "*.yaml"):
+                configured = self._configuration()
+                if not configured:
+                    return 1, "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap"
+                self._static_pods(*configured)
             return 0, "[upgrade] The configuration for this node was successfully updated!"
         return 1, f"the stand-in for kubeadm knows no {' '.join(arguments)}"
 
+    def _configuration(self) -> tuple[str, str] | None:
+        """The version of Kubernetes and the tag of etcd in kubeadm-config: what kubeadm renders static pods with."""
+        status, found = self._request("GET", CONFIGURATION, None)
+        if status != 200:
+            return None
+        text = found["data"]["ClusterConfiguration"]
+        version = re.search(r'(?m)^\s*"?kubernetesVersion"?: "?([^",\n]*)', text)
+        etcd = re.search(r'"?etcd"?:(?:.*\n)*?\s*"?imageTag"?: "?([^",\n]*)', text)
+        return version[1] if version else "", etcd[1] if etcd else ""
+
     def _apply(self, version: str) -> Ended:
-        path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+        path = CONFIGURATION
         status, found = self._request("GET", path, None)
         if status == 200:
             text = found["data"]["ClusterConfiguration"]
+            configured, _ = self._configuration() or ("", "")
+            if _numbers(configured) > _numbers(version):
+                return 1, (
+                    f'[upgrade/version] FATAL: Specified version to upgrade to "{version}" is lower than the '
+                    f'current version "{configured}"'
+                )
             changed = re.sub(r'(?m)^(\s*"?kubernetesVersion"?: "?)[^",\n]*', rf"\g<1>{version}", text)
             self._request("PATCH", path, {"data": {"ClusterConfiguration": changed}})
             etcd = re.search(r'"?etcd"?:(?:.*\n)*?\s*"?imageTag"?: "?([^",\n]*)', changed)
@@ -147,7 +170,16 @@ class Host:
         return 0, f'[upgrade] SUCCESS! A control plane node of your cluster was upgraded to "{version}".'
 
     def _static_pods(self, version: str, etcd: str = "") -> None:
-        """Write the manifests anew; the kubelet then runs the pods with these images and shows them in the API."""
+        """Write the manifests anew; the kubelet then runs the pods with these images and shows them in the API.
+
+        As kubeadm does, keep what was there, etcd's data included, and take none of it away.
+        """
+        number = len(self._names(TEMPORARY, "kubeadm-backup-manifests-*"))
+        for manifest in self._names(MANIFESTS, "*.yaml"):
+            text = self._text(f"{MANIFESTS}/{manifest.name}")
+            self._write(f"{TEMPORARY}/kubeadm-backup-manifests-{number}/{manifest.name}", text)
+        if self._text(f"{MANIFESTS}/etcd.yaml"):
+            self._write(f"{TEMPORARY}/kubeadm-backup-etcd-{number}/member/snap/db", self._text(f"{ETCD_DATA}/snap/db"))
         for manifest in self._names(MANIFESTS, "*.yaml"):
             tag = etcd if manifest.stem == "etcd" else version
             if not tag:
@@ -167,7 +199,7 @@ class Host:
 
     def _kubectl(self, arguments: Sequence[str]) -> Ended:
         words = [word for word in arguments if not word.startswith("--kubeconfig=")]
-        path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+        path = CONFIGURATION
         if words[:3] == ["get", "configmap", "kubeadm-config"]:
             status, found = self._request("GET", path, None)
         elif words[:3] == ["patch", "configmap", "kubeadm-config"]:
@@ -226,6 +258,11 @@ class Host:
             return sorted(confined.place(self._root, folder).glob(pattern))
         except OSError:
             return ()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"v(\d+)\.(\d+)\.(\d+)", version)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _tagged(image: str, tag: str) -> str:

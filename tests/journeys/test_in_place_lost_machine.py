@@ -1,0 +1,98 @@
+"""A control plane machine is lost while the others are upgraded in place: it is replaced, and the upgrade goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import REPLACING, ControlPlaneUpgrade
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.simulator.workload_cluster import WorkloadCluster
+from tests.journeys.in_place import NEW, identities, journey, machines, marks, ready, until_so
+from tests.journeys.in_place_watch import say_ready
+from tests.journeys.managed import ManagedLaptop
+from tests.support.upgraders import Moment, Upgraders
+
+pytestmark = pytest.mark.embedded
+
+UPGRADE = (ControlPlaneUpgrade.resource, "garden-cp-upgrade")
+
+
+async def annotated(world: ManagedLaptop) -> dict[str, str]:
+    found = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+    return dict(found.metadata.annotations)
+
+
+async def arrives(world: ManagedLaptop, *, lost: str, survivors: dict[str, str]) -> None:
+    """The upgrade ends: one machine is another, all others are the same ones."""
+    await world.until_ready(seconds=7200)
+    after = await identities(world)
+    assert lost not in after
+    assert {name: uid for name, uid in survivors.items() if lost not in name}.items() <= after.items()
+    assert len(await machines(world, control_plane=True)) == 3
+    assert set(await world.versions()) == {NEW}
+    assert await marks(world) == []
+    assert REPLACING not in await annotated(world)
+
+
+@pytest.mark.parametrize("step", ["components-copier", "containerd-upgrader", "kubeadm-upgrader"])
+def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        upgraders.failing[planes[0], step] = "the disk is broken"
+        await world.change(kubernetesVersion="1.36")
+        await until_so(world, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
+        await world.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
+        await arrives(world, lost=planes[0], survivors=before)
+
+    journey(story, control_planes=3, workers=1)
+
+
+def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_touched() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        told = []
+
+        async def delete(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
+                upgraders.happening = None
+                await world.client.delete(Machine.resource, planes[2], SYSTEM_NAMESPACE)
+
+        upgraders.happening = delete
+        await world.change(kubernetesVersion="1.36")
+        found = await until_so(world, *UPGRADE, lambda one: ready(one)["reason"] == "ReplacingMachine")
+        told.append(ready(found)["message"])
+        assert REPLACING in await annotated(world)
+        assert PAUSED_ANNOTATION not in await annotated(world)
+        await until_so(
+            world,
+            KubeadmControlPlane.resource,
+            "garden",
+            lambda one: PAUSED_ANNOTATION in one["metadata"]["annotations"],
+        )
+        assert planes[1] not in {node for node, _ in upgraders.ran}, "the next one waits for the new one"
+        await arrives(world, lost=planes[2], survivors=before)
+        assert "before the next" in told[0]
+
+    journey(story, control_planes=3, workers=1)
+
+
+def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_on() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        planes = [one.name for one in await machines(world, control_plane=True)]
+
+        async def die(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if (node, container, moment) == (planes[0], "done", Moment.ENDED):
+                upgraders.happening = None
+                await say_ready(world, workload, planes[1], "Unknown")
+
+        upgraders.happening = die
+        await world.change(kubernetesVersion="1.36")
+        await arrives(world, lost=planes[1], survivors=before)
+
+    journey(story, control_planes=3, workers=1)

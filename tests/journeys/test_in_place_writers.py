@@ -1,0 +1,178 @@
+"""Several writers at once, and upgrades of what was not meant: one node of a control plane at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.client import PatchType
+from espalier.upgrades import control_plane_group, expected
+from tests.journeys.in_place import NEW, journey, machines, reach, ready, until_so
+from tests.journeys.in_place_watch import say_ready
+from tests.journeys.managed import ManagedLaptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+
+def node_upgrade(machine: str, **reference: str) -> Tree:
+    return {
+        "metadata": {"name": f"hand-{machine}", "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "machine": {"name": machine, **reference},
+            "kubernetesVersion": NEW,
+            "nodeType": "ControlPlane",
+        },
+    }
+
+
+async def told(world: ManagedLaptop, name: str, reason: str) -> str:
+    found = await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
+    return str(ready(found)["message"])
+
+
+async def completed(world: ManagedLaptop, name: str) -> None:
+    await until_so(
+        world, NodeUpgrade.resource, name, lambda one: bool(one.get("status", {}).get("completed")), seconds=3600
+    )
+
+
+def test_three_node_upgrades_by_hand_are_made_one_after_the_other() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        await asyncio.gather(*(world.client.create(NodeUpgrade.resource, node_upgrade(name)) for name in planes))
+        why = "one node of a control plane is upgraded at a time"
+        await until_so(world, NodeUpgrade.resource, f"hand-{planes[2]}", lambda one: why in ready(one)["message"])
+        for name in planes:
+            await completed(world, f"hand-{name}")
+        assert upgraders.at_once == 1
+        order = dict.fromkeys(node for node, _ in upgraders.ran)
+        roles = [upgraders.commands[node, "kubeadm-upgrader"][3] for node in order]
+        assert roles == ["first-control-plane", "control-plane", "control-plane"]
+
+    journey(story, control_planes=3)
+
+
+async def held(world: ManagedLaptop) -> Tree:
+    """The spec of the control plane once somebody has paused it and asked it for the new version."""
+    asked: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "by hand"}}, "spec": {"version": NEW}}
+    found = await world.client.patch(
+        KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=asked, type=PatchType.MERGE
+    )
+    return control_plane_group.asked_for(found)
+
+
+def upgrade(name: str, planes: list[Tree], data: Tree) -> Tree:
+    return {
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "controlPlane": {"name": "garden"},
+            "machinesRequireUpgrade": planes,
+            "kubernetesVersion": NEW,
+            "controlPlaneSpecData": expected.encoded(data),
+        },
+    }
+
+
+async def says(world: ManagedLaptop, name: str, reason: str) -> str:
+    found = await until_so(world, ControlPlaneUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
+    return str(ready(found)["message"])
+
+
+def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_node_at_a_time() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        data = await held(world)
+        bodies = [upgrade(f"hand-{name}", [{"name": name}], data) for name in planes]
+        await asyncio.gather(*(world.client.create(ControlPlaneUpgrade.resource, body) for body in bodies))
+        for name in planes:
+            await until_so(
+                world,
+                ControlPlaneUpgrade.resource,
+                f"hand-{name}",
+                lambda one: one.get("status", {}).get("ready", False),
+                seconds=3600,
+            )
+        assert upgraders.at_once == 1
+        assert [one.tree["spec"]["version"] for one in await machines(world, control_plane=True)] == [NEW] * 3
+
+    journey(story, control_planes=3)
+
+
+def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        await say_ready(world, reach(world), planes[2], "False")
+        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
+        assert f"{planes[2]} is not ready" in await told(world, f"hand-{planes[0]}", "ControlPlaneUnhealthy")
+        assert upgraders.ran == []
+        await say_ready(world, reach(world), planes[2], "True")
+        await completed(world, f"hand-{planes[0]}")
+
+    journey(story, control_planes=3)
+
+
+def test_who_has_claimed_the_control_plane_and_goes_makes_way() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        upgraders.failing[planes[0], "components-copier"] = "the disk is full"
+        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
+        await told(world, f"hand-{planes[0]}", "CopyingComponentsFailed")
+        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[1]))
+        assert f"hand-{planes[0]} (node {planes[0]})" in await told(world, f"hand-{planes[1]}", "ControlPlaneTaken")
+        await world.client.delete(NodeUpgrade.resource, f"hand-{planes[0]}", SYSTEM_NAMESPACE)
+        await completed(world, f"hand-{planes[1]}")
+
+    journey(story, control_planes=3)
+
+
+WRONG = [
+    ({"uid": "0"}, "spec.machine.uid: found 0, but Machine"),
+    ({"kind": "Banana"}, 'spec.machine.kind: found "Banana", allowed: Machine'),
+    ({"namespace": "elsewhere"}, 'spec.machine.namespace: found "elsewhere", allowed: eksa-system'),
+    ({"apiVersion": "v1"}, 'spec.machine.apiVersion: found "v1", allowed: versions of cluster.x-k8s.io'),
+]
+
+
+@pytest.mark.parametrize(("reference", "message"), WRONG, ids=lambda one: next(iter(one), "") if one else "")
+def test_a_node_upgrade_of_another_machine_than_was_meant_touches_nothing(
+    reference: dict[str, str], message: str
+) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        await world.client.create(NodeUpgrade.resource, node_upgrade(plane, **reference))
+        assert message in await told(world, f"hand-{plane}", "MachineNotFound")
+        assert upgraders.ran == []
+
+    journey(story)
+
+
+def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0]
+        data = await held(world)
+        cases: list[tuple[Tree, Tree, str, str]] = [
+            ({"name": "nobody"}, data, "MachineNotFound", "Machine nobody does not exist"),
+            ({"name": plane.name, "uid": "0"}, data, "MachineNotFound", "is another one than was named"),
+            ({"name": plane.name, "kind": "Banana"}, data, "MachineNotFound", 'kind: found "Banana", allowed: Machine'),
+            ({"name": plane.name}, {}, "SpecDataDiffers", "is not the one that KubeadmControlPlane"),
+        ]
+        for number, (reference, asked, reason, message) in enumerate(cases):
+            name = f"hand-{number}"
+            await world.client.create(ControlPlaneUpgrade.resource, upgrade(name, [reference], asked))
+            assert message in await says(world, name, reason)
+            await world.client.delete(ControlPlaneUpgrade.resource, name, SYSTEM_NAMESPACE)
+        assert upgraders.ran == []
+        right = {"name": plane.name, "uid": plane.metadata.uid, "kind": "Machine"}
+        await world.client.create(ControlPlaneUpgrade.resource, upgrade("right", [right], data))
+        await until_so(
+            world, ControlPlaneUpgrade.resource, "right", lambda one: one.get("status", {}).get("ready", False)
+        )
+
+    journey(story)
