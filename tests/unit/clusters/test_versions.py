@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_release
 from espalier.clusters.observe import Observer
@@ -300,8 +300,25 @@ def test_an_upgrade_of_kubernetes_can_not_be_taken_back_once_a_machine_runs_it()
 
 def test_a_machine_that_is_upgraded_where_it_stands_may_run_the_newer_version_already() -> None:
     old_one = machine("old", V35, V35)
-    assert not goes_back(old_one, held=True)
+    assert goes_back(old_one, held=True), "it waits for its turn"
+    assert not goes_back(old_one, node_upgrade("old", "CNIPluginsUpgraded"), held=True), "kubeadm is next"
     assert not goes_back(old_one, machine("in-place", V36, V35)), "runtime hooks: Cluster API told the machine"
+
+
+def node_upgrade(machine: str, *done: str) -> Tree:
+    return {
+        "apiVersion": NodeUpgrade.resource.api_version,
+        "kind": NodeUpgrade.resource.kind,
+        "metadata": {
+            "name": f"{machine}-node-upgrader",
+            "namespace": "eksa-system",
+            "uid": f"upgrade of {machine}",
+            "resourceVersion": "1",
+            "labels": {"cluster.x-k8s.io/cluster-name": "garden"},
+        },
+        "spec": {"machine": {"name": machine}, "kubernetesVersion": V36, "nodeType": "ControlPlane"},
+        "status": {"conditions": [{"type": step, "status": "True", "reason": "Done"} for step in done]},
+    }
 
 
 def goes_back(*machines: Tree, **more: Any) -> bool:
