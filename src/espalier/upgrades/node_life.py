@@ -161,6 +161,15 @@ async def renew(ctx: Context) -> Outcome:
     return Wait("Retrying", f"the upgrader pod is made anew with image {scope.image}")
 
 
+async def begin_again(ctx: Context) -> Outcome:
+    """A pod that went down with its node is made anew once it is back: the steps can be done twice."""
+    scope = ctx.scope
+    if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
+        return Continue()
+    await delete_pod(scope.workload, scope)
+    return Wait("Retrying", f"the upgrader pod went down with node {scope.node_name}, and is made anew")
+
+
 async def retry(ctx: Context) -> Outcome:
     """Somebody asked for another attempt: the failed pod goes, the next one is made."""
     scope = ctx.scope
@@ -300,6 +309,7 @@ LIFE = (
     find_image,
     protect_machine,
     renew,
+    begin_again,
     retry,
     claim,
     make_pod,

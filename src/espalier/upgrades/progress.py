@@ -29,6 +29,8 @@ def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: st
     its container's end and another for the next one's beginning.
     """
     states = pod.states if pod else {}
+    if pod is not None and pod.is_lost:  # whatever broke off is done by the next one
+        states = {name: ContainerState() if _has_failed(state) else state for name, state in states.items()}
     found = [_pod_created(before, pod)]
     is_next = pod is not None
     for step in STEPS:
@@ -77,7 +79,12 @@ def number(step: NodeStep) -> int:
 
 
 def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
-    """The step that failed, with what its container said last; without a step, why the pod as a whole failed."""
+    """The step that failed, with what its container said last; without a step, why the pod as a whole failed.
+
+    None as well for a pod that went down with its node: nothing in it failed.
+    """
+    if pod.is_lost:
+        return None
     states = pod.states
     for step in STEPS:
         state = states.get(step.container)
@@ -134,6 +141,10 @@ def _of_step(
     if is_next or state.running is not None:
         return _condition(step.condition, "False", step.doing, f"container {step.container} is at it")
     return _condition(step.condition, "False", "Waiting", f"container {step.container} has not begun")
+
+
+def _has_failed(state: ContainerState) -> bool:
+    return state.terminated is not None and state.terminated.exit_code != 0
 
 
 def _last_words(state: ContainerState) -> str:

@@ -12,6 +12,12 @@ import msgspec
 from espalier.api.core import Taint
 from espalier.api.meta import ObjectMeta, Observed
 
+LOST = ("ContainerStatusUnknown", "Unknown")
+"""Reasons of containers that ended with their node, or with its container runtime: kubelet's, and containerd's."""
+
+SHUT_DOWN = ("Terminated", "NodeShutdown")
+"""Reasons of pods that a kubelet ended, or did not take, for its node was being shut down."""
+
 
 class Statement(Observed, frozen=True):
     """What decides of a condition."""
@@ -75,6 +81,11 @@ class Terminated(Observed, frozen=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody knows how it ended: it was gone, or of an earlier boot, when the kubelet looked."""
+        return self.reason in LOST
 
 
 class Waiting(Observed, frozen=True):
@@ -141,6 +152,13 @@ class Pod(Observed, frozen=True):
     def has_ended(self) -> bool:
         """Whether nothing of it runs, or ever will."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it went down with its node: it failed, and no program in it did."""
+        ended = [one for one in (state.terminated for state in self.states.values()) if one is not None]
+        is_cut_off = self.status.reason in SHUT_DOWN or any(one.is_lost for one in ended)
+        return self.status.phase == "Failed" and is_cut_off
 
     @property
     def has_begun(self) -> bool:

@@ -6,6 +6,7 @@ import itertools
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,31 @@ def test_a_pod_that_failed_as_a_whole_says_why() -> None:
         status=msgspec.structs.replace(upgrader({}).status, phase="Failed", reason="Evicted", message="low on memory"),
     )
     assert progress.failure(pod_) == (None, "Evicted: low on memory")
+
+
+@pytest.mark.parametrize("reason", ["ContainerStatusUnknown", "Unknown"])
+def test_a_pod_that_went_down_with_its_node_has_not_failed(reason: str) -> None:
+    lost: Tree = {"terminated": {"exitCode": 137, "reason": reason}}
+    pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": lost}, phase="Failed")
+    assert pod_.is_lost
+    assert progress.failure(pod_) is None
+    found = by_type(progress.conditions([], pod_))
+    assert found["BinariesCopied"].status == "True"
+    assert (found["ContainerdUpgraded"].status, found["ContainerdUpgraded"].reason) == ("False", "UpgradingContainerd")
+
+
+@pytest.mark.parametrize("reason", ["Terminated", "NodeShutdown"])
+def test_a_pod_that_was_ended_for_its_node_was_shut_down_has_not_failed(reason: str) -> None:
+    made = upgrader({"components-copier": failed(code=143)}, phase="Failed")
+    pod_ = msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, reason=reason))
+    assert pod_.is_lost
+    assert progress.failure(pod_) is None
+    assert progress.failure(made) is not None
+
+
+def test_a_container_that_a_kubelet_runs_again_itself_is_not_lost() -> None:
+    lost: Tree = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+    assert not upgrader({"components-copier": lost}, phase="Pending").is_lost
 
 
 def test_an_image_that_can_not_be_pulled_is_told() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,26 @@ def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGES
         return confined.read(root, path, start=start, limit=limit).decode(errors="replace")
     except OSError:  # the container took it away, or put something else there
         return ""
+
+
+def end_left_over(folder: Path) -> None:
+    """Kill what still runs of a pod, of a program that was killed before it could end it: its node was down since.
+
+    Found by an environment that every process of a container inherits. Nothing is found where there is no /proc.
+    """
+    mark = os.fsencode(f"{ROOT}={folder / ROOTS}/")
+    while found := list(_with_environment(mark)):
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _with_environment(mark: bytes) -> Iterator[int]:
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # ended, or somebody else's
+            if any(one.startswith(mark) for one in (place / "environ").read_bytes().split(b"\0")):
+                yield int(place.name)
 
 
 async def _end(process: asyncio.subprocess.Process, grace: float) -> None:

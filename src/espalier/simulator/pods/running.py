@@ -13,9 +13,9 @@ from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.runtime.clock import Clock
-from espalier.simulator.pods.process import Run
+from espalier.simulator.pods.process import Run, end_left_over
 from espalier.simulator.pods.program import Programs
-from espalier.simulator.pods.states import Container, Pod, restored
+from espalier.simulator.pods.states import LOST_REASON, Container, Pod, restored
 from espalier.simulator.pods.volumes import NotYet, Source
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
@@ -67,6 +67,8 @@ class PodRun:
     async def to_the_end(self) -> None:
         """Run the pod until nothing of it is to be run any more; cancelled, its processes are ended."""
         try:
+            if any(one.reason == LOST_REASON for one in (*self.pod.inits, *self.pod.mains)):
+                await asyncio.to_thread(end_left_over, self._folder)
             for init in self.pod.inits:
                 if not await self._until_succeeded(init):
                     break

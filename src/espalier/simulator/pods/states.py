@@ -8,8 +8,9 @@ from typing import Any
 
 from espalier.api.meta import Tree
 
-LOST = 137
-"""Exit code of a container whose process went away with the program that ran it: as if killed."""
+LOST, LOST_REASON = 137, "ContainerStatusUnknown"
+"""Exit code and reason of a container whose process went away with the program that ran it: as kubelets have them for
+one that is gone after its node was down."""
 
 
 @dataclass
@@ -22,6 +23,8 @@ class Container:
     finished: str = ""
     code: int | None = None
     message: str = ""
+    reason: str = ""
+    """Why it has ended, unless its exit code says it."""
     waiting: str = "PodInitializing"
     last: Tree = field(default_factory=dict)
     id: str = ""
@@ -45,11 +48,12 @@ class Container:
         if self.code is not None:
             self.restarts += 1
         self.started, self.finished, self.code, self.message, self.waiting = now, "", None, "", ""
+        self.reason = ""
         self.id = f"process://{id_}"
 
-    def end(self, now: str, code: int, message: str) -> None:
+    def end(self, now: str, code: int, message: str, reason: str = "") -> None:
         """It has ended."""
-        self.finished, self.code, self.message = now, code, message
+        self.finished, self.code, self.message, self.reason = now, code, message, reason
         self.last = self.state
 
     @property
@@ -58,7 +62,7 @@ class Container:
         if self.code is not None:
             ended: Tree = {
                 "exitCode": self.code,
-                "reason": "Completed" if self.code == 0 else "Error",
+                "reason": self.reason or ("Completed" if self.code == 0 else "Error"),
                 "startedAt": self.started or None,
                 "finishedAt": self.finished or None,
                 "containerID": self.id,
@@ -95,11 +99,12 @@ def restored(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
     state = status.get("state") or {}
     if ended := state.get("terminated"):
         container.started = ended.get("startedAt") or ""
-        container.end(ended.get("finishedAt") or "", ended["exitCode"], ended.get("message", ""))
+        reason = LOST_REASON if ended.get("reason") == LOST_REASON else ""
+        container.end(ended.get("finishedAt") or "", ended["exitCode"], ended.get("message", ""), reason)
         container.waiting = ""
     elif running := state.get("running"):
         container.started, container.waiting = running.get("startedAt") or "", ""
-        container.end(now, LOST, "the process ended with the program that ran it")
+        container.end(now, LOST, "the process ended with the program that ran it", LOST_REASON)
     return container
 
 

@@ -189,7 +189,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
             await here.workload.client.get(POD, "story", "default")
 
 
-async def test_containers_that_were_lost_with_this_process_count_as_killed(tmp_path: Path) -> None:
+async def test_containers_that_were_lost_with_this_process_ended_as_on_a_node_that_was_down(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await run(here, "story", "say one", "rest", "say three")
         await here.until(
@@ -200,7 +200,8 @@ async def test_containers_that_were_lost_with_this_process_count_as_killed(tmp_p
         status = await here.ended("story")
 
         assert status["phase"] == "Failed"
-        assert status["initContainerStatuses"][1]["state"]["terminated"]["exitCode"] == 137
+        lost = status["initContainerStatuses"][1]["state"]["terminated"]
+        assert (lost["exitCode"], lost["reason"]) == (137, "ContainerStatusUnknown")
         assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
 
 

@@ -1,0 +1,97 @@
+"""A local environment that is killed in the middle of an upgrade in place goes on with it by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import yaml
+
+from espalier.cli.home import Home
+from tests.support.world import LaptopWorld
+
+pytestmark = pytest.mark.embedded
+
+FLAGS = ("--boot-seconds", "0.05")
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+SECONDS = 60
+READY = '{.items[?(@.metadata.name=="garden")].status.conditions[?(@.type=="Ready")].message}'
+
+Found = TypeVar("Found")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LaptopWorld]:
+    """A running world with a cluster of one control plane machine, to be upgraded in place."""
+    world = LaptopWorld(tmp_path)
+    world.up(*FLAGS)
+    assert world.apply(manifest("1.35"), "create", "--timeout", "60s").code == 0
+    yield world
+    world.espalier("down")
+    for process in processes(tmp_path):
+        os.kill(process, signal.SIGKILL)
+
+
+def manifest(version: str) -> str:
+    cluster, datacenter = yaml.safe_load_all(EXAMPLE)
+    how = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+    cluster["spec"] |= {"kubernetesVersion": version, "workerNodeGroupConfigurations": [{"name": "md-0", "count": 1}]}
+    cluster["spec"]["controlPlaneConfiguration"] = {"count": 1, **how}
+    return yaml.safe_dump_all([cluster, datacenter])
+
+
+def test_an_upgrade_goes_on_after_its_world_was_killed_in_the_middle_of_a_step(world: LaptopWorld) -> None:
+    told = world.apply(manifest("1.36"), "upgrade", "--no-wait")
+    assert told.code == 0, told
+    for _ in range(2):
+        step = until(lambda: processes(world.home))
+        for process in step:
+            os.kill(process, signal.SIGSTOP)  # so that it is not through, and what is left of it is seen
+        pid = int(world.espalier("status", "-o", "jsonpath={.pid}").out)
+        os.kill(pid, signal.SIGKILL)
+        until_gone([pid])
+        assert [one for one in step if alive(one)], "the step outlives the world, and could be at it twice"
+        world.up(*FLAGS)
+        until_gone(step)
+    told = world.apply(manifest("1.36"), "upgrade", "--timeout", f"{SECONDS}s")
+    assert told.code == 0, told
+    assert "Kubernetes v1.36" in world.espalier("get", "clusters", "-o", f"jsonpath={READY}").out
+
+
+def processes(home: Path) -> list[int]:
+    """What runs in pods of this world now."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if (place / "cwd").readlink().is_relative_to(Home(home).simulated / "pods"):
+                found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+def alive(process: int) -> bool:
+    """Whether it runs; one that was killed may wait for its parent to ask how it ended."""
+    try:
+        return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until_gone(gone: Sequence[int]) -> None:
+    """Return when none of these processes runs."""
+    until(lambda: not any(map(alive, gone)))
+
+
+def until(found: Callable[[], Found]) -> Found:
+    """What is found, once something is."""
+    end = time.monotonic() + SECONDS
+    while not (answer := found()):
+        assert time.monotonic() < end, f"nothing within {SECONDS} s"
+        time.sleep(0.01)
+    return answer
