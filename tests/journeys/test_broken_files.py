@@ -24,7 +24,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from tests.support.world import LaptopWorld
+from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
 
@@ -166,6 +166,20 @@ def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
         world.espalier("down")
 
 
+def test_a_port_that_is_taken_is_told_once(world: LaptopWorld) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        for way in ((), ("--detach",)):
+            told = world.espalier("up", *way, "--port", str(port), *FLAGS)
+            assert told.code == 1, told
+            assert " ".join(told.err.split()).partition("error: ")[2] == (
+                f"cannot listen on 127.0.0.1:{port}: another program does already; choose another port with --port, "
+                "or stop that program"
+            )
+
+
 # -- folders that take nothing
 
 
@@ -278,29 +292,58 @@ def until(world: LaptopWorld, holds: Callable[[Condition], bool]) -> Condition:
     return asyncio.run(watched())
 
 
+def failure(world: LaptopWorld) -> tuple[str, str]:
+    """`status.failureReason` and `status.failureMessage` of the Cluster."""
+    path = "{.status.failureReason}\n{.status.failureMessage}"
+    told = world.espalier("get", "clusters", "garden", "-o", f"jsonpath={path}")
+    reason, _, message = told.out.strip().partition("\n")
+    return reason, message
+
+
 def ready(cluster: Object) -> Condition:
     conditions = cluster.decode(Cluster).status.conditions
     return next(one for one in conditions if one.type == "ControlPlaneReady")
 
 
-@pytest.mark.parametrize("spoil", [garbage, empty, halved, of_another_program], ids=lambda spoil: spoil.__name__)
+@pytest.mark.parametrize(
+    "spoil", [garbage, empty, halved, of_another_program, Path.unlink], ids=lambda spoil: spoil.__name__
+)
 def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_they_are_back(
     garden: LaptopWorld, spoil: Callable[[Path], None]
 ) -> None:
     file = Home(garden.home).clusters / "eksa-system-garden" / "objects.db"
     whole = file.read_bytes()
     spoil(file)
-    broken = file.read_bytes()
+    broken = file.read_bytes() if file.exists() else None
     garden.up(*FLAGS)
     said = until(garden, lambda one: one.status == "False")
+    assert said.reason == "ControlPlaneBroken"
+    assert failure(garden) == (said.reason, said.message)
     assert f"the API server does not run: {file} is " in said.message
     assert "put the file back from a backup" in said.message
-    assert file.read_bytes() == broken
+    assert (file.read_bytes() if file.exists() else None) == broken
     staged = file.with_name("back")
     staged.write_bytes(whole)
     staged.replace(file)
     until(garden, lambda one: one.status == "True")
+    assert failure(garden) == ("", "")
     assert garden.espalier("down").code == 0
+
+
+def test_a_workload_cluster_whose_objects_are_lost_is_deleted_and_created_anew_as_the_condition_says(
+    tmp_path: Path,
+) -> None:
+    with laptop_world(tmp_path, *FLAGS) as world:
+        assert world.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        world.down()
+        file = Home(world.home).clusters / "eksa-system-garden" / "objects.db"
+        file.unlink()
+        world.up(*FLAGS)
+        until(world, lambda one: one.status == "False")
+        told = world.espalier("delete", "cluster", "garden", "--timeout", "60s")
+        assert told.code == 0, told
+        assert world.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        assert file.exists()
 
 
 def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_free(garden: LaptopWorld) -> None:
@@ -314,7 +357,7 @@ def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_f
         other.listen()
         garden.up(*FLAGS)
         said = until(garden, lambda one: one.status == "False")
-        assert f"cannot listen on 127.0.0.1:{port}" in said.message
+        assert f"does not run: cannot listen on 127.0.0.1:{port}: another program does already; it" in said.message
         assert "it starts by itself once the address is free" in said.message
     until(garden, lambda one: one.status == "True")
     assert garden.espalier("down").code == 0

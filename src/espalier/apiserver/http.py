@@ -54,7 +54,10 @@ _log = logging.getLogger(__name__)
 
 
 class AddressTaken(OSError):
-    """The address to listen on is in use."""
+    """The address to listen on is in use. What helps knows who chose it."""
+
+    def __str__(self) -> str:
+        return self.strerror or ""
 
 
 class HttpShell:
@@ -107,8 +110,7 @@ class HttpShell:
                 raise
             raise AddressTaken(
                 errno.EADDRINUSE,
-                f"cannot listen on {self._host}:{self._port}: another program does already; "
-                "stop it, or choose another port",
+                f"cannot listen on {self._host}:{self._port}: another program does already",
             ) from error
         self._connections = connections
         self._port = self._listener.sockets[0].getsockname()[1]

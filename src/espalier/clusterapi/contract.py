@@ -6,7 +6,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.meta import Observed
+from espalier.api.meta import Condition, Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
@@ -54,6 +54,7 @@ class _Initialization(Observed, frozen=True):
 
 class _InfrastructureStatus(Observed, frozen=True):
     initialization: _Initialization = _Initialization()
+    conditions: list[Condition] = []  # noqa: RUF012  (msgspec copies empty defaults)
 
 
 class _Infrastructure(Observed, frozen=True):
@@ -63,6 +64,30 @@ class _Infrastructure(Observed, frozen=True):
 def is_provisioned(infrastructure: Object) -> bool:
     """Whether infrastructure says of itself that it is there, of any provider."""
     return infrastructure.decode(_Infrastructure).status.initialization.provisioned
+
+
+CONTROL_PLANE_BROKEN = "ControlPlaneBroken"
+"""Reason of `Ready` of a cluster's infrastructure in the local environment, where its API server can't be run until
+somebody acts. The message says why, and what helps."""
+
+
+def broken(infrastructure: Object) -> str:
+    """Why the API server behind infrastructure can't be run until somebody acts; empty if it can, or nobody says."""
+    ready = condition_list.get(infrastructure.decode(_Infrastructure).status.conditions, "Ready")
+    return ready.message if ready is not None and ready.reason == CONTROL_PLANE_BROKEN else ""
+
+
+CERTIFICATES = ("ca", "sa", "proxy", "etcd")
+"""The ends of the names of the Secrets without which a control plane can't go on, in the order of Cluster API."""
+
+
+def missing_certificates(control_plane: KubeadmControlPlane) -> str:
+    """What Cluster API says of certificates that a control plane has lost; empty if none is missing.
+
+    It makes none anew once the control plane was initialized: its machines know no others.
+    """
+    said = condition_list.get(control_plane.status.conditions, "CertificatesAvailable")
+    return said.message or said.reason if said is not None and said.status == "False" else ""
 
 
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:

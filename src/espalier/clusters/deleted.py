@@ -1,6 +1,8 @@
-"""Objects of Cluster API that a running cluster can't do without, and that somebody deleted: what helps. Pure."""
+"""What a running cluster can't do without, and is gone: objects of Cluster API, Secrets, what was stored. Pure."""
 
 from __future__ import annotations
+
+import re
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -96,3 +98,26 @@ def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
     if found is None or contract.is_provisioned(found):
         return ""
     return f"waiting for {found.kind} {found.key}, through which the API server is reached, to be provisioned"
+
+
+def broken(capi_objects: ClusterAPIObjects) -> str:
+    """Why the API server can't be run until somebody acts, and what helps; empty if it can."""
+    return contract.broken(capi_objects.infrastructure) if capi_objects.infrastructure else ""
+
+
+def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
+    """Which Secrets with certificates and keys are gone, and what helps; empty if none is."""
+    cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
+    said = contract.missing_certificates(control_plane) if control_plane else ""
+    if cluster is None or not said:
+        return ""
+    words = set(re.findall(r"[a-z]+", said))
+    gone = [one for one in contract.CERTIFICATES if one in words]
+    metadata = cluster.metadata
+    which = ", ".join(f"{metadata.namespace}/{metadata.name}-{one}" for one in gone)
+    what = f"Secret {which} is missing" if len(gone) == 1 else f"Secrets {which} are missing" if gone else said
+    return (
+        f"{what}: restore what is missing from a backup, or from /etc/kubernetes/pki of a control plane machine. "
+        "Nothing makes it anew, for the machines know no other keys, and without it none can be added. If there is "
+        "neither, delete the Cluster and create it again"
+    )

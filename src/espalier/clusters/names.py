@@ -92,6 +92,7 @@ FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
 
 CONTROL_PLANE_LOST = "ControlPlaneLost"
 CLUSTER_API_OBJECT_DELETED = "ClusterAPIObjectDeleted"
+CERTIFICATES_MISSING = "ClusterCertificatesMissing"
 
 WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 """Reason of a fault that passes once the API server of the workload cluster answers again."""

@@ -40,7 +40,7 @@ def _desired(object_: Object) -> object:
 
 
 def _provisioned(object_: Object) -> object:
-    return contract.is_provisioned(object_)
+    return (contract.is_provisioned(object_), contract.broken(object_))
 
 
 def _cluster(object_: Object) -> object:
@@ -50,12 +50,13 @@ def _cluster(object_: Object) -> object:
 
 
 def _control_plane(object_: Object) -> object:
-    status = object_.decode(KubeadmControlPlane).status
+    control_plane = object_.decode(KubeadmControlPlane)
+    status, lost = control_plane.status, contract.missing_certificates(control_plane)
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
     available = condition_list.get(status.conditions, "Available")
     state = (available.status, available.message) if available else None
     last = remediation.last(status.last_remediation)
-    return (status.observed_generation, counts, status.version, state, last, status.initialization)
+    return (status.observed_generation, counts, status.version, state, last, status.initialization, lost)
 
 
 def _deployment(object_: Object) -> object:

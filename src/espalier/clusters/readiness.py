@@ -186,6 +186,10 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     absent = deleted.absent(scope.capi_objects)
     if absent or control_plane is None:
         return _false(type_, _absent(scope, absent))
+    if broken := deleted.broken(scope.capi_objects):
+        return _condition(type_, "False", contract.CONTROL_PLANE_BROKEN, broken)
+    if missing := deleted.missing_certificates(scope.capi_objects):
+        return _condition(type_, "False", names.CERTIFICATES_MISSING, missing)
     if unprovisioned := deleted.unprovisioned(scope.capi_objects):
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     if postponed := _postponed(scope):

@@ -87,6 +87,13 @@ class Writer:
         """The same, and these caches are told as well."""
         return Writer(self.client, {**self._caches, **caches}, self._field_manager, self._own_writes)
 
+    async def read(self, resource: Resource, key: Key) -> Object | None:
+        """An object that no cache shows, from the API server; None when it is not there."""
+        try:
+            return strip_managed_fields(await self.client.get(resource, key.name, key.namespace or None))
+        except NotFound:
+            return None
+
     async def create(self, resource: Resource, body: Body) -> Object | None:
         """Make an object; None when one of the name is there already (the cache will show it)."""
         try:

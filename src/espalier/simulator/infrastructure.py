@@ -38,7 +38,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
-from espalier.simulator.capi.certificates import authority_of, secret_name
+from espalier.simulator.capi.certificates import authority_of, find, secret_name
 from espalier.simulator.capi.inventory import in_cluster
 from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.capi.scheme import Scheme
@@ -101,27 +101,29 @@ class InfrastructureClusters:
             found = await writer.merge(resource, found, {"spec": address})
         problem = await self._keep_open(owner, endpoint)
         await self._report(found, typed, problem)
-        return Wait(CLOSED, problem, after=5.0) if problem else Done()
+        return problem or Done()
 
     def _owner(self, found: Object) -> Object | None:
         owner = owning_cluster(found.metadata)
         return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name)) if owner else None
 
-    async def _keep_open(self, owner: Object, endpoint: Endpoint) -> str:
+    async def _keep_open(self, owner: Object, endpoint: Endpoint) -> Wait | None:
         """Run the API server of a cluster whose control plane has booted. Returns what hinders it."""
         running = _booted_versions(self._scheme, self._kinds, owner.key)
         if not running:
             self._workloads.keep(endpoint)
-            return ""
+            return None
         try:
             workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
         except _HINDRANCES as error:
-            return _advised(error)
+            return _hindered(error)
         workload.version = newest(running)
-        return ""
+        return None
 
-    async def _report(self, found: Object, typed: InfrastructureCluster, problem: str) -> None:
-        ready = condition("Ready", not problem, "Ready" if not problem else CLOSED, problem)
+    async def _report(self, found: Object, typed: InfrastructureCluster, problem: Wait | None) -> None:
+        ready = (
+            condition("Ready", False, problem.reason, problem.message) if problem else condition("Ready", True, "Ready")
+        )
         generation = typed.metadata.generation
         conditions = stated(typed.status.conditions, [ready], now=self._scheme.clock.now(), generation=generation)
         status = InfrastructureClusterStatus(
@@ -212,7 +214,7 @@ class InfrastructureMachines:
         try:
             workload = await self._reach(cluster, kubeadm)
         except _HINDRANCES as error:
-            return Wait(CLOSED, _advised(error), after=5.0)
+            return _hindered(error)
         if workload is None:
             # Who waits for a control plane that is lost waits until somebody acts: not each second.
             after = 30.0 if (lost := self._lost(cluster)) else 1.0
@@ -236,7 +238,9 @@ class InfrastructureMachines:
         workload = self._workloads.reach(cluster)
         joins = kubeadm.control_plane and self._workloads.holds(cluster)
         if kubeadm.init or (workload is None and joins):
-            workload = await open_workload(self._scheme, self._workloads, self._kinds, cluster, kubeadm.version)
+            workload = await open_workload(
+                self._scheme, self._workloads, self._kinds, cluster, kubeadm.version, may_be_new=kubeadm.init
+            )
         if kubeadm.init and workload is not None:
             await workload.install(kubeadm)
         return workload
@@ -298,15 +302,19 @@ _HINDRANCES = (OSError, ValueError, Unusable)
 """For which an API server can't be run, until somebody does something about it."""
 
 
-def _advised(error: Exception) -> str:
-    if isinstance(error, Unusable):
-        return (
-            f"the API server does not run: {error}; put the file back from a backup, or make it usable, and it "
-            "starts by itself within seconds; or delete the cluster and create it again"
-        )
+def _hindered(error: Exception) -> Wait:
+    why = f"the API server does not run: {error}"
     if isinstance(error, AddressTaken):
-        return f"the API server does not run: {error}; it starts by itself once the address is free"
-    return f"the API server does not run: {error}"
+        return Wait(CLOSED, f"{why}; it starts by itself once the address is free", after=_TRY_AGAIN)
+    if isinstance(error, Unusable):
+        why += (
+            "; put the file back from a backup, or make it usable, and it starts by itself within seconds; or delete "
+            "the cluster and create it again"
+        )
+    return Wait(contract.CONTROL_PLANE_BROKEN, why, after=_TRY_AGAIN)
+
+
+_TRY_AGAIN = 5.0
 
 
 def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> list[str]:
@@ -322,21 +330,34 @@ def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> lis
 
 
 async def open_workload(
-    scheme: Scheme, workloads: Workloads, kinds: Infrastructure, cluster: Key, version: str
+    scheme: Scheme,
+    workloads: Workloads,
+    kinds: Infrastructure,
+    cluster: Key,
+    version: str,
+    *,
+    may_be_new: bool = False,
 ) -> WorkloadCluster:
     """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
 
     Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority,
-    `Unusable` and `OSError` when what it stored can't be read.
+    `Unusable` and `OSError` when what it stored can't be read, or is not there: it may only be new (`may_be_new`) as
+    long as it has never answered.
     """
     running = workloads.reach(cluster)
     if running is not None:
         return running
     found = scheme.inventory.clusters.get(cluster)
-    authority = scheme.inventory.secrets.get(Key(cluster.namespace, secret_name(cluster.name, "ca")))
-    if found is None or authority is None:
-        raise ValueError(f"the certificate authority of cluster {cluster} is not there")
+    if found is None:
+        raise ValueError(f"Cluster {cluster} is not there")
     typed = found.decode(Cluster)
+    authority = await find(scheme, cluster, "ca")
+    if authority is None:
+        name = Key(cluster.namespace, secret_name(cluster.name, "ca"))
+        raise ValueError(
+            f"Secret {name} with its certificate authority is missing; restore it from a backup, and it starts by "
+            "itself within a minute; or delete the cluster and create it again"
+        )
     if typed.spec.control_plane_endpoint is None:
         raise ValueError(f"cluster {cluster} has no address")
     workload = await workloads.open(
@@ -345,6 +366,7 @@ async def open_workload(
         authority=authority_of(authority.decode(Secret), scheme.keys),
         version=version,
         network=network_of(typed),
+        is_new=may_be_new and not contract.is_control_plane_initialized(typed),
     )
     provider = kinds.provider_id.partition("{")[0]
     machines = scheme.inventory.infrastructure[kinds.machine.kind].list(cluster.namespace)

@@ -21,6 +21,9 @@ class Stores(Protocol):
     def holds(self, cluster: Key) -> bool:
         """Whether there is a store of a cluster that was opened before."""
 
+    def place(self, cluster: Key) -> str:
+        """Where the store of a cluster is, for sentences."""
+
     async def remove(self, cluster: Key) -> None:
         """Forget what a cluster held; idempotent."""
 
@@ -43,6 +46,10 @@ class FolderStores:
     def holds(self, cluster: Key) -> bool:
         """Whether there is a store of a cluster that was opened before."""
         return (self._folder(cluster) / _OBJECTS).exists()
+
+    def place(self, cluster: Key) -> str:
+        """The file."""
+        return str(self._folder(cluster) / _OBJECTS)
 
     async def remove(self, cluster: Key) -> None:
         """Delete the cluster's folder; idempotent."""
@@ -67,6 +74,10 @@ class MemoryStores:
     def holds(self, cluster: Key) -> bool:
         """Whether there is a store of a cluster that was opened before."""
         return cluster in self._stores
+
+    def place(self, cluster: Key) -> str:
+        """Its name."""
+        return f"the memory of cluster {cluster}"
 
     async def remove(self, cluster: Key) -> None:
         """Forget what a cluster held; idempotent."""

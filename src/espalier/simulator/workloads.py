@@ -10,6 +10,7 @@ import socket
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
+from espalier.apiserver.sqlite import Unusable
 from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -99,13 +100,27 @@ class Workloads:
         self._used_ports.add(endpoint.port)
 
     async def open(
-        self, cluster: Key, endpoint: Endpoint, *, authority: Authority, version: str, network: Network
+        self,
+        cluster: Key,
+        endpoint: Endpoint,
+        *,
+        authority: Authority,
+        version: str,
+        network: Network,
+        is_new: bool = True,
     ) -> WorkloadCluster:
-        """Run the API server of a cluster, with what it stored before. Raises `AddressTaken`."""
+        """Run the API server of a cluster, with what it stored before.
+
+        Raises `AddressTaken`, and `Unusable` when nothing is stored of a cluster that is not new.
+        """
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             running = self._running.get(cluster)
             if running is not None:
                 return running
+            if not is_new and not self._stores.holds(cluster):
+                raise Unusable(
+                    f"{self._stores.place(cluster)} is not there, and with it all that the API server stored"
+                )
             self._release(cluster)
             workload = self._new(cluster, endpoint, authority, version, network)
             try:

@@ -97,6 +97,15 @@ REASONS: tuple[Reason, ...] = (
         "ControlPlaneLost",
         "the KubeadmControlPlane was deleted, and etcd goes with it; delete the Cluster and create it again",
     ),
+    _person(
+        "ClusterCertificatesMissing",
+        "a Secret with a certificate authority or key of the cluster is gone; the message says which, and what helps",
+    ),
+    _person(
+        "ControlPlaneBroken",
+        "the API server can't be run, for what it stored is gone or damaged (local environment); the message says "
+        "which file or Secret, and what helps",
+    ),
     # The CNI.
     _time("DefaultCNIInstallationInProgress", "the CNI is being installed, or installed again"),
     _time("DefaultCNIUpgradeInProgress", "the CNI is being changed in the workload cluster"),

@@ -151,7 +151,7 @@ async def _serve(
     try:
         await shell.start()
     except AddressTaken as error:
-        raise Failure(f"{error}; another program has the port: choose one with --port, or stop that program") from error
+        raise Failure(f"{error}; choose another port with --port, or stop that program") from error
     stack.push_async_callback(shell.stop)
     kubeconfig = Kubeconfig.of_cluster(
         "espalier",

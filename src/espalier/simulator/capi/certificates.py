@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -18,7 +18,9 @@ from espalier.clusterapi import names
 from espalier.clusterapi.objects import new_object
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
+from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
+from espalier.simulator.capi.scheme import Scheme
 
 AUTHORITIES = {"ca": "kubernetes", "etcd": "etcd-ca", "proxy": "front-proxy-ca"}
 """Common names of the authorities, by the suffix of their Secret."""
@@ -30,6 +32,19 @@ RENEW_BEFORE = timedelta(days=180)
 def secret_name(cluster: str, purpose: str) -> str:
     """Name of a Secret of a cluster: `ca`, `etcd`, `proxy`, `sa` or `kubeconfig`."""
     return f"{cluster}-{purpose}"
+
+
+async def find(scheme: Scheme, cluster: Key, purpose: str) -> Object | None:
+    """A Secret of a cluster. One without the label by which Secrets are watched is asked for, as by Cluster API."""
+    key = Key(cluster.namespace, secret_name(cluster.name, purpose))
+    return scheme.inventory.secrets.get(key) or await scheme.writer.read(SECRET, key)
+
+
+def unavailable(purposes: Sequence[str]) -> str:
+    """What Cluster API says of certificates that are gone."""
+    if len(purposes) == 1:
+        return f"Cluster certificate for {purposes[0]} is not available, please check cluster certificate secrets"
+    return f"Cluster certificates for {', '.join(purposes)} are not available, please check cluster certificate secrets"
 
 
 def authority_of(secret: Secret, keys: random.Random | None = None) -> Authority:

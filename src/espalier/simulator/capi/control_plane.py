@@ -74,6 +74,10 @@ class Observed:
     """Control plane machines to adopt."""
     hindrance: str = ""
     """Why its API server can't be run."""
+    lost_certificates: tuple[str, ...] = ()
+    """The certificates of an initialized control plane that are not there any more, by the ends of their names."""
+    unlabelled: tuple[str, ...] = ()
+    """Names of Secrets with certificates that have lost the label of their cluster."""
 
     @property
     def key(self) -> Key:

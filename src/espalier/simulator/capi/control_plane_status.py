@@ -13,7 +13,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
-from espalier.simulator.capi.certificates import secret_name
+from espalier.simulator.capi.certificates import secret_name, unavailable
 from espalier.simulator.capi.control_plane import Move, Observed, next_move
 from espalier.simulator.capi.rollup import Rollup, deleting, enough
 from espalier.simulator.versions import oldest
@@ -53,8 +53,11 @@ def _last_remediation(observed: Observed, now: datetime) -> Tree | None:
 
 
 def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iterator[Condition]:
-    certificates = secret_name(observed.key.name, "ca") in observed.secrets
-    yield condition("CertificatesAvailable", certificates, "Available" if certificates else "NotAvailable")
+    certificates = secret_name(observed.key.name, "ca") in observed.secrets and not observed.lost_certificates
+    said = unavailable(observed.lost_certificates) if observed.lost_certificates else ""
+    if observed.unlabelled and not said:
+        said = f"without label {names.CLUSTER}={observed.key.name}: Secret {', '.join(observed.unlabelled)}; add it"
+    yield condition("CertificatesAvailable", certificates, "Available" if certificates else "NotAvailable", said)
     yield condition(
         "Initialized",
         observed.initialized,
@@ -65,6 +68,8 @@ def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iter
     if waiting is not None or not observed.initialized:
         state = "being deleted" if waiting is not None else "not initialized"
         yield condition("Available", False, "NotAvailable", f"the control plane is {state}")
+    elif observed.lost_certificates:
+        yield condition("Available", False, "NotAvailable", "* Control plane certificates are not available")
     elif observed.hindrance:
         yield condition("Available", False, "NotAvailable", observed.hindrance)
     else:

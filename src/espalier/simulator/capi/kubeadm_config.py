@@ -19,6 +19,7 @@ from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, n
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
+from espalier.simulator.capi.certificates import find, unavailable
 from espalier.simulator.capi.inventory import Inventory, in_cluster
 from espalier.simulator.capi.scheme import Scheme
 
@@ -100,6 +101,9 @@ def secret(observed: Observed) -> Tree:
     return new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=encoded)
 
 
+_LOOK_AGAIN = 30.0
+
+
 class KubeadmConfigs:
     """Reconciles KubeadmConfigs."""
 
@@ -112,7 +116,7 @@ class KubeadmConfigs:
         if observed is None:
             return Done()
         made = observed.config.status.initialization.data_secret_created
-        waiting = None if made else obstacle(observed)
+        waiting = None if made else obstacle(observed) or await self._without_authority(observed)
         if waiting is None and not made:
             await self._scheme.writer.create(SECRET, secret(observed))
             made = True
@@ -125,6 +129,12 @@ class KubeadmConfigs:
             KubeadmConfig.resource, observed.object, self._status(observed, made, available)
         )
         return waiting or Done()
+
+    async def _without_authority(self, observed: Observed) -> Wait | None:
+        """Who joins knows the cluster by its authority."""
+        if not observed.initialized or await find(self._scheme, cluster_key(observed.object), "ca") is not None:
+            return None
+        return Wait("CertificatesMissing", unavailable(["ca"]), after=_LOOK_AGAIN)
 
     def _status(self, observed: Observed, made: bool, available: Condition) -> KubeadmConfigStatus:
         generation = observed.config.metadata.generation

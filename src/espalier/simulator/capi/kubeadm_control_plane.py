@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from espalier.api.capi.cluster import Cluster
@@ -15,7 +17,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
-from espalier.clusterapi.contract import reference
+from espalier.clusterapi.contract import CERTIFICATES, reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference, owning_cluster
 from espalier.clusterapi.remediation import FOR
@@ -29,9 +31,11 @@ from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.certificates import (
     authority_of,
     certificate_secrets,
+    find,
     kubeconfig_secret,
     needs_renewal,
     secret_name,
+    unavailable,
 )
 from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_move, unclaimed
 from espalier.simulator.capi.control_plane_status import component_conditions, status
@@ -42,6 +46,7 @@ from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.concurrency import together
 
 RESOURCE = KubeadmControlPlane.resource
+_LOOK_AGAIN = 30.0
 
 
 class KubeadmControlPlanes:
@@ -110,6 +115,7 @@ class KubeadmControlPlanes:
         current = await writer.add_finalizer(RESOURCE, observed.object, names.CONTROL_PLANE_FINALIZER)
         if observed.orphans:
             return await adopt(self._scheme, observed.orphans, owner_reference(RESOURCE, observed.object))
+        observed = await self._with_certificates(observed)
         outcome = await self._advance(observed)
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return outcome if isinstance(outcome, Wait) else Done()
@@ -123,6 +129,7 @@ class KubeadmControlPlanes:
                 self._update_in_place,
                 self._move,
                 self._addons,
+                self._await_certificates,
             ),
             observed,
         )
@@ -135,15 +142,37 @@ class KubeadmControlPlanes:
             await self._scheme.writer.add_owner(resource, template, owner)
         return Continue()
 
+    async def _with_certificates(self, observed: Observed) -> Observed:
+        """Look up what the machines of an initialized control plane were made with."""
+        if not observed.initialized:
+            return observed
+        secrets, lost, unlabelled = dict(observed.secrets), [], []
+        for purpose in CERTIFICATES:
+            name = secret_name(observed.key.name, purpose)
+            if name in secrets:
+                continue
+            if (found := await find(self._scheme, observed.key, purpose)) is None:
+                lost.append(purpose)
+            else:
+                secrets[name] = found
+                unlabelled.append(name)
+        return replace(observed, secrets=secrets, lost_certificates=tuple(lost), unlabelled=tuple(unlabelled))
+
     async def _certificates(self, observed: Observed) -> Outcome:
-        secrets = certificate_secrets(
-            observed.key,
-            owner_reference(RESOURCE, observed.object),
-            now=self._scheme.clock.now(),
-            keys=self._scheme.keys,
-            existing=set(observed.secrets),
-        )
-        await together(self._scheme.writer.create(SECRET, secret) for secret in secrets)
+        """The Secrets with certificates are there, and the control plane's.
+
+        They are made until it is initialized: from then on its machines know those, and no others.
+        """
+        owner = owner_reference(RESOURCE, observed.object)
+        if observed.initialized:
+            for purpose in CERTIFICATES:
+                secret = observed.secrets.get(secret_name(observed.key.name, purpose))
+                if secret is not None and secret.decode(Secret).type == names.CLUSTER_SECRET:
+                    await self._scheme.writer.owner(SECRET, secret, owner, {})
+        else:
+            now, keys = self._scheme.clock.now(), self._scheme.keys
+            secrets = certificate_secrets(observed.key, owner, now=now, keys=keys, existing=set(observed.secrets))
+            await together(self._scheme.writer.create(SECRET, secret) for secret in secrets)
         if not observed.cluster.status.initialization.infrastructure_provisioned:
             return Wait("WaitingForClusterInfrastructureReady", "waiting for the cluster's infrastructure")
         return Continue()
@@ -151,15 +180,15 @@ class KubeadmControlPlanes:
     async def _kubeconfig(self, observed: Observed) -> Outcome:
         if not observed.endpoint:
             return Wait("WaitingForControlPlaneEndpoint", "waiting for the address of the control plane")
-        authority = observed.secrets.get(secret_name(observed.key.name, "ca"))
-        if authority is None:
-            return Wait("WaitingForCertificates", "waiting to see the certificate authority")
         present = observed.secrets.get(secret_name(observed.key.name, "kubeconfig"))
         now = self._scheme.clock.now()
         if present is not None:
             value = present.decode(Secret).data.get("value", b"")
             if not needs_renewal(value, observed.endpoint, now):
                 return Continue()
+        authority = observed.secrets.get(secret_name(observed.key.name, "ca"))
+        if authority is None:
+            return Wait("WaitingForCertificates", "waiting to see the certificate authority")
         try:
             secret = kubeconfig_secret(
                 observed.key,
@@ -229,6 +258,8 @@ class KubeadmControlPlanes:
         if move.remove is not None:
             await self._scheme.writer.delete(Machine.resource, move.remove.object, found_by_owner)
             return Wait("MachineDeleting", f"waiting for the deletion of machine {move.remove.object.name}")
+        if observed.lost_certificates:
+            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_LOOK_AGAIN)
         if observed.infrastructure_template is None:
             wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
             return Wait("TemplateMissing", f"waiting for {wanted.kind} {wanted.name}")
@@ -282,6 +313,12 @@ class KubeadmControlPlanes:
             present = workload.object(resource, Key(addons.SYSTEM, wanted["metadata"]["name"]))
             if present is not None and addons.image_of(present.tree) != addons.image_of(wanted):
                 await workload.client.apply(resource, wanted, field_manager=addons.FIELD_MANAGER)
+        return Continue()
+
+    async def _await_certificates(self, observed: Observed) -> Outcome:
+        """Who restores a Secret may forget its label, and then nothing tells of it."""
+        if observed.lost_certificates:
+            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_LOOK_AGAIN)
         return Continue()
 
     async def _delete(self, observed: Observed) -> Outcome:

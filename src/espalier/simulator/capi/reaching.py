@@ -6,6 +6,7 @@ from typing import Protocol
 
 from espalier.api import conditions
 from espalier.api.resource import Key, Resource
+from espalier.clusterapi.contract import CONTROL_PLANE_BROKEN
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -33,7 +34,7 @@ class WorkloadClusters(Protocol):
 
 
 CLOSED = "ControlPlaneClosed"
-"""Reason of a cluster's infrastructure whose API server can't be run."""
+"""Reason of a cluster's infrastructure whose API server can't be run at present."""
 
 
 def hindrance(infrastructure: Object | None) -> str:
@@ -41,4 +42,4 @@ def hindrance(infrastructure: Object | None) -> str:
     if infrastructure is None:
         return ""
     ready = conditions.get(infrastructure.decode(InfrastructureCluster).status.conditions, "Ready")
-    return ready.message if ready is not None and ready.reason == CLOSED else ""
+    return ready.message if ready is not None and ready.reason in (CLOSED, CONTROL_PLANE_BROKEN) else ""

@@ -211,6 +211,8 @@ NOT_BY_A_STEP = {
     "DefaultCNIMissing": "of the workload cluster, which no plan reads",
     "DefaultCNIRefused": "of the workload cluster, which no plan reads",
     "ControlPlaneLost": "by `check`, as the problems: `test_ways_out`",
+    "ClusterCertificatesMissing": "of Secrets that no plan reads: `test_lost_certificates`",
+    "ControlPlaneBroken": "of the local environment: `test_broken_files`",
     "ClusterAPIObjectDeleted": "of an object that somebody deleted: `test_ways_out`",
     "ClusterAPIPaused": "of deletion",
     "ReplicasChanged": "of settled clusters, which are left alone: drift says it",
