@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -107,19 +107,71 @@ def name_of(tree: Tree) -> str:
     return f"{kind}.{group}/{tree['metadata']['name']}" if slash else f"{kind}/{tree['metadata']['name']}"
 
 
+_ACTION = re.compile(r"""\{((?:[^{}"']|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)\}""")
+"""What stands in braces; those within quotes are no braces."""
+
+
 def json_path(tree: Tree, template: str) -> str:
-    """A kubectl JSONPath template: text, and expressions in braces. Raises `Usage` for one that can't be read."""
-    parts: list[str] = []
-    for text, expression in re.findall(r"([^{]*)(?:\{([^}]*)\})?", template):
-        parts.append(text.replace("\\n", "\n").replace("\\t", "\t"))
-        if expression:
-            parts.append(_expression(tree, expression.strip()))
+    """A kubectl JSONPath template: text, and expressions in braces, with `range`. Raises `Usage` for one that can't be
+    read.
+    """
+    pieces: list[tuple[str, str]] = []
+    position = 0
+    while (start := template.find("{", position)) >= 0:
+        action = _ACTION.match(template, start)
+        if action is None:
+            raise Usage(f"-o jsonpath: can't read {template[start:]}: found no end of it, expected `}}`")
+        pieces += [("text", template[position:start]), ("expression", action[1].strip())]
+        position = action.end()
+    pieces.append(("text", template[position:]))
+    rest = iter(pieces)
+    made = _rendered([tree], rest)
+    if next(rest, None) is not None:
+        raise Usage("-o jsonpath: can't read {end}: found no {range} before it")
+    return made
+
+
+def _rendered(trees: Sequence[Any], pieces: Iterator[tuple[str, str]], *, within: str = "") -> str:
+    """The pieces up to the end of a range, or all of them, for each of these trees."""
+    body: list[tuple[str, str]] = []
+    depth, is_closed = 0, not within
+    for kind, text in pieces:
+        if kind == "expression" and text.split(maxsplit=1)[:1] == ["range"]:
+            depth += 1
+        elif kind == "expression" and text == "end":
+            if not depth:
+                is_closed = True
+                break
+            depth -= 1
+        body.append((kind, text))
+    if not is_closed:
+        raise Usage(f"-o jsonpath: can't read {{{within}}}: found no {{end}} after it")
+    return "".join(_one(tree, iter(body)) for tree in trees)
+
+
+def _one(tree: Any, pieces: Iterator[tuple[str, str]]) -> str:
+    parts = []
+    for kind, text in pieces:
+        if kind == "text":
+            parts.append(text.replace("\\n", "\n").replace("\\t", "\t"))
+        elif text.split(maxsplit=1)[:1] == ["range"]:
+            parts.append(_rendered(_found(tree, text.removeprefix("range").strip()), pieces, within=text))
+        elif text:
+            parts.append(_expression(tree, text))
     return "".join(parts)
 
 
-def _expression(tree: Tree, expression: str) -> str:
-    if expression[:1] == '"' and expression[-1:] == '"':
-        return str(json.loads(expression))
+def _expression(tree: Any, expression: str) -> str:
+    if expression[0] in "\"'" and expression[-1] == expression[0] and len(expression) > 1:
+        quoted = expression[1:-1].replace("\\'", "'") if expression[0] == "'" else expression[1:-1]
+        try:
+            return str(json.loads(f'"{quoted}"'))
+        except ValueError:
+            raise Usage(f"-o jsonpath: can't read {{{expression}}}: found no text in quotes") from None
+    return " ".join(map(_text, _found(tree, expression)))
+
+
+def _found(tree: Any, expression: str) -> list[Any]:
     from jsonpath_ng.ext.parser import parse as parse_json_path  # noqa: PLC0415  loading it takes long
 
     filtered = re.sub(r"@\.([\w.]+)\s*==\s*", r"@.\1 == ", expression)
@@ -127,7 +179,7 @@ def _expression(tree: Tree, expression: str) -> str:
         found = parse_json_path("$" + filtered if filtered[:1] in ".[" else filtered).find(tree)
     except Exception as error:  # the parser raises bare exceptions of several libraries
         raise Usage(f"-o jsonpath: can't read {{{expression}}}: {error}") from error
-    return " ".join(_text(match.value) for match in found)
+    return [match.value for match in found]
 
 
 def _text(value: Any) -> str:

@@ -50,6 +50,37 @@ def test_an_unreadable_template_is_a_usage_error() -> None:
         output.json_path(CLUSTER, "{.metadata[}")
 
 
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ("{.items[*", "{.items[*:"),
+        ("names: {.metadata.name} {.kind", "{.kind:"),
+        ('{"}', '{"}:'),
+        ("{range .items[*]}{.kind}", "{range .items[*]}: found no {end}"),
+        ("{.kind}{end}", "{end}: found no {range}"),
+        ('{"\\q"}', '{"\\q"}: found no text'),
+    ],
+)
+def test_a_jsonpath_template_that_has_no_end_is_refused_and_named(template: str, named: str) -> None:
+    with pytest.raises(Usage) as refused:
+        output.json_path({"items": []}, template)
+    assert f"-o jsonpath: can't read {named}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{range .items[*]}{.name}:{range .n[*]}{@}{','}{end}\\n{end}.", "a:1,2,\nb:3,\n."),
+        ("{range .none[*]}{.name}{end}.", "."),
+        ("{'\\n'}{\"}\"}", "\n}"),
+        ("x}", "x}"),
+    ],
+)
+def test_jsonpath_templates_go_through_lists_as_those_of_kubectl_do(template: str, expected: str) -> None:
+    tree = {"items": [{"name": "a", "n": [1, 2]}, {"name": "b", "n": [3]}]}
+    assert output.json_path(tree, template) == expected
+
+
 def test_an_unknown_format_is_refused_with_those_there_are() -> None:
     with pytest.raises(Usage, match="allowed are wide, name, json, yaml"):
         output.check_format("xml")
