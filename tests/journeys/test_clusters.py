@@ -430,6 +430,28 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
     journey(story)
 
 
+def test_what_goes_is_not_ready_again() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        seen: list[Mapping[str, str]] = []
+
+        def look(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if new is not None and new.metadata.deletion_timestamp is not None and new.key == GARDEN:
+                seen.append(conditions(new.decode(Cluster)))
+
+        world.clusters.subscribe(look)
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await world.until_gone()
+        for type_ in ("ControlPlaneReady", "WorkersReady", "Ready"):
+            told = [one[type_] for one in seen]
+            assert told[-1] == "False"
+            assert "True" not in told[told.index("False") :], type_
+            assert told.index("False") <= [one["Ready"] for one in seen].index("False") + 1
+
+    journey(story)
+
+
 def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
     """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
 

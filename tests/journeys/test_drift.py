@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -248,26 +249,47 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
     story(tell, isolation=Isolation.GATE)
 
 
-def test_who_edits_again_and_again_is_answered_now_and_then() -> None:
-    """Two programs that each want their way would else write as fast as they can."""
+@pytest.mark.parametrize("varies", [False, True], ids=["one value", "another value each time"])
+def test_who_edits_again_and_again_is_answered_ever_less_often_and_told_of(varies: bool) -> None:
+    """Two programs that each want their way would else write as fast as they can, and for ever."""
 
     async def tell(world: ManagedLaptop) -> None:
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
         before = world.written()
-        resource, name, patch, _ = EDITS[1]
+        resource, name, _, said = EDITS[1]
         cache = world.capi_objects.of(resource, SYSTEM_NAMESPACE)
         edits: set[asyncio.Task[None]] = set()
+        values = (f"mine-{number if varies else 0}" for number in itertools.count())
+
+        def another() -> Tree:
+            return {"spec": {"loadBalancer": {"imageTag": next(values)}}}
 
         def again(_old: Object | None, new: Object | None, _first: bool) -> None:
-            if new is not None and not _contains(new.tree, patch):
-                edits.add(asyncio.create_task(edit(world, resource, name, patch)))
+            if new is not None and "mine" not in str(new.tree["spec"]["loadBalancer"]):
+                edits.add(asyncio.create_task(edit(world, resource, name, another())))
+
+        async def corrected(seconds: float) -> int:
+            at_first = world.written()
+            await asyncio.sleep(seconds)
+            return (world.written() - at_first)["patch", resource.plural, ""]
 
         stop = cache.subscribe(again)
-        await edit(world, resource, name, patch)
-        await asyncio.sleep(100)
+        await edit(world, resource, name, another())
+        assert 4 <= await corrected(60) <= 6
+        told = await until_said(world, status="False", text=f"{said} was brought back")
+        assert "metadata.managedFields" in told.message
+        assert await corrected(7200) <= 7
+        # Whoever fights about one field holds up no other.
+        await edit(world, EDITS[4][0], EDITS[4][1], EDITS[4][2])
+        await asyncio.sleep(1)
+        assert EDITS[4][3] not in said_of(await world.until(lambda _: True)).message
         stop()
-        corrections = (world.written() - before)["patch", resource.plural, ""]
-        assert 9 <= corrections <= 11
-        await until_said(world, status="True")
+        assert (world.written() - before)["patch", "clusters", "status"] < 60
+        await until_said(world, status="True", seconds=2 * rate_limit.LONGEST_PAUSE)
+        await asyncio.sleep(rate_limit.LONGEST_PAUSE + 2 * rate_limit.FORGOTTEN_AFTER)
+        stop = cache.subscribe(again)
+        await edit(world, resource, name, another())
+        assert 4 <= await corrected(60) <= 6  # forgotten
+        stop()
 
     story(tell)

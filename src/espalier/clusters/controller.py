@@ -56,7 +56,7 @@ def controller(
     forget = (
         tools.remotes.drop,
         tools.remote_tasks.forget,
-        tools.rate_limits.answered,
+        tools.rate_limits.forget,
         observer.linked.forget,
         tools.copies.forget,
     )

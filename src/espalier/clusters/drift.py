@@ -65,8 +65,18 @@ class Drift(NamedTuple):
     """None: nothing can be done at present."""
     replaces_machines: bool = False
 
+    @property
+    def fields(self) -> list[str]:
+        """Each field that differs, with the object; or the object as a whole."""
+        return [self.what] if self.is_whole else [f"{self.what}: {field}" for field in self.how.split(", ")]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is about no field, but about the object."""
+        return self.how in (MISSING, UNASKED, GOING)
+
     def __str__(self) -> str:
-        return f"{self.what} {self.how}" if self.how in (MISSING, UNASKED, GOING) else f"{self.what}: {self.how}"
+        return f"{self.what} {self.how}" if self.is_whole else f"{self.what}: {self.how}"
 
 
 def policy(annotations: Mapping[str, str]) -> Policy | None:

@@ -42,6 +42,10 @@ async def oversee(ctx: Context) -> Outcome:
     wish = drift.policy(scope.cluster.metadata.annotations)
     found = _found(ctx, manifests, answer)
     wanted = drift.correctable(found, wish)
+    fights: dict[str, int] = {}
+    for one in wanted:
+        fights |= ctx.tools.rate_limits.fought_about(scope.key, one.fields)
+    wanted = [one for one in wanted if not fights.keys() & one.fields]
     if wanted and ctx.tools.rate_limits.is_limited(scope.key):
         wanted = []
     refusals = await _correct_machinery(ctx, wanted)
@@ -51,6 +55,7 @@ async def oversee(ctx: Context) -> Outcome:
     corrected = [one for one in wanted if one.what not in refusals and (is_done or not _is_in_workload(one))]
     if corrected:
         ctx.tools.rate_limits.rest(scope.key)
+        ctx.tools.rate_limits.corrected(scope.key, (field for one in corrected for field in one.fields))
         ctx.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
         ctx.refresh()
         left = tuple(one for one in answer.drifts if one not in corrected)
@@ -58,7 +63,7 @@ async def oversee(ctx: Context) -> Outcome:
             ctx.saw_cni(left)
         found = _found(ctx, manifests, Answer(left, answer.failure))
     if is_done or refusals:
-        ctx.synced = synced.seen(ctx.scope, found, answer.failure, refusals)
+        ctx.synced = synced.seen(ctx.scope, found, answer.failure, refusals, fights)
     if refusals:
         return Fault(NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()

@@ -86,7 +86,7 @@ def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[pat
         for name, value in wanted.items():
             below = fields.get(f"f:{name}")
             if below is None:
-                yield from list(_unequal(value, live.get(name), (*path, name))) or [paths.render((*path, name))]
+                yield from list(_lacking(value, live.get(name), (*path, name))) or [paths.render((*path, name))]
             elif below or value != live.get(name):
                 yield from _differences(value, live.get(name), below, (*path, name))
         for name in (key[2:] for key in fields if key != "." and key[2:] not in wanted):
@@ -134,6 +134,15 @@ def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[s
     if isinstance(wanted, dict) and isinstance(live, dict):
         for name in wanted.keys() | live.keys():
             yield from _unequal(wanted.get(name), live.get(name), (*path, name))
+    elif wanted != live:
+        yield paths.render(path)
+
+
+def _lacking(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
+    """What of a value that we own nothing of is not as we want it. Whatever else is there is nobody's difference."""
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        for name, value in wanted.items():
+            yield from _lacking(value, live.get(name), (*path, name))
     elif wanted != live:
         yield paths.render(path)
 

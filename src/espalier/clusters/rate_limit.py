@@ -1,15 +1,43 @@
-"""Rests after corrections: who makes the same edit again at once is answered every few seconds, not in a loop."""
+"""Rests after corrections: who makes the same edit again at once is answered every few seconds, not in a loop.
+
+Who changes the same field again and again, to whatever value, is answered ever less often, and it is told.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from espalier.api.resource import Key
 
 SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
-"""Seconds until a cluster that gave no answer is asked again: nothing else brings its key for hours."""
+"""Seconds until a cluster that gave no answer is asked again: nothing else brings its key for hours. And until a field
+is corrected again that somebody fights about."""
+
+TOLERATED = 5
+"""How often a field is corrected, each time within `FORGOTTEN_AFTER` of the last, until it counts as a fight."""
+
+FORGOTTEN_AFTER = 600.0
+"""Seconds for which a field has to stay as it is until its corrections are forgotten; beyond the pause of a fight."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Corrected:
+    """How often a field was corrected, and when last."""
+
+    times: int
+    last: float
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it may be corrected again."""
+        return 0.0 if self.times < TOLERATED else min(FIRST_PAUSE * 2 ** (self.times - TOLERATED), LONGEST_PAUSE)
+
+    def is_forgotten(self, now: float) -> bool:
+        """Whether the next correction is the first one."""
+        return now - self.last > self.pause + FORGOTTEN_AFTER
 
 
 class RateLimits:
@@ -20,6 +48,8 @@ class RateLimits:
         self._wanted: set[Key] = set()
         self._pauses: dict[Key, float] = {}
         self._trying: set[Key] = set()
+        self._corrected: dict[Key, dict[str, _Corrected]] = {}
+        self._waking: set[tuple[Key, float]] = set()
         self.when_over: Callable[[Key], None] = lambda _key: None
         """Called when the rest of a cluster is over in which somebody asked for it, and to try again."""
 
@@ -34,6 +64,40 @@ class RateLimits:
         self._resting.add(key)
         asyncio.get_running_loop().call_later(SECONDS, self._over, key)
 
+    def corrected(self, key: Key, fields: Iterable[str]) -> None:
+        """These fields of what was made for a cluster were brought back now, whatever they were changed to."""
+        now = asyncio.get_running_loop().time()
+        kept = {name: one for name, one in self._corrected.get(key, {}).items() if not one.is_forgotten(now)}
+        for name in fields:
+            before = kept.get(name)
+            kept[name] = _Corrected(before.times + 1 if before else 1, now)
+        self._corrected[key] = kept
+
+    def fought_about(self, key: Key, fields: Iterable[str]) -> dict[str, int]:
+        """Which of these fields are changed again and again, and not to be corrected now, and how often they were.
+
+        If any is, `when_over` says when the first of them may be.
+        """
+        loop = asyncio.get_running_loop()
+        known, now = self._corrected.get(key, {}), loop.time()
+        held = {name: one for name in fields if (one := known.get(name)) is not None and now < one.last + one.pause}
+        if held:
+            due = min(one.last + one.pause for one in held.values())
+            if (key, due) not in self._waking:
+                self._waking.add((key, due))
+                loop.call_at(due, self._awake, key, due)
+        return {name: one.times for name, one in held.items()}
+
+    def forget(self, key: Key) -> None:
+        """A cluster is gone."""
+        self.answered(key)
+        self._corrected.pop(key, None)
+
+    def _awake(self, key: Key, due: float) -> None:
+        self._waking.discard((key, due))
+        if key in self._corrected:
+            self.when_over(key)
+
     def try_again(self, key: Key) -> None:
         """A cluster gave no answer: it is looked at again, ever later while that lasts."""
         if key in self._trying:
@@ -44,7 +108,7 @@ class RateLimits:
         asyncio.get_running_loop().call_later(pause, self._tried, key)
 
     def answered(self, key: Key) -> None:
-        """It gave one, or is gone."""
+        """It gave one."""
         self._pauses.pop(key, None)
 
     def _tried(self, key: Key) -> None:

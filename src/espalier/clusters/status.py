@@ -46,7 +46,7 @@ def status_of(
     """
     parts = readiness.conditions(scope)
     if scope.is_deleted:  # what would help a cluster that stays is no advice
-        parts = [one if one.status == "True" else _deleting(one.type) for one in parts]
+        parts = [one if one.status == "True" and not _goes(scope, one) else _deleting(one.type) for one in parts]
     ready = _ready(scope, parts, outcome)
     failure = _failure(scope, ready, outcome)
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
@@ -97,6 +97,13 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
         failure_reason=fault.reason,
         failure_message=fault.message,
     )
+
+
+def _goes(scope: Scope, part: Condition) -> bool:
+    """Whether a part is being deleted: what still runs of it is ready at times, and tells nobody anything."""
+    cluster = scope.capi_objects.cluster_object
+    begun = cluster is None or cluster.metadata.deletion_timestamp is not None
+    return begun and part.type in (names.CONTROL_PLANE_READY, names.WORKERS_READY)
 
 
 def _deleting(type_: str) -> Condition:

@@ -60,14 +60,17 @@ def incomparable(scope: Scope) -> str:
     return ""
 
 
-def seen(scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str]) -> Condition:
+def seen(
+    scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str], fights: Mapping[str, int]
+) -> Condition:
     """What is said of a comparison: the drift that is left, why the workload cluster could not be asked (else empty),
-    and what could not be brought back, with the reasons."""
+    what could not be brought back, with the reasons, and which fields were brought back how often in vain."""
     annotations = scope.cluster.metadata.annotations
     patches = "".join(map(_offer, scope.offered))
     if drifts:
         refused = "".join(f"; {what} could not be brought back: {why}" for what, why in refusals.items())
-        message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{patches}"
+        fought = "".join(f"; {_FIGHT.format(field=field, times=times)}" for field, times in fights.items())
+        message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{fought}{patches}"
         return Condition(type=names.SYNCED, status="False", reason=DRIFTED, message=message)
     if failure:
         message = f"the CNI can't be compared, for the workload cluster gives no answer ({failure})"
@@ -78,6 +81,10 @@ def seen(scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[
     return Condition(type=names.SYNCED, status="True", reason=AS_RENDERED, message=message + patches)
 
 
+_FIGHT = (
+    "{field} was brought back {times} times, and changed again each time: metadata.managedFields (kubectl get "
+    "--show-managed-fields) say by whom; it is brought back ever less often, at least once an hour"
+)
 _NO_BUNDLES = "its Bundles are not there"
 
 

@@ -128,7 +128,7 @@ def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promise
     assert found.reason == "ControlPlaneLost"
     assert "etcd with all that is stored in it" in found.message
     assert scope.design is not None
-    synced = seen(scope, of_capi_objects(scope.design, scope.capi_objects, None), "", {})
+    synced = seen(scope, of_capi_objects(scope.design, scope.capi_objects, None), "", {}, {})
     assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
 
 

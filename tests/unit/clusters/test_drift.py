@@ -256,7 +256,7 @@ def test_the_annotation_says_what_is_brought_back(value: str | None, corrected: 
 def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: str = "v0.26.0") -> Condition:
     annotations = {names.DRIFT_ANNOTATION: wish} if wish else {}
     scope = made(objects=objects(), status=settled(), annotations=annotations, eksaVersion=version)
-    return synced.seen(scope, drifts, failure, {})
+    return synced.seen(scope, drifts, failure, {}, {})
 
 
 def test_a_cluster_without_drift_is_synced() -> None:

@@ -154,6 +154,17 @@ def test_a_field_that_we_own_and_no_longer_want_differs() -> None:
     assert differences(thing(a=1), applied(thing(a=1, b={"c": 2}))) == ["spec.b"]
 
 
+def test_an_object_that_has_lost_all_its_labels_differs_in_them_alone() -> None:
+    wanted = thing(a=1)
+    wanted["metadata"]["labels"] = {"b": "2", "c": "3"}
+    live = applied(wanted)
+    live["metadata"] |= {"finalizers": ["others"], "ownerReferences": []}
+    del live["metadata"]["labels"], live["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]
+    assert differences(wanted, live) == ["metadata.labels"]
+    live["metadata"]["labels"] = {"b": "2", "c": "other", "d": "4"}
+    assert differences(wanted, live) == ["metadata.labels.c"]
+
+
 def test_items_of_keyed_lists_are_compared_by_their_keys_in_any_order() -> None:
     live = applied(thing(args=[{"name": "b", "value": "2"}, {"name": "a", "value": "1"}, {"name": "c", "value": "x"}]))
     item: Tree = {".": {}, "f:name": {}, "f:value": {}}
