@@ -122,6 +122,40 @@ def test_a_wrong_command_line(world: LaptopWorld) -> None:
     assert world.espalier("grow", "cluster").code == 2
 
 
+def test_all_that_can_be_known_to_be_wrong_is_told_at_once(world: LaptopWorld) -> None:
+    def wrong(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
+        spec = cluster["spec"]
+        spec["workerNodeGroupConfigurations"][0]["count"] = "two"
+        spec["controlPlaneConfiguration"] |= {"count": 2, "cuont": 1}
+        spec["datacenterRef"]["name"] = "orchard"
+        spec |= {"eksaVersion": "v9.9.9", "managementCluster": {"name": "nobody"}, "kubernetesVersion": "1.99"}
+
+    fields = {
+        "spec.workerNodeGroupConfigurations[0].count": "the schema",
+        "spec.controlPlaneConfiguration.cuont": "the schema",
+        "spec.controlPlaneConfiguration.count": "a rule",
+        "spec.datacenterRef.name": "the other objects",
+        "spec.eksaVersion": "this release",
+        "spec.managementCluster.name": "the management cluster",
+        "spec.kubernetesVersion": "its releases",
+    }
+    manifest = changed(wrong)
+    ways = {
+        "create": world.apply(manifest, "create"),
+        "upgrade": world.apply(manifest, "upgrade"),
+        "plan": world.espalier("plan", "-f", "-", "--move-release", stdin=manifest),
+    }
+    for way, told in ways.items():
+        assert told.code in (1, 2), told
+        named = [line.partition(": ")[2].partition(": ")[0] for line in told.err.removeprefix("error: ").splitlines()]
+        assert sorted(named) == sorted(fields), (way, told.err)
+        assert all(line.removeprefix("error: ").startswith("standard input:") for line in told.err.splitlines())
+    alone = world.espalier("plan", "-f", "-", "--move-release", "--kubeconfig", "/nowhere", stdin=manifest)
+    assert sorted(
+        line.partition(": ")[2].partition(": ")[0] for line in alone.err.removeprefix("error: ").splitlines()
+    ) == (sorted(fields.keys() - {"spec.managementCluster.name", "spec.kubernetesVersion"}))
+
+
 def test_steps_of_versions_and_a_datacenter_that_comes_later(world: LaptopWorld) -> None:
     older = spec("kubernetesVersion", "1.34")
     assert world.apply(older, "create", "--timeout", "30s").code == 0

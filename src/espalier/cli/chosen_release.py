@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.violations import ManifestError, Violation
+from espalier.api.violations import Problem, Violation
 from espalier.kube.objects import Object
 from espalier.releases import Releases
 
@@ -14,15 +14,16 @@ def own_version() -> str:
     return Releases.load().newest().version
 
 
-def check(cluster: Document, own: str) -> None:
-    """A manifest that names a release names that of this program. Raises `ManifestError`, with both versions."""
+def problems(cluster: Document, own: str) -> list[Problem]:
+    """A manifest that names a release names that of this program, or what is wrong, with both versions."""
     given = (cluster.tree.get("spec") or {}).get("eksaVersion")
     if given and given != own:
         message = (
             f"this espalier is of release {own}, and creates and upgrades clusters to that; remove the field, use the "
             f"espalier of {given}, or apply the manifest with kubectl"
         )
-        raise ManifestError([cluster.problem(Violation("spec.eksaVersion", given, own, message))])
+        return [cluster.problem(Violation("spec.eksaVersion", str(given), own, message))]
+    return []
 
 
 def left_by_move(tree: Tree, existing: Object | None, own: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import manifests
+from espalier.api import manifests, paths
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
+from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem
 from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
@@ -25,6 +28,14 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
 
     Raises `ManifestError` (every problem with file, line and field) and `Failure` for a file that can't be read.
     """
+    documents, problems = examined(files, several=several)
+    if problems:
+        raise ManifestError(problems)
+    return documents
+
+
+def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Document], list[Problem]]:
+    """The same, with the problems for those who can tell more of them. Raises `ManifestError` for what is no YAML."""
     documents: list[Document] = []
     for name in files:
         if name == "-":
@@ -40,8 +51,8 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
     try:
         manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:
-        raise ManifestError([*error.problems, *_against_rules(documents, error.problems)]) from None
-    return documents
+        return documents, [*error.problems, *_against_rules(documents, error.problems)]
+    return documents, []
 
 
 def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> Iterator[Problem]:
@@ -50,16 +61,59 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
     from espalier.clusters.scope import is_self_managed  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  only for those who got something wrong
 
-    told = {problem.violation.field for problem in known}
     for document in documents:
-        if document.kind != Cluster.resource.kind:
+        tree = readable(document)
+        if tree is None:
             continue
-        try:
-            cluster = msgspec.convert(document.tree, Cluster)
-        except msgspec.ValidationError:
-            continue  # a wrong type: what it would be is not known
+        cluster = msgspec.convert(tree, Cluster)
         found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
-        yield from (document.problem(one) for one in found if one.field not in told)
+        yield from (document.problem(one) for one in found if not is_told(one.field, known))
+
+
+def is_told(field: str, known: Sequence[Problem]) -> bool:
+    """Whether something is known to be wrong with a field, with one within it, or around it."""
+    related = [problem.violation.field for problem in known if problem.violation.field]
+    return any(_is_within(field, other) or _is_within(other, field) for other in related)
+
+
+def _is_within(field: str, other: str) -> bool:
+    return field == other or (field.startswith(other) and field[len(other)] in ".[")
+
+
+def readable(document: Document) -> Tree | None:
+    """A Cluster, without what its schema does not allow where it can't be read with that; None if it can't be read
+    without, or is none.
+    """
+    if document.kind != Cluster.resource.kind or not isinstance(document.tree.get("metadata"), dict):
+        return None
+    tree = copy.deepcopy(document.tree)
+    if _is_cluster(tree):
+        return tree
+    for violation in violations(Cluster, document.tree):
+        _take_away(tree, violation.field)
+    return tree if _is_cluster(tree) else None
+
+
+def _is_cluster(tree: Tree) -> bool:
+    try:
+        msgspec.convert(tree, Cluster)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _take_away(tree: Any, field: str) -> None:
+    """A field, if it is there; of a list, all of it: the places of other items stay what they are."""
+    steps = paths.parse(field)
+    while steps and isinstance(steps[-1], int):
+        steps = steps[:-1]
+    for step in steps[:-1]:
+        try:
+            tree = tree[step]
+        except (LookupError, TypeError):
+            return
+    if steps and isinstance(tree, dict):
+        tree.pop(steps[-1], None)
 
 
 def cluster_of(documents: Sequence[Document]) -> Document:

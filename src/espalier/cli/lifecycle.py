@@ -181,11 +181,10 @@ async def _push(
     from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
     output.check_format(format_)
-    found = documents.read(files)
-    document, own = documents.cluster_of(found), chosen_release.own_version()
-    tree = document.tree
-    preflight.check_managed(document)
-    chosen_release.check(document, own)
+    found, problems = documents.examined(files)
+    own = chosen_release.own_version()
+    await preflight.check(flag, found, problems, pushed_as=own)
+    tree = documents.cluster_of(found).tree
     async with connection.connect(flag) as connected:
         client = connected.client
         prepared = documents.in_namespace(found, connected.namespace)

@@ -61,7 +61,8 @@ async def plan(
     Example:
       espalier plan -f examples/docker.yaml
     """
-    from espalier.cli import plan_text  # noqa: PLC0415  other commands need not load what judges and renders
+    # Other commands need not load what judges and renders.
+    from espalier.cli import chosen_release, plan_text, preflight  # noqa: PLC0415
     from espalier.cli.planning import Asked  # noqa: PLC0415
 
     try:
@@ -74,7 +75,9 @@ async def plan(
             raise Usage("name a manifest (-f FILE), a release (--eksa-version V), or ask for --manager")
         if manager and (filename or eksa_version):
             raise Usage("--manager asks about the clusters as they are: leave out -f and --eksa-version")
-        found = documents.read(filename, several=True) if filename else []
+        found, problems = documents.examined(filename, several=True) if filename else ([], [])
+        pushed_as = chosen_release.own_version() if move_release is not None else ""
+        await preflight.check(connect, found, problems, pushed_as=pushed_as)
         asked = Asked(found, eksa_version, isolation, releases, moves=move_release)
         async with connection.connect(connect) as connected:
             namespace = None if all_namespaces else connected.namespace

@@ -54,7 +54,7 @@ class Asked:
         trees = [tree for _, tree in documents.in_namespace(self._found, namespace)]
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
-        own = "" if self._moves is None else self._check_upgrade()
+        own = "" if self._moves is None else chosen_release.own_version()
         for tree in clusters:
             self._choose_release(tree["spec"])
         versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
@@ -66,15 +66,6 @@ class Asked:
                 self._upgrade(previews.live(tree), tree, own)
             planned.append(Planned(previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))))
         return self._noticed(planned)
-
-    def _check_upgrade(self) -> str:
-        """The release of this program, if `espalier upgrade cluster` would take the manifest. Raises what it raises."""
-        own = chosen_release.own_version()
-        for document in self._found:
-            if document.kind == Cluster.resource.kind:
-                preflight.check_managed(document)
-                chosen_release.check(document, own)
-        return own
 
     def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
         """Set the release that an upgrade would send. Raises what it raises."""

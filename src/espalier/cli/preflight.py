@@ -6,7 +6,9 @@ which judges in any case.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
@@ -19,7 +21,8 @@ from espalier.api.eksa.release import EKSARelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.api.violations import ManifestError, Violation
+from espalier.api.violations import ManifestError, Problem, Violation
+from espalier.cli import chosen_release, connection, documents, flags
 from espalier.cli.failures import Failure
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
@@ -28,7 +31,7 @@ from espalier.clusters.preview.previews import Previews
 from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
-from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, install, release_name
@@ -75,15 +78,49 @@ _SELF_MANAGED = (
 )
 
 
-def check_managed(cluster: Document) -> None:
-    """A manifest is of a cluster that another one manages. Raises `ManifestError` that says what to do instead."""
+def unmanaged(cluster: Document) -> list[Problem]:
+    """A manifest is of a cluster that another one manages, or what is to be done instead."""
     name = str(((cluster.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or "")
     if name in ("", cluster.name):
         message = f'cluster "{cluster.name}" is self-managed, and {_SELF_MANAGED}'
         allowed = "the name of another cluster, which is to manage this one"
-        raise ManifestError(
-            [cluster.problem(Violation("spec.managementCluster.name", name or "nothing", allowed, message))]
-        )
+        return [cluster.problem(Violation("spec.managementCluster.name", name or "nothing", allowed, message))]
+    return []
+
+
+async def check(
+    flag: flags.Connection, found: Sequence[Document], known: Sequence[Problem], *, pushed_as: str = ""
+) -> None:
+    """Raise `ManifestError` with all that can be known to be wrong with a manifest, if anything is.
+
+    `known` is what was found in it; for a manifest that `espalier create|upgrade cluster` sends with this release
+    (`pushed_as`), what these refuse counts as well. With what is in the management cluster the rest of it is judged
+    only then, and as far as that answers: a manifest that is right is judged on its way.
+    """
+    clusters = [(one, tree) for one in found if (tree := documents.readable(one)) is not None]
+    problems = list(known)
+    if pushed_as:
+        for document, _ in clusters:
+            problems += [*unmanaged(document), *chosen_release.problems(document, pushed_as)]
+    if not problems:
+        return
+    with suppress(KubeError, Failure, OSError, TimeoutError):
+        async with connection.connect(flag) as connected, asyncio.timeout(_PATIENCE):
+            for document, tree in clusters:
+                tree["metadata"].setdefault("namespace", connected.namespace)
+                if pushed_as and tree["spec"].get("bundlesRef") is None:
+                    tree["spec"]["eksaVersion"] = pushed_as
+                refused, _ = await _refusals(connected.client, tree)
+                problems += [
+                    document.problem(Violation(field, "", "", message))
+                    for field, message in refused
+                    if not documents.is_told(field, problems)
+                ]
+    raise ManifestError(problems)
+
+
+_PATIENCE = 5.0
+"""Seconds that a manifest which is wrong in any case is judged by what is elsewhere."""
 
 
 def check_is_managed(existing: Object) -> None:
@@ -133,6 +170,16 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
     """
     trees = [tree for _, tree in prepared]
     cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
+    found, notices = await _refusals(client, cluster)
+    if found:
+        key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
+        reasons = "".join(f"\n* {field}: {message}".replace("* : ", "* ") for field, message in found)
+        raise Failure(f"cluster {key} would be refused, so nothing was sent:{reasons}")
+    return notices
+
+
+async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    """Field and sentence of everything for which a Cluster would be refused, and what could not be looked at."""
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
@@ -156,17 +203,15 @@ async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tu
         observer = Observer(snapshot, providers=PROVIDERS)
         snapshot.fill(world.objects)
         previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC))
-        found = [f"{one.field}: {one.message}".removeprefix(": ") for one in previews.refusals(cluster)]
-    if found:
-        reasons = "".join(f"\n* {one}" for one in found)
-        raise Failure(f"cluster {key} would be refused, so nothing was sent:{reasons}")
-    return notices
+        found = [(one.field, one.message) for one in previews.refusals(cluster)]
+    return found, notices
 
 
-def _by_itself(tree: Tree) -> list[str]:
+def _by_itself(tree: Tree) -> list[tuple[str, str]]:
     """What the Cluster alone tells."""
     try:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:
         return []  # of a manifest that was read, only what the server knows better
-    return [] if is_self_managed(cluster) else [str(one) for one in content.violations(cluster, PROVIDERS)]
+    found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
+    return [(one.field, str(one).removeprefix(f"{one.field}: ")) for one in found]

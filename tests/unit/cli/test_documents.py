@@ -36,5 +36,20 @@ def test_a_field_that_both_find_is_told_once(tmp_path: Path) -> None:
     ]
 
 
-def test_of_a_wrong_type_nothing_more_is_known(tmp_path: Path) -> None:
+def test_of_a_field_of_a_wrong_type_nothing_more_is_known(tmp_path: Path) -> None:
     assert list(told(tmp_path, EXAMPLE.replace('"1.35"', "1.35"))) == ["spec.kubernetesVersion"]
+    assert list(told(tmp_path, EXAMPLE.replace("count: 2", "count: two"))) == [
+        "spec.workerNodeGroupConfigurations[0].count"
+    ]
+    assert list(told(tmp_path, EXAMPLE.replace("- 192.168.0.0/16", "- 5"))) == [
+        "spec.clusterNetwork.pods.cidrBlocks[0]"
+    ]
+
+
+def test_what_else_is_wrong_beside_a_wrong_type_is_told_with_it(tmp_path: Path) -> None:
+    wrong = EXAMPLE.replace('"1.35"', "1.35").replace("count: 1", "count: 2").replace("192.168.0.0/16", "banana")
+    assert told(tmp_path, wrong) == {
+        "spec.kubernetesVersion": 21,
+        "spec.controlPlaneConfiguration.count": 17,
+        "spec.clusterNetwork.pods.cidrBlocks[0]": 12,
+    }
