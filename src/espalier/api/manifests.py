@@ -192,6 +192,8 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
     if not isinstance(reference, dict):
         return []
     kind, name = reference.get("kind"), reference.get("name")
+    if not isinstance(kind, str):
+        return []  # the schema says it
     if kind not in catalog.datacenters:
         allowed = ", ".join(catalog.datacenters)
         message = "this release has no such kind of datacenter"

@@ -14,15 +14,18 @@ def own_version() -> str:
     return Releases.load().newest().version
 
 
-def problems(cluster: Document, own: str) -> list[Problem]:
-    """A manifest that names a release names that of this program, or what is wrong, with both versions."""
-    given = (cluster.tree.get("spec") or {}).get("eksaVersion")
+def problems(cluster: Document, tree: Tree, own: str) -> list[Problem]:
+    """A manifest that names a release names that of this program, or what is wrong, with both versions.
+
+    `tree` is what can be read of it.
+    """
+    given = tree["spec"].get("eksaVersion")
     if given and given != own:
         message = (
             f"this espalier is of release {own}, and creates and upgrades clusters to that; remove the field, use the "
             f"espalier of {given}, or apply the manifest with kubectl"
         )
-        return [cluster.problem(Violation("spec.eksaVersion", str(given), own, message))]
+        return [cluster.problem(Violation("spec.eksaVersion", given, own, message))]
     return []
 
 

@@ -84,7 +84,8 @@ def readable(document: Document) -> Tree | None:
     """A Cluster, without what its schema does not allow where it can't be read with that; None if it can't be read
     without, or is none.
     """
-    if document.kind != Cluster.resource.kind or not isinstance(document.tree.get("metadata"), dict):
+    parts = (document.tree.get("metadata"), document.tree.get("spec"))
+    if document.kind != Cluster.resource.kind or not all(isinstance(one, dict) for one in parts):
         return None
     tree = copy.deepcopy(document.tree)
     if _is_cluster(tree):

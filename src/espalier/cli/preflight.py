@@ -78,9 +78,9 @@ _SELF_MANAGED = (
 )
 
 
-def unmanaged(cluster: Document) -> list[Problem]:
-    """A manifest is of a cluster that another one manages, or what is to be done instead."""
-    name = str(((cluster.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or "")
+def unmanaged(cluster: Document, tree: Tree) -> list[Problem]:
+    """A manifest is of a cluster that another one manages, or what helps. `tree` is what can be read."""
+    name = str((tree["spec"].get("managementCluster") or {}).get("name") or "")
     if name in ("", cluster.name):
         message = f'cluster "{cluster.name}" is self-managed, and {_SELF_MANAGED}'
         allowed = "the name of another cluster, which is to manage this one"
@@ -100,11 +100,12 @@ async def check(
     clusters = [(one, tree) for one in found if (tree := documents.readable(one)) is not None]
     problems = list(known)
     if pushed_as:
-        for document, _ in clusters:
-            problems += [*unmanaged(document), *chosen_release.problems(document, pushed_as)]
+        for document, tree in clusters:
+            more = [*unmanaged(document, tree), *chosen_release.problems(document, tree, pushed_as)]
+            problems += [one for one in more if not documents.is_told(one.violation.field, known)]
     if not problems:
         return
-    with suppress(KubeError, Failure, OSError, TimeoutError):
+    with suppress(KubeError, Failure, OSError, TimeoutError, msgspec.MsgspecError):
         async with connection.connect(flag) as connected, asyncio.timeout(_PATIENCE):
             for document, tree in clusters:
                 tree["metadata"].setdefault("namespace", connected.namespace)

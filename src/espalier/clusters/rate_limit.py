@@ -33,7 +33,8 @@ class _Corrected:
     @property
     def pause(self) -> float:
         """Seconds until it may be corrected again."""
-        return 0.0 if self.times < TOLERATED else min(FIRST_PAUSE * 2 ** (self.times - TOLERATED), LONGEST_PAUSE)
+        doubled = min(self.times - TOLERATED, 10)  # a fight of weeks has no number that large
+        return 0.0 if doubled < 0 else min(FIRST_PAUSE * 2**doubled, LONGEST_PAUSE)
 
     def is_forgotten(self, now: float) -> bool:
         """Whether the next correction is the first one."""

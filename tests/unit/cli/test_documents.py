@@ -53,3 +53,9 @@ def test_what_else_is_wrong_beside_a_wrong_type_is_told_with_it(tmp_path: Path) 
         "spec.controlPlaneConfiguration.count": 17,
         "spec.clusterNetwork.pods.cidrBlocks[0]": 12,
     }
+
+
+@pytest.mark.parametrize("wrong", ["kind: [5]", "kind: {}", "kind:"])
+def test_a_reference_that_is_none_is_named(tmp_path: Path, wrong: str) -> None:
+    manifest = EXAMPLE.replace("  datacenterRef:\n    kind: DockerDatacenterConfig", f"  datacenterRef:\n    {wrong}")
+    assert "spec.datacenterRef.kind" in told(tmp_path, manifest)

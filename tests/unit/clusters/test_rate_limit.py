@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import pytest
+
 from espalier.api.resource import Key
-from espalier.clusters.rate_limit import FIRST_PAUSE, LONGEST_PAUSE, RateLimits
+from espalier.clusters.rate_limit import FIRST_PAUSE, FORGOTTEN_AFTER, LONGEST_PAUSE, TOLERATED, RateLimits
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,5 +49,38 @@ def test_one_that_answered_meanwhile_is_not_tried_and_begins_anew() -> None:
         rate_limits.try_again(GARDEN)
         await asyncio.sleep(FIRST_PAUSE + 1)
         assert tried == [OTHER, GARDEN]
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_field_that_is_fought_about_rests_ever_longer_and_no_other_does() -> None:
+    async def main(simulation: Simulation) -> None:
+        rate_limits, tried, again = RateLimits(), list[float](), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def over(_key: Key) -> None:
+            tried.append(loop.time())
+            again.set()
+
+        rate_limits.when_over = over
+        pauses = []
+        for times in range(1, 1200):  # longer than a float can double
+            rate_limits.corrected(GARDEN, ["a"])
+            assert rate_limits.fought_about(GARDEN, ["b"]) == rate_limits.fought_about(OTHER, ["a"]) == {}
+            began = loop.time()
+            held = rate_limits.fought_about(GARDEN, ["a", "b"])
+            assert held == ({} if times < TOLERATED else {"a": times})
+            assert rate_limits.fought_about(GARDEN, ["a"]) == held  # passes come for other reasons as well
+            if held:
+                again.clear()
+                await again.wait()
+                pauses.append(tried[-1] - began)
+        assert pauses[:3] == pytest.approx([FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE])
+        assert pauses[-1] == pytest.approx(LONGEST_PAUSE)
+        assert len(tried) == len(pauses), "once each"
+        await asyncio.sleep(LONGEST_PAUSE + FORGOTTEN_AFTER)
+        rate_limits.corrected(GARDEN, ["a"])
+        assert rate_limits.fought_about(GARDEN, ["a"]) == {}
+        rate_limits.forget(GARDEN)
 
     run(main, epoch=EPOCH, seed=1)
