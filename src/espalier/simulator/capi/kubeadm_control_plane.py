@@ -168,7 +168,7 @@ class KubeadmControlPlanes:
             for purpose in CERTIFICATES:
                 secret = observed.secrets.get(secret_name(observed.key.name, purpose))
                 if secret is not None and secret.decode(Secret).type == names.CLUSTER_SECRET:
-                    await self._scheme.writer.owner(SECRET, secret, owner, {})
+                    await self._scheme.writer.add_owner(SECRET, secret, owner)
         else:
             now, keys = self._scheme.clock.now(), self._scheme.keys
             secrets = certificate_secrets(observed.key, owner, now=now, keys=keys, existing=set(observed.secrets))
