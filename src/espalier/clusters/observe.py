@@ -70,6 +70,14 @@ def written(providers: Providers) -> tuple[Resource, ...]:
     )
 
 
+def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
+    """Kinds by which upgrades in place tell how far they are."""
+    by_annotations = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource)
+    if front_end is FrontEnd.ANNOTATIONS:
+        return by_annotations
+    return (*by_annotations, NodeUpgrade.resource, ExtensionConfig.resource)
+
+
 def without_other_secrets(secret: Object) -> Object:
     """Keep the data of kubeconfigs alone: private keys of authorities and bootstrap tokens are not for this process."""
     return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
@@ -121,12 +129,13 @@ class Observer:
             )
             for resource in written(providers)
         }
-        by_hooks = front_end is FrontEnd.HOOKS
-        kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
         self.upgrades = [
-            caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
+            caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
+            for resource in followed(front_end)
+            if resource != ExtensionConfig.resource
         ]
         named = f"metadata.name={RUNTIME_EXTENSION}"
+        by_hooks = front_end is FrontEnd.HOOKS
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
         self.secrets = caches.of(
             SECRET,

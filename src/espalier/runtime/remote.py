@@ -10,12 +10,20 @@ from typing import NamedTuple, TypeAlias
 
 from espalier.api.resource import Key
 from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.brakes import Brake, BrakedTransport, OnBraked, nobody_hears
 from espalier.runtime.fencing import Fence, FencedTransport
 
 Connect: TypeAlias = Callable[[bytes], Client]
 """From the bytes of a kubeconfig to a client. Makes no connection yet; raises `ValueError` when it is no kubeconfig."""
+
+
+def over_http(kubeconfig: bytes, user_agent: str = "espalier") -> Client:
+    """A client over HTTP, as the context of the kubeconfig says."""
+    access = Kubeconfig.parse(kubeconfig).context()
+    return Client(HttpTransport(access), field_manager="espalier", user_agent=user_agent)
 
 
 class _Counting:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, POD
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.infrastructure import Infrastructure
@@ -17,6 +18,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
+from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
 from espalier.runtime.predicates import change_of, generation_changed
@@ -51,44 +53,32 @@ class Timing:
     """Which machines come up at all."""
 
 
-def build(
-    client: Client,
-    caches: Caches,
+def component(
     workloads: Workloads,
     *,
-    clock: Clock,
     rng: random.Random,
     keys: random.Random | None = None,
-    kinds: Sequence[Infrastructure],
+    infrastructures: Sequence[Infrastructure],
+    kinds: Sequence[type[KubeObject]] = (),
     timing: Timing = Timing(),
     workers: int = 50,
     pods: Pods | None = None,
-) -> list[Controller]:
-    """The controllers of the local environment, for a manager to run: simulated Cluster API, and simulated machines.
+    cluster_api: bool = True,
+) -> Component:
+    """Simulated machines of these `infrastructures`, what happens in workload clusters, and simulated Cluster API.
 
     `rng` makes the names of new objects. `keys` makes private keys: None for the system's randomness. `pods` runs
-    those pods that have a program as processes; whoever made it closes it.
+    those pods that have a program as processes; whoever made it closes it. `kinds` are those of Cluster API and of its
+    providers. Without `cluster_api`, Cluster API's own managers are elsewhere.
     """
-    wiring = _Wiring.of(client, caches, workloads, clock, rng, keys, kinds, workers)
-    return [*wiring.cluster_api(), *wiring.machinery(timing, pods)]
 
+    def build(host: Host) -> None:
+        clock = host.manager.clock
+        wiring = _Wiring.of(host.client, host.caches, workloads, clock, rng, keys, infrastructures, workers)
+        for controller in [*(wiring.cluster_api() if cluster_api else ()), *wiring.machinery(timing, pods)]:
+            host.manager.add(controller)
 
-def build_machines(
-    client: Client,
-    caches: Caches,
-    workloads: Workloads,
-    *,
-    clock: Clock,
-    rng: random.Random,
-    kinds: Sequence[Infrastructure],
-    timing: Timing = Timing(),
-    workers: int = 50,
-) -> list[Controller]:
-    """The controllers of simulated machines and of what happens in workload clusters, for a manager to run.
-
-    Cluster API's own managers are elsewhere.
-    """
-    return _Wiring.of(client, caches, workloads, clock, rng, None, kinds, workers).machinery(timing, None)
+    return Component("simulator", build, tuple(kinds))
 
 
 class _Wiring:
