@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api import conditions
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
+from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusters import names, synced
@@ -58,7 +59,7 @@ class Reconciler:
         except msgspec.ValidationError as error:
             return await self._unreadable(key, error)
         if scope is None:
-            self._tools.remotes.drop(key)
+            self._tools.remotes.drop(ClusterIdentity.of(key))
             self._tools.remote_tasks.forget(key)
             self._tools.rate_limits.answered(key)
             self._tools.observer.linked.forget(key)

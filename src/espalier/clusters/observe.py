@@ -23,6 +23,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import generated, names, synced
@@ -270,7 +271,8 @@ class Observer:
     def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
         """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
         groups = generated.groups(spec)
-        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, key.name))
+        cluster = ClusterIdentity.of(key)
+        made = self.written[capi.Cluster.resource].get(cluster.capi)
         is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
         belonging = Belonging(key, made.metadata.uid if made is not None and is_ours else "")
         by_kind: dict[Resource, dict[str, Object]] = {}
@@ -279,7 +281,7 @@ class Observer:
             labelled = cache.by_index(BY_CLUSTER, str(key))
             by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
             for name in generated.needed(key.name, groups, resource, ours.copy()):
-                found = cache.get(Key(SYSTEM_NAMESPACE, name))
+                found = cache.get(cluster.key(name))
                 if found is None or name in ours:
                     continue
                 if holder := belonging(resource, found):
@@ -333,7 +335,7 @@ class Observer:
         """Other Clusters of the same name, in any namespace; of those not watched, by their Cluster API objects."""
         meta = cluster.metadata
         found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
-        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, meta.name))
+        made = self.written[capi.Cluster.resource].get(ClusterIdentity.of(Key(meta.namespace, meta.name)).capi)
         owner = names.cluster_of(made.metadata.labels) if made is not None else None
         if owner is not None:
             found.add(owner)

@@ -450,7 +450,7 @@ async def delete_leftovers(ctx: Context) -> Outcome:
 
 async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the Cluster any longer."""
-    ctx.tools.remotes.drop(ctx.scope.key)
+    ctx.tools.remotes.drop(ctx.scope.cluster_identity)
     await owners.remove_finalizer(ctx.tools.writer.client, CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
     return Continue()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.group import GROUP
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.resource import Key
 from espalier.kube.objects import Object
 
 FIELD_MANAGER = "espalier-upgrades"
@@ -22,7 +23,11 @@ RETRY_ANNOTATION = f"{GROUP}/retry"
 """On a NodeUpgrade, by people: its failed pod is deleted, and made anew."""
 
 IMAGES = "in-place-upgrade"
+IMAGES_KEY = Key(SYSTEM_NAMESPACE, IMAGES)
 """The ConfigMap that maps Kubernetes versions of EKS Distro to upgrader images."""
+
+UPGRADER_NAMESPACE = SYSTEM_NAMESPACE
+"""Of upgrader pods, in workload clusters."""
 
 CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"
 """On a Machine: the ClusterConfiguration it was made with."""

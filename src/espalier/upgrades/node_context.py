@@ -8,7 +8,6 @@ from typing import Any
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
@@ -47,7 +46,7 @@ class Context:
     @property
     def machine(self) -> str:
         """How the Machine is called in sentences."""
-        return f"Machine {SYSTEM_NAMESPACE}/{self.scope.upgrade.spec.machine.name}"
+        return f"Machine {self.object.namespace}/{self.scope.upgrade.spec.machine.name}"
 
 
 async def create(workload: Workload, resource: Resource, body: Mapping[str, Any]) -> Object | None:
