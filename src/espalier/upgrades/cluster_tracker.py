@@ -69,8 +69,6 @@ class ClusterTracker:
     def leave(self, cluster: str) -> None:
         """Follow a cluster no longer."""
         followed = self._followed.pop(cluster, None)
-        if followed is not None and followed.capi_objects.identity.owner is None:
-            self._remotes.drop(followed.capi_objects.identity)  # no Cluster's end would
         for side in (followed.near, followed.far) if followed else ():
             if side is not None:
                 side.stop()
