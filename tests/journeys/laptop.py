@@ -34,7 +34,7 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.simulator import setup as simulator
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
 from tests.support.managing import led_by

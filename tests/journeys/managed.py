@@ -46,8 +46,8 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.setup import Timing
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write

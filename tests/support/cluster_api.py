@@ -40,7 +40,7 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.capi.certificates import kubeconfig_secret
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from espalier.upgrades.hooks.registration import Extension

@@ -39,8 +39,8 @@ from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.setup import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess

@@ -35,7 +35,7 @@ from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from tests.journeys.asking import NAMESPACE, AccountedClusters, Write

@@ -6,7 +6,7 @@ from espalier.api import eksa
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
-from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.upgrades import FrontEnd, NodeUpgrade
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
@@ -18,7 +18,9 @@ from espalier.upgrades.control_plane_group import ControlPlaneGroup
 from espalier.upgrades.deployment_group import DeploymentGroup
 from espalier.upgrades.group import Group
 from espalier.upgrades.hooks import cleanup
-from espalier.upgrades.hooks.setup import serve
+from espalier.upgrades.hooks.handling import Hooks
+from espalier.upgrades.hooks.machines import Updates
+from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.observe import Observer
 from espalier.upgrades.writing import Writer
 
@@ -53,12 +55,12 @@ def component(
             manager.add(annotation_controller.controller(tools, side, workers=workers, resync=resync, rng=manager.rng))
         manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         if front_end is FrontEnd.HOOKS and host.webhooks is not None:
-            serve(
-                host.webhooks,
-                observer,
-                client=manager.replica_client,
-                remotes=manager.remotes,
-                infrastructures=infrastructures,
-            )
+            questions = Questions(manager.replica_client, manager.remotes)
+            node_upgrades = observer.own[NodeUpgrade.resource]
+            # On every replica: what hooks write is the same from each, and Cluster API asks the one it is connected to.
+            own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
+            updates = Updates(questions, own, node_upgrades)
+            for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
+                host.webhooks.serve(path, endpoint)
 
     return Component("upgrades", build, eksa.UPGRADE_KINDS, rbac.rights(infrastructures, front_end))

@@ -34,8 +34,8 @@ from espalier.runtime.component import assemble, kinds
 from espalier.runtime.manager import Manager
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.setup import Timing
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workloads import Workloads
 
