@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import components
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import spec
@@ -17,6 +18,16 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = [one.name for one in components.of_manager() if one.rights.kinds]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(name: str) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, accounts=[name], front_end=FrontEnd.HOOKS) as world:
+            await world.apply()
+            await world.until_ready()
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 @pytest.mark.parametrize("name", NAMES)
