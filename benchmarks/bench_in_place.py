@@ -26,7 +26,7 @@ from espalier.assets.base import find_bases
 from espalier.cli import image
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from tests.journeys.in_place import spec
 from tests.journeys.in_place_calls import Calls, asked, bill
 from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop

@@ -31,9 +31,13 @@ from espalier.providers.registry import LOCAL
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
-from espalier.simulator.setup import Timing, build
+from espalier.runtime.component import assemble
+from espalier.runtime.manager import Manager
+from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
+from tests.support.managing import led_by
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
@@ -158,29 +162,22 @@ async def controlled(
         for resource in (provider.cluster, provider.machine, provider.machine_template):
             await client.create(CUSTOM_RESOURCE_DEFINITION, definition(resource))
     manager = Client(own, field_manager="espalier-laptop", user_agent="espalier-laptop")
-    caches = Caches(manager, rng=random.Random(rng.getrandbits(64)))
+    running = Manager(manager, clock=clock, rng=random.Random(rng.getrandbits(64)))
     workloads = Workloads(
         clock=clock, rng=random.Random(rng.getrandbits(64)), stores=stores or MemoryStores(), listen=False
     )
-    controllers = build(
-        manager,
-        caches,
+    simulated = simulator.component(
         workloads,
-        clock=clock,
         rng=random.Random(rng.getrandbits(64)),
         keys=random.Random(rng.getrandbits(64)),
-        kinds=[provider],
+        infrastructures=[provider],
         timing=Timing(boot=boot_seconds),
     )
-    tasks = [asyncio.create_task(caches.run(), name="caches")]
+    assemble(running, [simulated], client=manager)
     try:
-        await caches.wait_synced()
-        tasks += [asyncio.create_task(controller.run(), name=controller.name) for controller in controllers]
-        yield Laptop(client, caches, workloads)
+        async with led_by(running):
+            yield Laptop(client, running.caches, workloads)
     finally:
-        for task in reversed(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await workloads.close()
         await manager.close()
         await client.close()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from functools import partial
 
+from espalier.cli import components
 from espalier.cli.main import run
-from espalier.clusters import setup
 from tests.journeys.isolation_stories import NEXT
 
 if __name__ == "__main__":
-    setup.build = partial(setup.build, layers=NEXT)
+    components.of_manager = partial(components.of_manager, layers=NEXT)
     sys.exit(run(sys.argv[1:]))

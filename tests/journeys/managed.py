@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,41 +14,42 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
-from espalier.cli import manifests
+from espalier.cli import components, manifests
 from espalier.cli.environment.management import prepare
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
-from espalier.clusters import setup as clusters
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.rbac import Rights, trees
 from espalier.kube.wire import ADMIN, Transport, User
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock, LoopClock
+from espalier.runtime.component import assemble
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
-from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.setup import Hooks
-from espalier.upgrades.setup import build as build_upgrades
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
@@ -114,6 +115,7 @@ async def managed_laptop(
     releases: Releases | None = None,
     before_start: Callable[[Client], Awaitable[None]] | None = None,
     timing: Timing = Timing(),  # noqa: B008  frozen
+    accounts: Sequence[str] = (),
 ) -> AsyncIterator[ManagedLaptop]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
@@ -126,6 +128,9 @@ async def managed_laptop(
 
     With `before_start`, which is what happened to the management cluster before, the manager brings the releases as
     `espalier manager` does, and the story begins with its start.
+
+    The components of these names (`accounts`) reach the management cluster by accounts of their own, which have the
+    rights that the component declares and no others.
 
     With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
@@ -153,7 +158,10 @@ async def managed_laptop(
         if is_prepared:
             copied(await _prepared(clock, seed, needed), kept)
         ledger = Ledger(MANAGER, Rbac(kept))
-        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledger)
+        ledgers = [ledger]
+        for name in accounts:
+            ledgers.append(Ledger(account(name), ledgers[-1]))
+        server = Server(kept, now=clock.now, random=more(), call_webhook=call, authorizer=ledgers[-1])
         await server.start()
         stack.push_async_callback(server.close)
         user = Client(InProcessTransport(server), user_agent="journey")
@@ -165,59 +173,53 @@ async def managed_laptop(
         workloads = Workloads(clock=clock, rng=more(), stores=stores or MemoryStores(), listen=disks is not None)
         stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
-        manager_client = connected(MANAGER, MANAGER_AGENT)
-        manager_client.transport = Preconditions(manager_client.transport, unguarded)
-        manager = Manager(
-            manager_client,
-            clock=clock,
-            rng=more(),
-            options=options,
-            fill_within=120.0 if before_start is None else None,
-            advice=advice,
-        )
-        installing = InstallReleases(manager.client, manager.caches, releases)
 
         def reached(kubeconfig: bytes) -> Client:
             client = workloads.connect(kubeconfig)
             client.transport = wrap(client.transport)
             return client
 
-        remotes = RemoteClients(reached, on_braked=manager.metrics.on_braked)
-        stack.push_async_callback(remotes.close)
-        manager.add(webhooks)
-        clusters.build(
-            manager,
-            remotes=remotes,
-            webhooks=webhooks,
-            providers=providers,
+        manager_client = connected(MANAGER, MANAGER_AGENT)
+        manager_client.transport = Preconditions(manager_client.transport, unguarded)
+        manager = Manager(
+            manager_client,
+            clock=clock,
+            rng=more(),
+            connect=reached,
+            options=options,
+            fill_within=120.0 if before_start is None else None,
+            advice=advice,
+        )
+        installing = InstallReleases(manager.client, manager.caches, releases)
+        made_of = components.of_manager(
+            providers,
             isolation=isolation,
             layers=layers,
             front_end=front_end,
             resync=resync,
             uninstalled=installing.uninstalled,
         )
-        hooks = Hooks(webhooks, manager.client) if by_hooks else None
-        build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, hooks=hooks, resync=resync)
+        assemble(manager, [one for one in made_of if one.name not in accounts], webhooks=webhooks)
+        for component in (one for one in made_of if one.name in accounts):
+            own = connected(account(component.name), MANAGER_AGENT)
+            seen = Caches(own, rng=more(), options=options)
+            assemble(manager, [component], webhooks=webhooks, client=own, caches=seen)
         # Cluster API and the machines have rights of their own, as if they were other programs.
         machines = connected(ADMIN, "espalier-laptop")
         caches = Caches(machines, rng=more())
-        manager.add(caches)
         pods = None
         if disks is not None:
             pods = Pods(workloads, UpgraderImages(releases, disks / "images"), disks, clock)
             stack.push_async_callback(pods.close)
-        for controller in build(
-            machines,
-            caches,
+        simulated = simulator.component(
             workloads,
-            clock=clock,
             rng=more(),
             keys=more(),
-            kinds=infrastructures(providers).all,
+            infrastructures=infrastructures(providers).all,
             timing=timing,
             pods=pods,
-        ):
-            manager.add(controller)
+        )
+        assemble(manager, [simulated], client=machines, caches=caches)
         if not is_prepared:
             await prepare(user, releases, needed)
         for namespace in namespaces:
@@ -226,6 +228,9 @@ async def managed_laptop(
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for tree in [*manifests.installed(namespaces, front_end, providers), *manifests.copying(copies_to)]:
             if tree["kind"] in ROLES:
+                await user.apply(ROLES[tree["kind"]], tree)
+        for component in (one for one in made_of if one.name in accounts):
+            for tree in roles(account(component.name), component.rights, namespaces, copies_to):
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
@@ -249,8 +254,31 @@ async def managed_laptop(
             written=lambda: _written(server),
             calm=CALM,
         )
-    assert sorted(ledger.refused) == []
+    assert [sorted(one.refused) for one in ledgers] == [[] for _ in ledgers]
     assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"
+
+
+def account(component: str) -> User:
+    """The account of a component that has one of its own."""
+    return User(f"component-{component}", ("system:authenticated",))
+
+
+def roles(user: User, rights: Rights, namespaces: Sequence[str], copies_to: Sequence[str]) -> Iterator[Tree]:
+    """Roles with these rights, and the bindings that give them to a user."""
+    cluster_wide = rights.cluster_scoped if namespaces else rights.everywhere
+    cluster_wide = (*cluster_wide, *(one for one in rights.shared if not one.resources[0].namespaced))
+    granted = [
+        ("Cluster", "", "all", cluster_wide),
+        ("", SYSTEM_NAMESPACE, "system", (*rights.system, *rights.shared)),
+        *(("", namespace, "watched", rights.watched) for namespace in namespaces),
+        *(("", namespace, "copies", rights.by_owners) for namespace in copies_to),
+    ]
+    for scope, namespace, place, rules in granted:
+        metadata = {"name": f"{user.name}-{place}"} | ({"namespace": namespace} if namespace else {})
+        subject = {"kind": "User", "apiGroup": ROLE.group, "name": user.name}
+        role = {"apiGroup": ROLE.group, "kind": f"{scope}Role", "name": metadata["name"]}
+        yield {"kind": f"{scope}Role", "metadata": metadata, "rules": trees(rules)}
+        yield {"kind": f"{scope}RoleBinding", "metadata": metadata, "roleRef": role, "subjects": [subject]}
 
 
 _PREPARED: dict[tuple[object, ...], MemoryStore] = {}

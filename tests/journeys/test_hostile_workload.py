@@ -19,7 +19,7 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Transport
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import NAMESPACE, managed_laptop
 from tests.unit.kube.served import Served, authority, client_pair, serve

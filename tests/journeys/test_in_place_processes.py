@@ -23,7 +23,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.simulated_pods import processes

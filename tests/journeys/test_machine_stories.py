@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.setup import Timing
+from espalier.simulator.controller import Timing
 from tests.journeys.asking import GARDEN, BrokenImages
 from tests.journeys.machine_stories import can_not_go_back, hangs_and_goes_back, lives
 from tests.journeys.managed import managed_laptop

@@ -11,12 +11,8 @@ import pytest
 import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli import manifests
-from espalier.clusters import rbac
-from espalier.clusters.provider import infrastructures
+from espalier.cli import components, manifests
 from espalier.kube.rbac import Right
-from espalier.providers.registry import PROVIDERS
-from espalier.upgrades import rbac as upgrade_rights
 from tests.journeys import kubectl_story as story
 from tests.support.audit import Asked, Grant, following, grants, told, uses
 from tests.support.control_plane import ControlPlane
@@ -44,9 +40,11 @@ def granted_by(rights_: Iterable[Right]) -> set[str]:
     }
 
 
+CLUSTERS, UPGRADES, *_ = components.of_manager()
+
 EITHER = {
     str(Grant(SYSTEM_NAMESPACE, MACHINES, "machinehealthchecks", "delete")),
-    *(granted_by(upgrade_rights.system(infrastructures(PROVIDERS))) - granted_by(rbac.system(PROVIDERS))),
+    *(granted_by(UPGRADES.rights.system) - granted_by(CLUSTERS.rights.system)),
 }
 """On a busy machine the garbage collector is there first when a cluster is deleted. And nothing is upgraded in place
 here: that all of those rights are used, `test_rights.py` shows."""

@@ -19,10 +19,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
+from espalier.cli import components
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import prepare
 from espalier.clusterapi.network import Network
-from espalier.clusters import setup as clusters
 from espalier.clusters.names import labels as cluster_labels
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
@@ -35,16 +35,15 @@ from espalier.realnodes.management import cluster_api, control_plane, processes
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
-from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator import setup as simulator
 from espalier.simulator.capi.certificates import kubeconfig_secret
-from espalier.simulator.setup import Timing, build_machines
+from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from espalier.upgrades.hooks.registration import Extension
-from espalier.upgrades.setup import Hooks
-from espalier.upgrades.setup import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
@@ -153,36 +152,20 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
 
         workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
         stack.push_async_callback(workloads.close)
-        manager = Manager(ours, clock=clock, rng=rng)
-        remotes = RemoteClients(workloads.connect)
-        stack.push_async_callback(remotes.close)
+        manager = Manager(ours, clock=clock, rng=rng, connect=workloads.connect)
         webhooks = Webhooks(host=control_plane.HOST, port=0)
         webhooks.use(made.authority.issue_server("espalier", names=[control_plane.HOST], now=clock.now()))
-        manager.add(webhooks)
-        clusters.build(
-            manager,
-            remotes=remotes,
-            webhooks=webhooks,
-            providers=EXTERNAL_ETCD,
-            front_end=FrontEnd.HOOKS,
-        )
-        build_upgrades(
-            manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes, hooks=Hooks(webhooks, ours)
-        )
+        assemble(manager, components.of_manager(EXTERNAL_ETCD, front_end=FrontEnd.HOOKS), webhooks=webhooks)
         caches = Caches(machines, rng=rng)
-        manager.add(caches)
         images = BrokenImages()
-        timing = Timing(boot=0.1, boots=images.boots)
-        for controller in build_machines(
-            machines,
-            caches,
+        simulated = simulator.component(
             workloads,
-            clock=clock,
             rng=rng,
-            timing=timing,
-            kinds=infrastructures(PROVIDERS).all,
-        ):
-            manager.add(controller)
+            timing=Timing(boot=0.1, boots=images.boots),
+            infrastructures=infrastructures(PROVIDERS).all,
+            cluster_api=False,
+        )
+        assemble(manager, [simulated], client=machines, caches=caches)
         await stack.enter_async_context(led_by(manager))
         url = f"https://{control_plane.HOST}:{webhooks.port}"
         await Extension(ours, {"url": url}).trust(made.ca)

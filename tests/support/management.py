@@ -35,10 +35,12 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
+from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess
@@ -224,19 +226,11 @@ async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Ma
     client = _client(kubeconfig, "simulated-machines")
     workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
     manager = Manager(client, clock=clock, rng=rng)
-    timing = Timing(boot=0.3)
     pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
-    for controller in build(
-        client,
-        manager.caches,
-        workloads,
-        clock=clock,
-        rng=rng,
-        timing=timing,
-        pods=pods,
-        kinds=infrastructures(PROVIDERS).all,
-    ):
-        manager.add(controller)
+    simulated = simulator.component(
+        workloads, rng=rng, timing=Timing(boot=0.3), pods=pods, infrastructures=infrastructures(PROVIDERS).all
+    )
+    assemble(manager, [simulated], client=client)
     try:
         async with led_by(manager):
             yield manager

@@ -30,11 +30,12 @@ from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.commands import run
-from espalier.realnodes.nspawn.setup import build
+from espalier.realnodes.nspawn.setup import component
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from espalier.releases import Releases
 from espalier.runtime.cache import Cache
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 
 ADDRESSES = AddressRange.parse("10.79.0.0/24")
@@ -161,10 +162,7 @@ async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterato
     await install_definitions(KINDS, client)
     manager = Manager(client, clock=clock)
     state = State(folder)
-    controllers = build(
-        client,
-        manager.caches,
-        clock=clock,
+    nodes = component(
         state=state,
         addresses=ADDRESSES,
         bridge=BRIDGE,
@@ -172,8 +170,7 @@ async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterato
         releases=Releases.load(),
         infrastructure=LOCAL.infrastructure,
     )
-    for controller in controllers:
-        manager.add(controller)
+    assemble(manager, [nodes], client=client)
     running = asyncio.create_task(manager.run())
     await manager.leading.wait()
     try:

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
+from espalier.cli import components
 from espalier.cli.environment.management import prepare
 from espalier.cli.managing import Managing
 from espalier.clusters import Isolation
-from espalier.clusters import setup as clusters
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
@@ -31,13 +31,13 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
-from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator.setup import Timing, build
+from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.setup import build as build_upgrades
 from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
 from tests.journeys.isolation_stories import without_admission
 from tests.support.control_plane import ControlPlane
@@ -120,34 +120,16 @@ async def managed_on(
         await prepare(user, releases, (*KINDS, *kinds))
         workloads = Workloads(clock=clock, rng=rng, stores=stores, listen=False)
         stack.push_async_callback(workloads.close)
-        manager = Manager(ours, clock=clock, rng=rng)
-        remotes = RemoteClients(workloads.connect)
-        stack.push_async_callback(remotes.close)
+        manager = Manager(ours, clock=clock, rng=rng, connect=workloads.connect)
         webhooks = Webhooks(host=HOST, port=0)
         webhooks.use(control_plane.authority.issue_server("espalier", names=[HOST], now=clock.now()))
-        manager.add(webhooks)
-        clusters.build(
-            manager,
-            remotes=remotes,
-            webhooks=webhooks,
-            providers=providers,
-            isolation=isolation,
-            layers=layers,
-            resync=resync,
-        )
-        build_upgrades(manager, infrastructures=infrastructures(providers), remotes=remotes, resync=resync)
+        made_of = components.of_manager(providers, isolation=isolation, layers=layers, resync=resync)
+        assemble(manager, made_of, webhooks=webhooks)
         caches = Caches(machines, rng=rng)
-        manager.add(caches)
-        for controller in build(
-            machines,
-            caches,
-            workloads,
-            clock=clock,
-            rng=rng,
-            timing=Timing(boot=0.1),
-            kinds=infrastructures(providers).all,
-        ):
-            manager.add(controller)
+        simulated = simulator.component(
+            workloads, rng=rng, timing=Timing(boot=0.1), infrastructures=infrastructures(providers).all
+        )
+        assemble(manager, [simulated], client=machines, caches=caches)
         managing = await stack.enter_async_context(led_by(manager))
         stack.push_async_callback(without_admission, user)
         await register_webhooks(user, f"https://{HOST}:{webhooks.port}", control_plane.ca)

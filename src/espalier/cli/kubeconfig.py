@@ -6,7 +6,7 @@ import click
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Command
@@ -38,12 +38,13 @@ async def kubeconfig(name: str, *, connect: flags.Connection) -> None:
 
 async def read(client: Client, key: Key) -> bytes:
     """The kubeconfig of a cluster: the copy, else the one that Cluster API made. Raises `Failure` without any."""
-    beside, source = (kubeconfigs.secret_key(place, key.name) for place in (key.namespace, SYSTEM_NAMESPACE))
+    cluster = ClusterIdentity.of(key)
+    beside, source = kubeconfigs.secret_key(key), kubeconfigs.secret_key(cluster.capi)
     copy, refusal = await _get(client, SECRET, beside)
     content = kubeconfigs.content(copy) if copy is not None and copying.is_copy(copy) else None
     if content is not None:
         return content
-    made, refused = await _get(client, capi.Cluster.resource, Key(SYSTEM_NAMESPACE, key.name))
+    made, refused = await _get(client, capi.Cluster.resource, cluster.capi)
     if made is not None and names.cluster_of(made.metadata.labels) == key:
         found, refused = await _get(client, SECRET, source)
         content = kubeconfigs.content(found) if found is not None else None

@@ -8,6 +8,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,33 +17,27 @@ import click
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli import flags, lasting, manifests
+from espalier.cli import components, flags, lasting, manifests
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
-from espalier.clusters import Isolation, rbac
-from espalier.clusters import setup as clusters
-from espalier.clusters.provider import infrastructures
+from espalier.clusters import Isolation
 from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig, find_access
-from espalier.providers.registry import PROVIDERS
+from espalier.kube.kubeconfig import find_access
 from espalier.releases import Releases
 from espalier.runtime import logs
-from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import Clock, SystemClock
+from espalier.runtime.component import assemble
 from espalier.runtime.election import Election
 from espalier.runtime.election_thread import ElectionThread
 from espalier.runtime.fencing import Fence
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
-from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote import over_http
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades.hooks.registration import Extension
-from espalier.upgrades.setup import Hooks
-from espalier.upgrades.setup import build as build_upgrades
 
 LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
@@ -189,6 +184,7 @@ async def manager(
         client,
         clock=clock,
         rng=rng,
+        connect=partial(over_http, user_agent=USER_AGENT),
         options=options,
         election=election,
         health_address=_address("--health-address", health_address),
@@ -201,50 +197,23 @@ async def manager(
         Webhooks(host=webhook_at[0], port=webhook_at[1], client_ca=client_ca) if webhook_at else Webhooks(port=None)
     )
     if webhook_at:
-        webhooks.certificate = ServingCertificate(
-            running.replica_client,
-            namespace=SYSTEM_NAMESPACE,
-            names=webhook_names.split(","),
-            validating=[rbac.VALIDATING_WEBHOOKS],
-            mutating=[rbac.MUTATING_WEBHOOKS],
-            registrations=[Extension(running.replica_client, hooks_at)] if by_hooks else [],
-            serve=webhooks.use,
-            clock=clock,
-        )
+        components.certify(running, webhooks, webhook_names.split(","), hooks_at if by_hooks else None)
     installing = InstallReleases(running.client, running.caches, offered)
-    remotes = RemoteClients(_connect, fence=running.fence, on_braked=running.metrics.on_braked)
-    clusters.build(
-        running,
-        providers=PROVIDERS,
-        remotes=remotes,
-        webhooks=webhooks,
+    made_of = components.of_manager(
         copies_kubeconfigs=copy_kubeconfig,
         isolation=isolation,
         front_end=in_place,
         resync=resync,
         uninstalled=installing.uninstalled,
     )
-    build_upgrades(
-        running,
-        infrastructures=infrastructures(PROVIDERS),
-        remotes=remotes,
-        hooks=Hooks(webhooks, running.replica_client) if by_hooks else None,
-        resync=resync,
-    )
-    running.add(webhooks)
+    assemble(running, made_of, webhooks=webhooks)
     running.prepare(installing)
     running.notices["releases"] = lambda: str(installing.uninstalled)
     running.metrics.uninstalled.set_function(lambda: len(installing.uninstalled))
     try:
         return await running.run(signals=True)
     finally:
-        await remotes.close()
         await client.close()
-
-
-def _connect(kubeconfig: bytes) -> Client:
-    access = Kubeconfig.parse(kubeconfig).context()
-    return Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
 
 
 def _authority(file: Path) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -12,21 +12,18 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.crd import crd_of
-from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
-from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
-from espalier.cli import flags, guarding, output
+from espalier.cli import components, flags, guarding, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
-from espalier.clusters import admission, rbac
-from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters import rbac
+from espalier.clusters.provider import Providers
 from espalier.kube.rbac import Right, trees
-from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from espalier.upgrades import rbac as upgrade_rights
+from espalier.runtime.admission import AdmissionWebhook
+from espalier.runtime.component import kinds
 
 NAME = "espalier-controller-manager"
 CLUSTERS_ROLE = f"{NAME}-clusters"
@@ -48,29 +45,6 @@ _IMAGE = re.compile(
     r"(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-
-WRITES = ("CREATE", "UPDATE")
-
-
-class Hook(NamedTuple):
-    """A webhook: what it is for, of which kind it is asked, where, about which operations."""
-
-    verb: str
-    resource: Resource
-    path: str
-    operations: tuple[str, ...] = WRITES
-    failure_policy: str = "Fail"
-
-
-VALIDATED = [
-    Hook("validate", Cluster.resource, admission.VALIDATE_CLUSTER),
-    Hook("validate", EKSARelease.resource, admission.VALIDATE_RELEASE, (*WRITES, "DELETE")),
-    Hook("validate", Bundles.resource, admission.VALIDATE_BUNDLES, (*WRITES, "DELETE")),
-    Hook("validate", DistroRelease.resource, admission.VALIDATE_DISTRO, (*WRITES, "DELETE")),
-    # Clusters can be deleted without a manager: the one that may not is held by a finalizer as well.
-    Hook("delete", Cluster.resource, admission.VALIDATE_CLUSTER, ("DELETE",), failure_policy="Ignore"),
-]
-MUTATED = [Hook("mutate", Cluster.resource, admission.MUTATE_CLUSTER)]
 
 Tree = dict[str, Any]
 
@@ -159,31 +133,30 @@ def installed(
     providers: Providers = PROVIDERS,
 ) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
-    everywhere = rbac.CLUSTER_SCOPED if namespaces else (*rbac.namespaced(providers), *rbac.CLUSTER_SCOPED)
-    if in_place is FrontEnd.HOOKS:
-        everywhere = (*everywhere, *upgrade_rights.HOOKS)
-    system = (*rbac.system(providers), *upgrade_rights.system(infrastructures(providers)))
+    made_of = components.of_manager(providers, front_end=in_place)
+    watched = [right for one in made_of for right in one.rights.watched]
+    everywhere = [right for one in made_of for right in one.rights.cluster_scoped]
+    system = [right for one in made_of for right in one.rights.system]
+    in_all = everywhere if namespaces else [*watched, *everywhere]
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
-        *(msgspec.to_builtins(crd_of(kind)) for kind in EKSA_KINDS),
+        *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
         _object(core.SERVICE_ACCOUNT, NAME),
-        *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", everywhere),
+        *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", in_all),
         *guarding.policy(NAME, ACCOUNT),
         *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
-        *(
-            tree
-            for namespace in namespaces
-            for tree in _granted(core.ROLE, core.ROLE_BINDING, CLUSTERS_ROLE, namespace, rbac.namespaced(providers))
-        ),
+        *_in_each(namespaces, CLUSTERS_ROLE, watched),
     ]
 
 
 def copying(namespaces: Sequence[str]) -> list[Tree]:
     """The right to copy kubeconfigs to these namespaces."""
+    return _in_each(namespaces, COPIES_ROLE, [one for part in components.of_manager() for one in part.rights.by_owners])
+
+
+def _in_each(namespaces: Sequence[str], name: str, granted: Sequence[Right]) -> list[Tree]:
     return [
-        tree
-        for namespace in namespaces
-        for tree in _granted(core.ROLE, core.ROLE_BINDING, COPIES_ROLE, namespace, rbac.COPIES)
+        tree for namespace in namespaces for tree in _granted(core.ROLE, core.ROLE_BINDING, name, namespace, granted)
     ]
 
 
@@ -207,34 +180,39 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     The manager writes the caBundle. They fail closed: a Cluster that nobody checked could become another cluster than
     asked for, while a manager that is away builds nothing in any case. Clusters can be deleted without it.
     """
+    asked = [webhook for component in components.of_manager() for webhook in component.webhooks]
     return [
-        (resource, _object(resource, name) | {"webhooks": [_webhook(url, hook, namespaces) for hook in hooks]})
-        for resource, name, hooks in (
-            (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, MUTATED),
-            (core.VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS, VALIDATED),
+        (resource, _object(resource, name) | {"webhooks": [_webhook(url, one, namespaces) for one in webhooks]})
+        for resource, name, webhooks in (
+            (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, [one for one in asked if one.mutates]),
+            (
+                core.VALIDATING_WEBHOOK_CONFIGURATION,
+                rbac.VALIDATING_WEBHOOKS,
+                [one for one in asked if not one.mutates],
+            ),
         )
     ]
 
 
-def _webhook(url: str, hook: Hook, namespaces: Sequence[str]) -> Tree:
-    resource, path = hook.resource, hook.path
+def _webhook(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str]) -> Tree:
+    resource, path = webhook.resource, webhook.path
     service = {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
     rule = {
         "apiGroups": [resource.group],
         "apiVersions": [resource.version],
-        "operations": list(hook.operations),
+        "operations": list(webhook.operations),
         "resources": [resource.plural],
         "scope": "Namespaced" if resource.namespaced else "Cluster",
     }
     return {
-        "name": f"{hook.verb}.{resource.plural}.{resource.group}",
+        "name": f"{webhook.verb}.{resource.plural}.{resource.group}",
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": service},
-        "failurePolicy": hook.failure_policy,
+        "failurePolicy": webhook.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": 10,
         "rules": [rule],
-        **({"namespaceSelector": _in(namespaces)} if namespaces and resource == Cluster.resource else {}),
+        **({"namespaceSelector": _in(namespaces)} if namespaces and webhook.watched else {}),
     }
 
 

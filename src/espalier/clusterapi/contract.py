@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
@@ -10,8 +11,7 @@ from espalier.api.meta import Condition, Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
-GROUP = "cluster.x-k8s.io"
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+GROUP, CLUSTER_NAME_LABEL = capi.GROUP, capi.CLUSTER_NAME_LABEL
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"

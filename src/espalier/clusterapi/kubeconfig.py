@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from espalier.api.capi import cluster as capi
 from espalier.api.core import Secret
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 
 KEY = "value"
 TYPE = "cluster.x-k8s.io/secret"
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+CLUSTER_NAME_LABEL = capi.CLUSTER_NAME_LABEL
 
 _SUFFIX = "-kubeconfig"
 
 
-def secret_key(namespace: str, cluster: str) -> Key:
-    """Where the kubeconfig of a cluster is."""
-    return Key(namespace, cluster + _SUFFIX)
+def secret_key(cluster: Key) -> Key:
+    """Where the kubeconfig of a cluster is: that of its Cluster of Cluster API; beside a Cluster, its copy."""
+    return Key(cluster.namespace, cluster.name + _SUFFIX)
 
 
 def cluster_of(secret: Object) -> str | None:

@@ -38,7 +38,7 @@ from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Handler
+from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
 
 if TYPE_CHECKING:
     from espalier.runtime.webhooks import Webhooks
@@ -52,6 +52,16 @@ VALIDATE_RELEASE = f"/validate-{_PATH}-eksarelease"
 VALIDATE_BUNDLES = f"/validate-{_PATH}-bundles"
 VALIDATE_DISTRO = "/validate-distro-eks-amazonaws-com-v1alpha1-release"
 
+_WRITES_AND_DELETIONS = (*WRITES, "DELETE")
+WEBHOOKS = (
+    AdmissionWebhook("mutate", eksa.Cluster.resource, MUTATE_CLUSTER, watched=True),
+    AdmissionWebhook("validate", eksa.Cluster.resource, VALIDATE_CLUSTER, watched=True),
+    AdmissionWebhook("validate", EKSARelease.resource, VALIDATE_RELEASE, _WRITES_AND_DELETIONS),
+    AdmissionWebhook("validate", Bundles.resource, VALIDATE_BUNDLES, _WRITES_AND_DELETIONS),
+    AdmissionWebhook("validate", DistroRelease.resource, VALIDATE_DISTRO, _WRITES_AND_DELETIONS),
+    # Clusters can be deleted without a manager: the one that may not is held by a finalizer as well.
+    AdmissionWebhook("delete", eksa.Cluster.resource, VALIDATE_CLUSTER, ("DELETE",), "Ignore", watched=True),
+)
 
 _NOT_READY = AdmissionResponse(
     False, "the manager has just started and has not read everything yet; try again", 503, "ServiceUnavailable"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.capi import cluster as capi
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import cni, names, readiness, workload
 from espalier.clusters.context import Context
@@ -61,14 +60,14 @@ async def install_cni(ctx: Context) -> Outcome:
         return Continue()
     content = scope.capi_objects.kubeconfig
     if content is None:
-        secret = kubeconfig.secret_key(SYSTEM_NAMESPACE, scope.key.name)
+        secret = kubeconfig.secret_key(scope.cluster_identity.capi)
         return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
     await ctx.open_gate()
     name = scope.wanted_cni.rpartition("-")[0]
     if installed and installed != f"{name}-{names.UNFINISHED}":
         await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: f"{name}-{names.UNFINISHED}"})
         ctx.refresh()
-    match await ctx.tools.remote_tasks.send(scope.key, workload.install(_manifests(ctx), content)):
+    match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(_manifests(ctx), content)):
         case Failed(error):
             return Fault(_reason(error), f"the CNI could not be installed in the workload cluster: {error}")
         case None:
@@ -114,7 +113,7 @@ async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | No
     content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None:
         return False
-    match await ctx.tools.remote_tasks.send(ctx.scope.key, workload.correct(manifests, content)):
+    match await ctx.tools.remote_tasks.send(ctx.scope.cluster_identity, workload.correct(manifests, content)):
         case Failed() as failed:
             return failed
         case None:

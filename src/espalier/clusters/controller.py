@@ -9,6 +9,7 @@ from datetime import datetime
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
+from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.clusters import names, synced
 from espalier.clusters.context import Context, Tools
@@ -54,7 +55,7 @@ def controller(
         conceal=lambda ctx, outcome: ctx.scope.told(outcome),
     )
     forget = (
-        tools.remotes.drop,
+        lambda key: tools.remotes.drop(ClusterIdentity.of(key)),
         tools.remote_tasks.forget,
         tools.rate_limits.forget,
         observer.linked.forget,

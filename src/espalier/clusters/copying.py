@@ -12,7 +12,7 @@ from typing import Literal
 
 from espalier.api import core
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, GROUP
 from espalier.api.meta import Condition, ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
@@ -46,7 +46,7 @@ async def keep(ctx: Context) -> None:
     renewed. The Cluster carries a digest of what was copied.
     """
     scope, copies = ctx.scope, ctx.tools.copies
-    if not copies.enabled or scope.key.namespace == SYSTEM_NAMESPACE:
+    if not copies.enabled or scope.key.namespace == scope.cluster_identity.capi.namespace:
         ctx.copied = None
         return
     content = scope.capi_objects.kubeconfig
@@ -100,7 +100,7 @@ def _copy(ctx: Context, content: bytes) -> core.Secret:
 
 
 def _key(ctx: Context) -> Key:
-    return kubeconfig.secret_key(ctx.scope.key.namespace, ctx.scope.key.name)
+    return kubeconfig.secret_key(ctx.scope.key)
 
 
 def _not_ours(ctx: Context) -> Condition | None:
@@ -126,7 +126,7 @@ def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
 
 
 def _meanwhile(ctx: Context) -> str:
-    source = kubeconfig.secret_key(SYSTEM_NAMESPACE, ctx.scope.key.name)
+    source = kubeconfig.secret_key(ctx.scope.cluster_identity.capi)
     command = f"espalier kubeconfig {ctx.scope.key.name} --namespace {ctx.scope.key.namespace}"
     return f"Until then `{command}` prints it for those who may read Secret {source}"
 

@@ -77,7 +77,8 @@ async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | 
     if scope.capi_objects.kubeconfig is None:
         return Answer(failure="no kubeconfig")
     asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.content_hash)
-    match await ctx.tools.remote_tasks.send(scope.key, workload.look(manifests, asked, scope.capi_objects.kubeconfig)):
+    look = workload.look(manifests, asked, scope.capi_objects.kubeconfig)
+    match await ctx.tools.remote_tasks.send(scope.cluster_identity, look):
         case Failed(error):
             ctx.tools.rate_limits.try_again(scope.key)
             return Answer(failure=type(error).__name__)
@@ -118,7 +119,7 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
     kubeconfig = ctx.scope.capi_objects.kubeconfig
     if not manifests or kubeconfig is None:
         return {}
-    match await ctx.tools.remote_tasks.send(ctx.scope.key, workload.correct(manifests, kubeconfig)):
+    match await ctx.tools.remote_tasks.send(ctx.scope.cluster_identity, workload.correct(manifests, kubeconfig)):
         case Failed(workload.NotCorrected() as error):
             return {what: fault_of(why).message for what, why in error.refusals.items()}
         case Failed(error):

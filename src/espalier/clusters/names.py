@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from espalier.api.eksa import group, reasons
 from espalier.api.eksa.group import (
     CLUSTER_FINALIZER,
-    CLUSTER_NAME_LABEL,
-    CLUSTER_NAMESPACE_LABEL,
     GROUP,
     SYSTEM_NAMESPACE,
 )
+from espalier.api.identity import ClusterIdentity, owner_of
 from espalier.api.resource import Key
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
 
 FIELD_MANAGER = "eks-a-controller"
@@ -106,18 +104,11 @@ DEFAULT_WORKERS = 1
 
 def labels(cluster: Key, watch_filter: str = "") -> dict[str, str]:
     """Labels of every Cluster API object that is made for a cluster."""
-    found = {
-        CAPI_CLUSTER_NAME_LABEL: cluster.name,
-        CLUSTER_NAME_LABEL: cluster.name,
-        CLUSTER_NAMESPACE_LABEL: cluster.namespace,
-    }
+    found = ClusterIdentity.of(cluster).labels
     return found | {WATCH_FILTER_LABEL: watch_filter} if watch_filter else found
 
 
-def cluster_of(labels: Mapping[str, str]) -> Key | None:
-    """The Cluster for which an object with these labels was made, None for an object of others."""
-    name, namespace = labels.get(CLUSTER_NAME_LABEL), labels.get(CLUSTER_NAMESPACE_LABEL)
-    return Key(namespace, name) if name and namespace else None
+cluster_of = owner_of
 
 
 def consents(annotations: Mapping[str, str]) -> frozenset[str]:

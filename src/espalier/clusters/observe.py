@@ -23,6 +23,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import generated, names, synced
@@ -71,6 +72,14 @@ def written(providers: Providers) -> tuple[Resource, ...]:
         KubeadmConfigTemplate.resource,
         MachineHealthCheck.resource,
     )
+
+
+def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
+    """Kinds by which upgrades in place tell how far they are."""
+    by_annotations = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource)
+    if front_end is FrontEnd.ANNOTATIONS:
+        return by_annotations
+    return (*by_annotations, NodeUpgrade.resource, ExtensionConfig.resource)
 
 
 def without_other_secrets(secret: Object) -> Object:
@@ -124,13 +133,14 @@ class Observer:
             )
             for resource in written(providers)
         }
-        by_hooks = front_end is FrontEnd.HOOKS
-        kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
         self.upgrades = [
-            caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
+            caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
+            for resource in followed(front_end)
+            if resource != ExtensionConfig.resource
         ]
         self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         named = f"metadata.name={RUNTIME_EXTENSION}"
+        by_hooks = front_end is FrontEnd.HOOKS
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
         self.secrets = caches.of(
             SECRET,
@@ -270,7 +280,8 @@ class Observer:
     def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
         """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
         groups = generated.groups(spec)
-        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, key.name))
+        cluster = ClusterIdentity.of(key)
+        made = self.written[capi.Cluster.resource].get(cluster.capi)
         is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
         belonging = Belonging(key, made.metadata.uid if made is not None and is_ours else "")
         by_kind: dict[Resource, dict[str, Object]] = {}
@@ -279,7 +290,7 @@ class Observer:
             labelled = cache.by_index(BY_CLUSTER, str(key))
             by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
             for name in generated.needed(key.name, groups, resource, ours.copy()):
-                found = cache.get(Key(SYSTEM_NAMESPACE, name))
+                found = cache.get(cluster.key(name))
                 if found is None or name in ours:
                     continue
                 if holder := belonging(resource, found):
@@ -334,7 +345,7 @@ class Observer:
         """Other Clusters of the same name, in any namespace; of those not watched, by their Cluster API objects."""
         meta = cluster.metadata
         found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
-        made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, meta.name))
+        made = self.written[capi.Cluster.resource].get(ClusterIdentity.of(Key(meta.namespace, meta.name)).capi)
         owner = names.cluster_of(made.metadata.labels) if made is not None else None
         if owner is not None:
             found.add(owner)

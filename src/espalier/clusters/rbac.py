@@ -19,56 +19,51 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import git_ops, names, references
-from espalier.clusters.observe import written
+from espalier.clusters.observe import followed, written
 from espalier.clusters.provider import Providers
-from espalier.kube.rbac import APPLY, FOLLOW, Right
+from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.certificates import SECRET_NAME
 
 VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
 MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"
 
-CLUSTER_SCOPED: tuple[Right, ...] = (
-    Right((EKSARelease.resource,), (*FOLLOW, "create")),
-    Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
-    Right((MUTATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(MUTATING_WEBHOOKS,)),
-)
-"""Of kinds that have no namespace: releases are read to choose components by, and those of the build are created; the
-authority that signs the webhooks' certificate is written into their configurations. No Role can grant these."""
 
+def rights(providers: Providers, front_end: FrontEnd = FrontEnd.ANNOTATIONS) -> Rights:
+    """Those of the Cluster controller, and of the manager itself: its Lease, its events, its webhooks' certificate.
 
-def namespaced(providers: Providers) -> tuple[Right, ...]:
-    """In each namespace whose Clusters are watched."""
-    return (
-        Right((Cluster.resource,), (*FOLLOW, "patch")),
-        Right((Cluster.resource,), ("patch",), "status"),
-        Right(references.kinds(providers), (*FOLLOW, "patch")),
-        Right(git_ops.KINDS, FOLLOW),
-        Right((CORE_EVENT,), APPLY),
+    No kind of Cluster API is touched but in the system's namespace. Releases are read to choose components by, and
+    those of the build are created. The authority that signs the webhooks' certificate is written into their
+    configurations. Secrets that are made in the system's namespace: that certificate, which is renewed, and the key to
+    digests of credentials.
+    """
+    data_kinds = (kind for kind in references.data_kinds(providers) if kind != SECRET)
+    return Rights(
+        watched=(
+            Right((Cluster.resource,), (*FOLLOW, "patch")),
+            Right((Cluster.resource,), ("patch",), "status"),
+            Right(references.kinds(providers), (*FOLLOW, "patch")),
+            Right(git_ops.KINDS, FOLLOW),
+            Right((CORE_EVENT,), APPLY),
+        ),
+        cluster_scoped=(
+            Right((EKSARelease.resource,), (*FOLLOW, "create")),
+            Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
+            Right((MUTATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(MUTATING_WEBHOOKS,)),
+        ),
+        system=(
+            Right((Bundles.resource,), (*FOLLOW, "create")),
+            Right((DistroRelease.resource,), (*FOLLOW, "create")),
+            Right((CONFIG_MAP,), FOLLOW, names=(names.MANAGEMENT_CLUSTER.name,)),
+            Right((SECRET, *data_kinds), FOLLOW),
+            Right((MachineSet.resource, Machine.resource), FOLLOW),
+            Right((SECRET,), ("create",)),
+            Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
+            Right((LEASE,), ("get", *APPLY)),
+            Right((CORE_EVENT,), APPLY),
+            *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers)),
+        ),
+        shared=tuple(Right((resource,), FOLLOW) for resource in followed(front_end)),
+        by_owners=(Right((SECRET,), ("create", "update")),),  # of copies of kubeconfigs
     )
-
-
-def everywhere(providers: Providers) -> tuple[Right, ...]:
-    """In all namespaces, for a manager that watches all."""
-    return (*namespaced(providers), *CLUSTER_SCOPED)
-
-
-def system(providers: Providers) -> tuple[Right, ...]:
-    """In the system's namespace. Secrets that are made there: the webhooks' certificate, which is renewed, and the key
-    to digests of credentials."""
-    return (
-        Right((Bundles.resource,), (*FOLLOW, "create")),
-        Right((DistroRelease.resource,), (*FOLLOW, "create")),
-        Right((CONFIG_MAP,), FOLLOW, names=(names.MANAGEMENT_CLUSTER.name,)),
-        Right((SECRET, *(kind for kind in references.data_kinds(providers) if kind != SECRET)), FOLLOW),
-        Right((MachineSet.resource, Machine.resource), FOLLOW),
-        Right((SECRET,), ("create",)),
-        Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
-        Right((LEASE,), ("get", *APPLY)),
-        Right((CORE_EVENT,), APPLY),
-        *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers)),
-    )
-
-
-COPIES: tuple[Right, ...] = (Right((SECRET,), ("create", "update")),)
-"""In a namespace whose owner wishes for copies of the kubeconfigs of its Clusters."""

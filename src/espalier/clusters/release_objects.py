@@ -82,7 +82,7 @@ class ReleaseObjects:
 
     def distro(self, name: str) -> DistroRelease | None:
         """The EKS Distro Release of a name."""
-        return self._decode(self._distros.get(Key(SYSTEM_NAMESPACE, name)), DistroRelease)
+        return self._decode(self._distros.get(_distro_key(name)), DistroRelease)
 
     def of_bundles(self, bundles: Key) -> list[EKSARelease]:
         """The EKSAReleases that name Bundles."""
@@ -108,9 +108,7 @@ class ReleaseObjects:
         entries = decoded.spec.versions_bundles if decoded is not None else []
         versions = kubernetes_versions(spec)
         distros = (
-            self._distros.get(Key(SYSTEM_NAMESPACE, entry.eks_d.name))
-            for entry in entries
-            if entry.kube_version in versions
+            self._distros.get(_distro_key(entry.eks_d.name)) for entry in entries if entry.kube_version in versions
         )
         return {release_content.name_of(one): self._digest(one) for one in (release, bundles, *distros) if one}
 
@@ -128,7 +126,7 @@ class ReleaseObjects:
             return ""
         if bundles := self.bundles(spec):
             entries = (one for one in bundles.spec.versions_bundles if one.kube_version in kubernetes_versions(spec))
-            missed = [(DistroRelease.resource, Key(SYSTEM_NAMESPACE, one.eks_d.name)) for one in entries]
+            missed = [(DistroRelease.resource, _distro_key(one.eks_d.name)) for one in entries]
         elif reference := spec.bundles_ref or self._reference(spec.eksa_version):
             missed = [(Bundles.resource, Key(reference.namespace, reference.name))]
         else:
@@ -156,3 +154,7 @@ def _key(eksa_version: str | None) -> Key:
         return Key("", release_name(eksa_version or ""))
     except ValueError:
         return Key("", "")
+
+
+def _distro_key(name: str) -> Key:
+    return Key(SYSTEM_NAMESPACE, name)

@@ -16,6 +16,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
@@ -199,10 +200,15 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return self.object.key
 
     @property
+    def cluster_identity(self) -> ClusterIdentity:
+        """Which cluster it is, for all that reaches it."""
+        made = self.capi_objects.cluster_object
+        return ClusterIdentity.of(self.key, made.metadata.uid if made is not None else "")
+
+    @property
     def belonging(self) -> Belonging:
         """Judges whether objects are this cluster's."""
-        made = self.capi_objects.cluster_object
-        return Belonging(self.key, made.metadata.uid if made is not None else "")
+        return Belonging(self.key, self.cluster_identity.uid)
 
     @property
     def spec(self) -> eksa.ClusterSpec:

@@ -439,7 +439,7 @@ async def delete_leftovers(ctx: Context) -> Outcome:
 
 async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the Cluster any longer."""
-    ctx.tools.remotes.drop(ctx.scope.key)
+    ctx.tools.remotes.drop(ctx.scope.cluster_identity)
     await ctx.tools.writer.remove_finalizer(CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
     return Continue()
 

@@ -36,6 +36,37 @@ class Right:
         return tree
 
 
+@dataclass(frozen=True)
+class Rights:
+    """What one component may do, by where it is granted. Everything it uses is in here."""
+
+    watched: tuple[Right, ...] = ()
+    """In each namespace whose objects are watched, or in all."""
+    cluster_scoped: tuple[Right, ...] = ()
+    """On kinds that have no namespace; no Role can grant these."""
+    system: tuple[Right, ...] = ()
+    """In the system's namespace."""
+    shared: tuple[Right, ...] = ()
+    """Needed as well, in the system's namespace or of kinds that have none: another component of the same account is
+    granted these, or more."""
+    by_owners: tuple[Right, ...] = ()
+    """In a namespace whose owner grants them."""
+
+    @property
+    def everywhere(self) -> tuple[Right, ...]:
+        """Those of a ClusterRole, for whoever watches all namespaces."""
+        return (*self.watched, *self.cluster_scoped)
+
+    @property
+    def kinds(self) -> frozenset[Resource]:
+        """Every kind that is used."""
+        rights = (*self.everywhere, *self.system, *self.shared, *self.by_owners)
+        return frozenset(kind for right in rights for kind in right.resources)
+
+
+NO_RIGHTS = Rights()
+
+
 def trees(rights: Iterable[Right]) -> list[Tree]:
     """Rules of a Role or ClusterRole."""
     return [right.tree for right in rights]

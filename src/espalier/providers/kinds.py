@@ -8,7 +8,10 @@ from espalier.api.kinds import KubeObject
 from espalier.providers.docker import cluster_api as docker_cluster_api
 from espalier.providers.docker import kinds as docker
 
-EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *docker.KINDS)
+PROVIDER_KINDS: tuple[type[KubeObject], ...] = docker.KINDS
+"""Those of `anywhere.eks.amazonaws.com` that providers bring."""
+
+EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *PROVIDER_KINDS)
 """Those whose CRDs `espalier manifests` ships."""
 
 LOCAL_DATACENTER = docker.DockerDatacenterConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -12,6 +12,7 @@ from msgspec import Raw
 from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.api.printable import in_one_line
+from espalier.api.resource import Resource
 from espalier.kube.errors import Invalid, StatusCause
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import User
@@ -59,6 +60,27 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
 
 Handler: TypeAlias = Callable[[AdmissionRequest], AdmissionResponse]
 """Answers at once, from the request and from caches."""
+
+
+WRITES = ("CREATE", "UPDATE")
+
+
+class AdmissionWebhook(NamedTuple):
+    """An admission webhook, as a webhook configuration registers it. A component serves it at `path`."""
+
+    verb: str
+    """Begins its name: `mutate` for a mutating webhook; all others validate."""
+    resource: Resource
+    path: str
+    operations: tuple[str, ...] = WRITES
+    failure_policy: str = "Fail"
+    watched: bool = False
+    """Asked only about objects of the namespaces that the manager watches."""
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it is a mutating webhook."""
+        return self.verb == "mutate"
 
 
 class NoReview(ValueError):

@@ -33,6 +33,7 @@ from espalier.runtime.fencing import Fence, fenced, through
 from espalier.runtime.health import Check, health_application, metrics_application
 from espalier.runtime.metrics import Metrics
 from espalier.runtime.options import Options
+from espalier.runtime.remote import Connect, RemoteClients, over_http
 from espalier.runtime.serving import HttpServer
 from espalier.runtime.webhooks import Webhooks
 
@@ -97,10 +98,10 @@ class Manager:
     """Runs controllers and what they need.
 
     `client` is the manager's own; what it manages uses `manager.client`, whose writes are refused while this process
-    does not lead. With a `server_name` its requests are measured under that host. Addresses are (host, port), port 0
-    takes a free one, None serves nothing. `grace` and `fill_within` are seconds: for passes that run when the manager
-    stops, and for the first lists, which None lets take as long as they need. `advice` goes to those who read why
-    they take long.
+    does not lead. `connect` reaches workload clusters. With a `server_name` its requests are measured under that host.
+    Addresses are (host, port), port 0 takes a free one, None serves nothing. `grace` and `fill_within` are seconds: for
+    passes that run when the manager stops, and for the first lists, which None lets take as long as they need. `advice`
+    goes to those who read why they take long.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Manager:
         *,
         clock: Clock,
         rng: random.Random | None = None,
+        connect: Connect = over_http,
         options: Options | None = None,
         election: Leadership | None = None,
         health_address: tuple[str, int] | None = None,
@@ -131,6 +133,8 @@ class Manager:
         self.replica_client = braked(client, Brake(self.metrics.on_braked))
         """For what every replica writes, the leader or not."""
         self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
+        self.remotes = RemoteClients(connect, fence=self.fence, on_braked=self.metrics.on_braked)
+        """Clients of workload clusters, for all components; closed when the manager ends."""
         self.caches = Caches(client, rng=self.rng, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, rng=self.rng)
         self.checks: dict[str, Check] = {"caches": self._caches_check}
@@ -167,7 +171,8 @@ class Manager:
             self._caches.append(component)
         elif isinstance(component, Webhooks):
             component.measured_by(self.metrics)
-            self._webhooks.append(component)
+            if component not in self._webhooks:
+                self._webhooks.append(component)
             self.checks["webhooks"] = self._webhooks_check
         else:
             self._runnables.append(component)
@@ -299,6 +304,7 @@ class Manager:
             await self._election.release()
         for webhooks in self._webhooks:
             await webhooks.stop()
+        await self.remotes.close()
         for server in self._servers:
             await server.stop()
         self._servers.clear()

@@ -8,14 +8,22 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from espalier.api.resource import Key
+from espalier.api.identity import ClusterIdentity
 from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.brakes import Brake, BrakedTransport, OnBraked, nobody_hears
 from espalier.runtime.fencing import Fence, FencedTransport
 
 Connect: TypeAlias = Callable[[bytes], Client]
 """From the bytes of a kubeconfig to a client. Makes no connection yet; raises `ValueError` when it is no kubeconfig."""
+
+
+def over_http(kubeconfig: bytes, user_agent: str = "espalier") -> Client:
+    """A client over HTTP, as the context of the kubeconfig says."""
+    access = Kubeconfig.parse(kubeconfig).context()
+    return Client(HttpTransport(access), field_manager="espalier", user_agent=user_agent)
 
 
 class _Counting:
@@ -76,35 +84,35 @@ class RemoteClients:
         self._linger = linger
         self._fence = fence
         self._on_braked = on_braked
-        self._pool: OrderedDict[Key, _Pooled] = OrderedDict()
+        self._pool: OrderedDict[ClusterIdentity, _Pooled] = OrderedDict()
         self._leaving: dict[asyncio.Task[None], Client] = {}
 
     def __len__(self) -> int:
         return len(self._pool)
 
-    def get(self, key: Key, kubeconfig: bytes) -> Client:
+    def get(self, cluster: ClusterIdentity, kubeconfig: bytes) -> Client:
         """The client of a cluster, anew when its kubeconfig changed. Ask at each use: it may be closed meanwhile."""
         digest = hashlib.sha256(kubeconfig).digest()
-        pooled = self._pool.get(key)
+        pooled = self._pool.get(cluster)
         if pooled is not None and pooled.digest == digest:
-            self._pool.move_to_end(key)
+            self._pool.move_to_end(cluster)
             return pooled.client
         client = self._connect(kubeconfig)
         client.transport = requests = _Counting(client.transport)
         client.transport = BrakedTransport(client.transport, Brake(self._on_braked))
         if self._fence is not None:
             client.transport = FencedTransport(client.transport, self._fence)
-        self.drop(key)
-        self._pool[key] = _Pooled(digest, client, requests)
+        self.drop(cluster)
+        self._pool[cluster] = _Pooled(digest, client, requests)
         while len(self._pool) > self._limit:
             self.drop(next(iter(self._pool)))
         return client
 
-    def drop(self, key: Key) -> None:
-        """Forget the client of a cluster (it is gone, say)."""
-        pooled = self._pool.pop(key, None)
+    def drop(self, cluster: ClusterIdentity) -> None:
+        """Forget the client of a cluster (it is gone, say). That of another one of its name stays."""
+        pooled = self._pool.pop(cluster, None)
         if pooled is not None:
-            task = asyncio.get_running_loop().create_task(self._leave(pooled), name=f"leave cluster {key}")
+            task = asyncio.get_running_loop().create_task(self._leave(pooled), name=f"leave cluster {cluster.capi}")
             self._leaving[task] = pooled.client
             task.add_done_callback(self._left)
 

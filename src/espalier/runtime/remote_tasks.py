@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
@@ -101,17 +102,18 @@ class RemoteTasks:
         self.when_done: Callable[[Key], None] = lambda _key: None
         """Called when a remote task is done to whose end nobody waited."""
 
-    async def send(self, key: Key, remote_task: RemoteTask[T]) -> T | Failed | None:
-        """What came of a remote task in the workload cluster of a Cluster; it is sent there unless that is known.
+    async def send(self, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed | None:
+        """What came of a remote task in a workload cluster; it is sent there unless that is known.
 
         None while it is under way, or waits for another one of the cluster; `when_done` says when to ask again. A
         failure is told, and the next call tries again: how soon is up to the caller.
         """
+        key = cluster.owner or cluster.capi
         known = self._known(key, remote_task)
         if known is None and key not in self._running:
             begins = not self._turns.locked()
             task = asyncio.get_running_loop().create_task(
-                self._do(key, remote_task), name=f"{remote_task.name} cluster {key}"
+                self._do(key, cluster, remote_task), name=f"{remote_task.name} cluster {key}"
             )
             self._running[key] = task
             if begins:
@@ -162,9 +164,9 @@ class RemoteTasks:
             self._results.pop(key, None)
         return result.value
 
-    async def _do(self, key: Key, remote_task: RemoteTask[Any]) -> None:
+    async def _do(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[Any]) -> None:
         try:
-            value = await self._tried(key, remote_task)
+            value = await self._tried(key, cluster, remote_task)
             good_until = asyncio.get_running_loop().time() + FRESH
             self._results.setdefault(key, {})[remote_task.name] = _Result(remote_task.identity, value, good_until)
         finally:
@@ -172,10 +174,10 @@ class RemoteTasks:
             if key not in self._awaited:
                 self.when_done(key)
 
-    async def _tried(self, key: Key, remote_task: RemoteTask[T]) -> T | Failed:
+    async def _tried(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed:
         try:
             async with self._turn(), asyncio.timeout(LONGEST):
-                client = self._remotes.get(key, remote_task.kubeconfig)
+                client = self._remotes.get(cluster, remote_task.kubeconfig)
                 await self._do_parts(key, remote_task, client)
                 return await remote_task.run(client)
         except (KubeError, ValueError, TimeoutError) as error:

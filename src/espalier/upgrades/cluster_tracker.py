@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.resource import Key
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
@@ -90,7 +88,7 @@ class ClusterTracker:
         """Follow the workload cluster by its present kubeconfig."""
         content = followed.capi_objects.kubeconfig
         try:
-            client = self._remotes.get(Key(SYSTEM_NAMESPACE, cluster), content) if content is not None else None
+            client = self._remotes.get(followed.capi_objects.identity, content) if content is not None else None
         except ValueError:  # no kubeconfig: the same as none
             client = None
         if followed.workload is not None and followed.workload.client is client:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, POD, SECRET
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig, machine_change
@@ -84,18 +84,30 @@ class ClusterAPIObjects:
 
     def __init__(self, caches: Caches, cluster: str, infrastructures: Infrastructures) -> None:
         labels = f"{kubeconfig.CLUSTER_NAME_LABEL}={cluster}"
+        self._capi = ClusterIdentity.unowned(cluster).capi
         self.cluster = cluster
         self.infrastructures = infrastructures
         self._templates = template_kinds(infrastructures)
         self.caches: dict[Resource, Cache] = {
-            resource: caches.of(resource, SYSTEM_NAMESPACE, labels, indexes={BY_CONTROLLER: by_controller})
+            resource: caches.of(resource, self._capi.namespace, labels, indexes={BY_CONTROLLER: by_controller})
             for resource in (*OWNER_KINDS, *machine_kinds(infrastructures), *self._templates)
         }
-        self._secrets = caches.of(SECRET, SYSTEM_NAMESPACE, labels, transform=kubeconfigs_alone)
+        self._secrets = caches.of(SECRET, self._capi.namespace, labels, transform=kubeconfigs_alone)
 
     def get(self, resource: Resource, name: str) -> Object | None:
         """One object."""
-        return self.caches[resource].get(Key(SYSTEM_NAMESPACE, name))
+        return self.caches[resource].get(Key(self._capi.namespace, name))
+
+    @property
+    def identity(self) -> ClusterIdentity:
+        """Which cluster it is, as its objects say."""
+        labelled = (one for kind in (*OWNER_KINDS, *self._templates) for one in self.caches[kind].list())
+        return ClusterIdentity.of_objects(self.cluster, (one.metadata for one in labelled))
+
+    @property
+    def kubeconfig_secret(self) -> Key:
+        """Where its kubeconfig is."""
+        return kubeconfig.secret_key(self._capi)
 
     def machine(self, name: str) -> MachineView | None:
         """A machine and what belongs to it."""
@@ -133,7 +145,7 @@ class ClusterAPIObjects:
     @property
     def kubeconfig(self) -> bytes | None:
         """The kubeconfig of the workload cluster, None while there is none."""
-        found = self._secrets.get(kubeconfig.secret_key(SYSTEM_NAMESPACE, self.cluster))
+        found = self._secrets.get(self.kubeconfig_secret)
         return kubeconfig.content(found) if found else None
 
 
@@ -144,7 +156,7 @@ class Workload:
         self.client = client
         self._caches = caches
         self._nodes = caches.of(NODE)
-        self.upgraders = caches.of(POD, SYSTEM_NAMESPACE, names.UPGRADER_LABEL)
+        self.upgraders = caches.of(POD, names.UPGRADER_NAMESPACE, names.UPGRADER_LABEL)
         self._control_plane = caches.of(POD, KUBE_SYSTEM, CONTROL_PLANE_PODS)
         self.writer = Writer(client, {POD: self.upgraders})
 
@@ -169,7 +181,7 @@ class Workload:
 
     def upgrader(self, node: str) -> Object | None:
         """The upgrader pod of a node."""
-        return self.upgraders.get(Key(SYSTEM_NAMESPACE, names.upgrader(node)))
+        return self.upgraders.get(Key(names.UPGRADER_NAMESPACE, names.upgrader(node)))
 
     def control_plane_pods(self) -> list[Pod]:
         """Static pods of all control plane nodes."""
@@ -186,7 +198,6 @@ class ClusterView:
     @property
     def waiting_for(self) -> str:
         """Why there is no workload cluster to look at."""
-        cluster = self.capi_objects.cluster
         if self.capi_objects.kubeconfig is None:
-            return f"waiting for Secret {kubeconfig.secret_key(SYSTEM_NAMESPACE, cluster)}, by which it is reached"
-        return f"waiting for the API server of workload cluster {cluster} to answer"
+            return f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which it is reached"
+        return f"waiting for the API server of workload cluster {self.capi_objects.cluster} to answer"

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa.components import Image
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
@@ -30,8 +29,6 @@ _REFERENCE = re.compile(
     r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
-
-_KEY = Key(SYSTEM_NAMESPACE, names.IMAGES)
 
 
 def version_of(bundle: VersionsBundle) -> str:
@@ -88,13 +85,13 @@ class Images:
 
     async def reconcile(self, key: Key) -> Outcome:
         """Add what is missing."""
-        found = self._config_maps.get(_KEY)
+        found = self._config_maps.get(names.IMAGES_KEY)
         present = found.decode(ConfigMap).data if found else {}
         missing = additions(present, [one.decode(Bundles) for one in self._bundles.list()])
         if found is not None:
             await self._writer.merge(CONFIG_MAP, found, {"data": missing})
         elif missing:
-            metadata = ObjectMeta(name=_KEY.name, namespace=_KEY.namespace)
+            metadata = ObjectMeta(name=names.IMAGES_KEY.name, namespace=names.IMAGES_KEY.namespace)
             await self._writer.create(CONFIG_MAP, ConfigMap(metadata=metadata, data=missing))
         return Done()
 
@@ -104,7 +101,7 @@ def controller(bundles: Cache, config_maps: Cache, writer: Writer, *, resync: fl
     made = Controller(NAME, Images(bundles, config_maps, writer).reconcile, workers=1, resync=resync)
 
     def the_map(_: Object) -> list[Key]:
-        return [_KEY]
+        return [names.IMAGES_KEY]
 
     made.watch(bundles, the_map)
     made.watch(config_maps, the_map)

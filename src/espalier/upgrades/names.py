@@ -5,6 +5,7 @@ from __future__ import annotations
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, ObjectReference
+from espalier.api.resource import Key
 from espalier.api.violations import shown
 from espalier.kube.objects import Object
 
@@ -25,7 +26,11 @@ RETRY_ANNOTATION = f"{GROUP}/retry"
 """On a NodeUpgrade, by people: its failed pod is deleted, and made anew."""
 
 IMAGES = "in-place-upgrade"
+IMAGES_KEY = Key(SYSTEM_NAMESPACE, IMAGES)
 """The ConfigMap that maps Kubernetes versions of EKS Distro to upgrader images."""
+
+UPGRADER_NAMESPACE = SYSTEM_NAMESPACE
+"""Of upgrader pods, in workload clusters."""
 
 CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"
 """On a Machine: the ClusterConfiguration it was made with."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
@@ -46,7 +45,7 @@ class Context:
     @property
     def machine(self) -> str:
         """How the Machine is called in sentences."""
-        return f"Machine {SYSTEM_NAMESPACE}/{self.scope.upgrade.spec.machine.name}"
+        return f"Machine {self.object.namespace}/{self.scope.upgrade.spec.machine.name}"
 
 
 async def give_rights(workload: Workload, node: str) -> str:

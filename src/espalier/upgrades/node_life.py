@@ -7,7 +7,6 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import POD
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
@@ -49,7 +48,7 @@ async def find_cluster(ctx: Context) -> Outcome:
         return Continue()
     writer, name = ctx.tools.writer, ctx.scope.upgrade.spec.machine.name
     try:
-        machine = await writer.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
+        machine = await writer.client.get(Machine.resource, name, ctx.object.namespace)
     except NotFound:
         return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
@@ -129,13 +128,13 @@ async def find_image(ctx: Context) -> Outcome:
     scope = ctx.scope
     is_needed = scope.pod is None and not progress.are_all_done(scope.upgrade.status.conditions)
     if scope.image and is_needed and not images.is_reference(scope.image):
-        what = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {SYSTEM_NAMESPACE}/{names.IMAGES}"
+        what = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         return Wait("UpgraderImageInvalid", f"{what}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
     if scope.image or not is_needed:
         return Continue()
     wanted, known = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
     message = (
-        f"ConfigMap {SYSTEM_NAMESPACE}/{names.IMAGES} has no upgrader image for {wanted} (there is: {known}); "
+        f"ConfigMap {names.IMAGES_KEY} has no upgrader image for {wanted} (there is: {known}); "
         "install Bundles that bring one, or add the entry"
     )
     return Wait("UpgraderImageMissing", message)

@@ -40,7 +40,7 @@ class Observer:
             for resource in OWNER_KINDS
         }
         self._clusters = caches.of(eksa.Cluster.resource)
-        self.images = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, fields=f"metadata.name={names.IMAGES}")
+        self.images = caches.of(CONFIG_MAP, names.IMAGES_KEY.namespace, fields=f"metadata.name={names.IMAGES}")
         for cache in (*self.own.values(), *self.marked.values()):
             cache.subscribe(self._changed)
 
@@ -63,7 +63,7 @@ class Observer:
 
     def image(self, version: str) -> tuple[str | None, tuple[str, ...]]:
         """The upgrader image for a Kubernetes version, and the versions for which there is one."""
-        found = self.images.get(Key(SYSTEM_NAMESPACE, names.IMAGES))
+        found = self.images.get(names.IMAGES_KEY)
         data = found.decode(ConfigMap).data if found else {}
         return data.get(version), tuple(sorted(data))
 

@@ -9,7 +9,6 @@ from typing import Literal
 import msgspec
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
@@ -20,7 +19,7 @@ from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCO
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
-NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.UPGRADER_NAMESPACE}}
 """In the workload cluster."""
 
 
@@ -98,7 +97,7 @@ def holders(role: Object) -> list[tuple[Resource, Tree]]:
     owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
     binds = {
         "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": role.name},
-        "subjects": [{"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": SYSTEM_NAMESPACE}],
+        "subjects": [{"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": names.UPGRADER_NAMESPACE}],
     }
     return [
         (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name, owner)),
@@ -160,4 +159,4 @@ def _object(resource: Resource, name: str, owner: Tree | None = None) -> Tree:
 
 def _metadata(resource: Resource, name: str) -> Tree:
     metadata: Tree = {"name": name, "labels": {names.UPGRADER_LABEL: "true"}}
-    return metadata | {"namespace": SYSTEM_NAMESPACE} if resource.namespaced else metadata
+    return metadata | {"namespace": names.UPGRADER_NAMESPACE} if resource.namespaced else metadata

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Literal
 
 from espalier.api import conditions as condition_list
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
+from espalier.upgrades import names
 from espalier.upgrades.node_steps import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
 from espalier.upgrades.views import ContainerState, Pod
 
@@ -110,7 +110,7 @@ def how_to_go_on(node: str, node_upgrade: str, pod_name: str) -> str:
     """What helps after a failure."""
     return (
         f"remove the cause on node {node}, then run `espalier upgrades retry {node_upgrade}`, "
-        f"or delete pod {SYSTEM_NAMESPACE}/{pod_name} of the workload cluster"
+        f"or delete pod {names.UPGRADER_NAMESPACE}/{pod_name} of the workload cluster"
     )
 
 

@@ -8,31 +8,33 @@ from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import CONFIG_MAP, CORE_EVENT
-from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
+from espalier.api.core import CONFIG_MAP, CORE_EVENT, SECRET
+from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.kube.rbac import APPLY, FOLLOW, Right
+from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.upgrades import names
 from espalier.upgrades.cluster_view import OWNER_KINDS, machine_kinds, template_kinds
 from espalier.upgrades.observe import OWN
 
 
-def system(infrastructures: Infrastructures) -> tuple[Right, ...]:
-    """In the system's namespace."""
-    return (
-        *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
-        *(Right((resource,), ("patch",), "status") for resource in OWN),
-        *(Right((resource,), (*FOLLOW, "patch")) for resource in (*OWNER_KINDS, *machine_kinds(infrastructures))),
-        *(Right((resource,), FOLLOW) for resource in template_kinds(infrastructures)),
-        Right((Machine.resource,), ("get",)),
-        Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
-        Right((CONFIG_MAP,), ("create",)),
-        Right((CORE_EVENT,), APPLY),
+def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
+    """With hooks, an ExtensionConfig more, by which Cluster API finds them."""
+    extension = (
+        Right((ExtensionConfig.resource,), ("create",)),
+        Right((ExtensionConfig.resource,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
     )
-
-
-HOOKS: tuple[Right, ...] = (
-    Right((ExtensionConfig.resource,), ("create",)),
-    Right((ExtensionConfig.resource,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
-)
-"""More, in all namespaces, with runtime hooks: the ExtensionConfig by which Cluster API finds them."""
+    return Rights(
+        cluster_scoped=extension if front_end is FrontEnd.HOOKS else (),
+        system=(
+            *(Right((resource,), (*FOLLOW, "create", "patch", "delete")) for resource in OWN),
+            *(Right((resource,), ("patch",), "status") for resource in OWN),
+            *(Right((resource,), (*FOLLOW, "patch")) for resource in (*OWNER_KINDS, *machine_kinds(infrastructures))),
+            *(Right((resource,), FOLLOW) for resource in template_kinds(infrastructures)),
+            Right((Machine.resource,), ("get",)),
+            Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
+            Right((CONFIG_MAP,), ("create",)),
+            Right((CORE_EVENT,), APPLY),
+        ),
+        shared=(Right((Bundles.resource,), FOLLOW), Right((SECRET,), FOLLOW)),
+    )

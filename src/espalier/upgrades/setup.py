@@ -1,20 +1,17 @@
-"""The wiring of this component: which controllers and webhooks a manager runs."""
+"""In-place upgrades as a component: its kinds and rights, and how it is built."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from espalier.api import eksa
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.upgrades import FrontEnd, NodeUpgrade
 from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.kube.client import Client
+from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
-from espalier.runtime.manager import Manager
-from espalier.runtime.remote import RemoteClients
-from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
-from espalier.upgrades import annotation_controller, group_upgrade, images, node_upgrade
+from espalier.upgrades import annotation_controller, group_upgrade, images, node_upgrade, rbac
 from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.context import Tools
@@ -22,44 +19,48 @@ from espalier.upgrades.control_plane_group import ControlPlaneGroup
 from espalier.upgrades.deployment_group import DeploymentGroup
 from espalier.upgrades.group import Group
 from espalier.upgrades.hooks import cleanup
-from espalier.upgrades.hooks.setup import serve
+from espalier.upgrades.hooks.handling import Hooks
+from espalier.upgrades.hooks.machines import Updates
+from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.observe import Observer
 
 
-class Hooks(NamedTuple):
-    """Where runtime hooks are served, and the manager's own client: they write on replicas that do not lead as well."""
-
-    webhooks: Webhooks
-    client: Client
-
-
-def build(
-    manager: Manager,
+def component(
     *,
     infrastructures: Infrastructures,
-    remotes: RemoteClients,
-    hooks: Hooks | None = None,
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     workers: int = 10,
     resync: float = RESYNC,
-) -> None:
-    """Have `manager` run the controllers of in-place upgrades. `remotes` reaches workload clusters;
-    machines of other `infrastructures` are not upgraded.
+) -> Component:
+    """The component of a manager that upgrades machines of these `infrastructures` in place.
 
-    With `hooks`, Cluster API's runtime hooks are served as well, on every replica. What is marked by annotations is
-    upgraded in any case, and what hooks began goes on.
+    What is marked by annotations is upgraded in any case, and what hooks began goes on. Beside webhooks, Cluster API's
+    runtime hooks are served when `front_end` is hooks.
     """
-    following = ClusterTracker(manager.client, remotes, infrastructures, manager.rng)
-    observer = Observer(manager.caches, following)
-    writer = Writer(manager.client, {**observer.own, CONFIG_MAP: observer.images})
-    tools = Tools(observer, writer, manager.recorder, manager.clock)
-    manager.add(following)
-    manager.add(images.controller(manager.caches.of(Bundles.resource, SYSTEM_NAMESPACE), observer.images, writer))
-    manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, rng=manager.rng))
-    groups: tuple[Group, ...] = (ControlPlaneGroup(), DeploymentGroup())
-    for group in groups:
-        manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
-    for side in (ControlPlaneSide(), DeploymentSide()):
-        manager.add(annotation_controller.controller(tools, side, workers=workers, resync=resync, rng=manager.rng))
-    manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
-    if hooks is not None:
-        serve(hooks.webhooks, observer, client=hooks.client, remotes=remotes, infrastructures=infrastructures)
+
+    def build(host: Host) -> None:
+        manager = host.manager
+        following = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
+        observer = Observer(host.caches, following)
+        writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
+        tools = Tools(observer, writer, manager.recorder, manager.clock)
+        bundles = host.caches.of(Bundles.resource, SYSTEM_NAMESPACE)
+        manager.add(following)
+        manager.add(images.controller(bundles, observer.images, writer))
+        manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+        groups: tuple[Group, ...] = (ControlPlaneGroup(), DeploymentGroup())
+        for group in groups:
+            manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
+        for side in (ControlPlaneSide(), DeploymentSide()):
+            manager.add(annotation_controller.controller(tools, side, workers=workers, resync=resync, rng=manager.rng))
+        manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+        if front_end is FrontEnd.HOOKS and host.webhooks is not None:
+            questions = Questions(manager.replica_client, manager.remotes)
+            node_upgrades = observer.own[NodeUpgrade.resource]
+            # On every replica: what hooks write is the same from each, and Cluster API asks the one it is connected to.
+            own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
+            updates = Updates(questions, own, node_upgrades)
+            for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
+                host.webhooks.serve(path, endpoint)
+
+    return Component("upgrades", build, eksa.UPGRADE_KINDS, rbac.rights(infrastructures, front_end))

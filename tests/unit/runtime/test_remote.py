@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from espalier.api.core import CONFIG_MAP
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
@@ -20,6 +21,10 @@ from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 
+def named(name: str, namespace: str = "n") -> ClusterIdentity:
+    return ClusterIdentity.of(Key(namespace, name))
+
+
 def connect(kubeconfig: bytes) -> Client:
     return client_of(SmallServer())
 
@@ -27,10 +32,21 @@ def connect(kubeconfig: bytes) -> Client:
 def test_a_cluster_has_one_client_until_its_kubeconfig_changes() -> None:
     async def main(simulation: Simulation) -> None:
         clients = RemoteClients(connect)
-        first = clients.get(Key("n", "a"), b"1")
-        assert clients.get(Key("n", "a"), b"1") is first
-        assert clients.get(Key("n", "b"), b"1") is not first
-        assert clients.get(Key("n", "a"), b"2") is not first
+        first = clients.get(named("a"), b"1")
+        assert clients.get(named("a"), b"1") is first
+        assert clients.get(named("b"), b"1") is not first
+        assert clients.get(named("a"), b"2") is not first
+        await clients.close()
+
+    simulate(main)
+
+
+def test_a_cluster_whose_name_another_one_has_is_another_cluster() -> None:
+    async def main(simulation: Simulation) -> None:
+        clients = RemoteClients(connect)
+        first = clients.get(named("a"), b"1")
+        clients.drop(named("a", namespace="of-somebody-else"))
+        assert clients.get(named("a"), b"1") is first
         await clients.close()
 
     simulate(main)
@@ -39,11 +55,11 @@ def test_a_cluster_has_one_client_until_its_kubeconfig_changes() -> None:
 def test_the_least_recently_used_client_goes_and_is_closed_when_its_last_request_had_time_to_end() -> None:
     async def main(simulation: Simulation) -> None:
         clients = RemoteClients(connect, limit=2, linger=60.0)
-        a, b = (clients.get(Key("n", name), b"1") for name in "ab")
-        assert clients.get(Key("n", "a"), b"1") is a
-        clients.get(Key("n", "c"), b"1")
+        a, b = (clients.get(named(name), b"1") for name in "ab")
+        assert clients.get(named("a"), b"1") is a
+        clients.get(named("c"), b"1")
         assert len(clients) == 2
-        assert clients.get(Key("n", "a"), b"1") is a
+        assert clients.get(named("a"), b"1") is a
         await asyncio.sleep(59)
         await b.list(CONFIG_MAP)
         await asyncio.sleep(2)
@@ -80,9 +96,9 @@ def test_a_client_that_was_put_out_is_closed_when_its_last_request_has_ended() -
     async def main(simulation: Simulation) -> None:
         slow = Slow()
         clients = RemoteClients(lambda kubeconfig: Client(slow), limit=1, linger=5.0)
-        asked = asyncio.create_task(clients.get(Key("n", "a"), b"1").transport.request(Request("GET", "/")))
+        asked = asyncio.create_task(clients.get(named("a"), b"1").transport.request(Request("GET", "/")))
         await asyncio.sleep(1)
-        clients.drop(Key("n", "a"))
+        clients.drop(named("a"))
         await asked
         await asyncio.sleep(1)
         assert slow.happened == ["asked", "answered", "closed"]
@@ -93,14 +109,14 @@ def test_a_client_that_was_put_out_is_closed_when_its_last_request_has_ended() -
 async def test_without_the_lease_nothing_is_written_into_workload_clusters_either() -> None:
     clients = RemoteClients(connect, fence=Fence(lambda: 0.0))
     with pytest.raises(Fenced):
-        await clients.get(Key("n", "a"), b"1").create(CONFIG_MAP, config_map("a"))
+        await clients.get(named("a"), b"1").create(CONFIG_MAP, config_map("a"))
     await clients.close()
 
 
 async def test_writes_into_workload_clusters_that_are_braked_are_counted() -> None:
     metrics = Metrics()
     clients = RemoteClients(connect, on_braked=metrics.on_braked)
-    client = clients.get(Key("n", "a"), b"1")
+    client = clients.get(named("a"), b"1")
     await client.create(CONFIG_MAP, config_map("a"))
     with suppress(TooManyWrites):
         for _ in itertools.repeat(None):

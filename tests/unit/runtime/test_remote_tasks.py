@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from espalier.api.core import CONFIG_MAP
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -16,7 +17,13 @@ from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import Failed, RemoteTask, RemoteTasks
 from espalier.runtime.virtual import Simulation, run
 
-GARDEN = Key("team-a", "garden")
+
+def named(name: str) -> ClusterIdentity:
+    return ClusterIdentity.of(Key("team-a", name))
+
+
+GARDEN = named("garden")
+
 QUICK, SLOW = remote_tasks.A_MOMENT / 2, 3.0
 MUTE = b"kubeconfig of a cluster that gives no answer"
 
@@ -125,7 +132,7 @@ def test_a_slow_errand_holds_up_nobody_and_says_when_it_is_done() -> None:
         assert await made.send(GARDEN, look()) is None
         assert loop.time() == began, "only who sends a remote task waits a moment for it"
         await asyncio.sleep(5)
-        assert done == [GARDEN]
+        assert done == [GARDEN.owner]
         assert await made.send(GARDEN, look()) == "no cni-1"
         assert workload.asked == 1
 
@@ -172,7 +179,7 @@ def test_a_cluster_has_one_errand_at_a_time_and_who_wants_another_comes_again() 
         assert await made.send(GARDEN, change("cni-2")) is None
         assert await made.send(GARDEN, look()) is None
         await asyncio.sleep(5)
-        assert done == [GARDEN]
+        assert done == [GARDEN.owner]
         assert await made.send(GARDEN, change("cni-2")) is None
         await asyncio.sleep(5)
         assert await made.send(GARDEN, change("cni-2")) is True
@@ -192,7 +199,7 @@ def test_a_failure_is_told_until_the_next_attempt_is_over() -> None:
         assert await made.send(GARDEN, refused()) == first, "the next attempt is under way"
         assert workload.asked == 2
         await asyncio.sleep(5)
-        assert done == [GARDEN]
+        assert done == [GARDEN.owner]
         second = await made.send(GARDEN, refused())
         assert isinstance(second, Failed)
         assert second != first
@@ -223,7 +230,7 @@ def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
     workload, count = Workload(QUICK), 50
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
-        keys = [Key("team-a", f"garden-{number}") for number in range(count)]
+        keys = [named(f"garden-{number}") for number in range(count)]
         await asyncio.gather(*(made.send(key, look()) for key in keys))
         await asyncio.sleep(20)
         assert workload.most_at_once == remote_tasks.AT_ONCE
@@ -238,16 +245,16 @@ def test_an_errand_that_has_to_wait_for_its_turn_is_not_waited_for() -> None:
 
     async def tell(sent: RemoteTasks, done: list[Key]) -> None:
         begin = asyncio.get_running_loop().time()
-        first = [asyncio.create_task(sent.send(Key("team-a", f"garden-{number}"), look())) for number in range(8)]
+        first = [asyncio.create_task(sent.send(named(f"garden-{number}"), look())) for number in range(8)]
         for _ in range(2):  # they are sent, and begin
             await asyncio.sleep(0)
         for number in range(8, 100):
-            assert await sent.send(Key("team-a", f"garden-{number}"), look()) is None
+            assert await sent.send(named(f"garden-{number}"), look()) is None
         assert asyncio.get_running_loop().time() == begin
         assert await asyncio.gather(*first) == ["no cni-1"] * 8
         await asyncio.sleep(100 * QUICK)
         assert len(done) == 92
-        assert await sent.send(Key("team-a", "garden-99"), look()) == "no cni-1"
+        assert await sent.send(named("garden-99"), look()) == "no cni-1"
 
     story(Workload(QUICK), tell)
 
@@ -256,12 +263,12 @@ def test_those_that_give_no_answer_make_way_for_the_next() -> None:
     count = 50
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
-        mute = [Key("team-a", f"mute-{number}") for number in range(count)]
+        mute = [named(f"mute-{number}") for number in range(count)]
         before = [asyncio.create_task(made.send(key, look(kubeconfig=MUTE))) for key in mute]
         await asyncio.sleep(0)
         assert await made.send(GARDEN, look()) is None
         await asyncio.sleep(remote_tasks.A_MOMENT * (count / remote_tasks.AT_ONCE + 1))
-        assert done == [GARDEN]
+        assert done == [GARDEN.owner]
         assert await asyncio.gather(*before) == [None] * count
 
     story(Workload(QUICK), tell)
@@ -272,11 +279,11 @@ def test_of_a_cluster_that_is_gone_nothing_is_known_and_nothing_is_under_way() -
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
         await made.send(GARDEN, look())
-        made.forget(GARDEN)
+        made.forget(Key("team-a", "garden"))
         workload.seconds = SLOW
         assert await made.send(GARDEN, look()) is None
         assert workload.asked == 2
-        made.forget(GARDEN)
+        made.forget(Key("team-a", "garden"))
         await asyncio.sleep(0.01)
         assert workload.at_once == 0
         workload.seconds = QUICK
@@ -344,7 +351,7 @@ def test_what_was_done_long_ago_or_for_other_content_is_done_again() -> None:
         await sent.send(GARDEN, remote_task)
         await asyncio.sleep(1)
         assert begun == [0]
-        sent.forget(GARDEN)
+        sent.forget(Key("team-a", "garden"))
         await clients.close()
 
     run(lambda _: story(), epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

@@ -16,6 +16,9 @@ from espalier.api.resource import Resource
 GROUP = "cluster.x-k8s.io"
 VERSION = "v1beta2"
 
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+"""On every object of a cluster: the name of its Cluster, in the same namespace."""
+
 CONTRACT = {"cluster.x-k8s.io/v1beta2": "v1beta2"}
 """Label of a CRD: under which versions it serves the v1beta2 contract. Cluster API resolves references by it."""
 

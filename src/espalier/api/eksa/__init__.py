@@ -3,13 +3,20 @@
 from espalier.api.eksa import cluster, distro, gitops, release, upgrades
 from espalier.api.kinds import KubeObject
 
-KINDS: tuple[type[KubeObject], ...] = (
+CLUSTER_KINDS: tuple[type[KubeObject], ...] = (
     cluster.Cluster,
     *gitops.KINDS,
     release.Bundles,
     release.EKSARelease,
     distro.DistroRelease,
+)
+"""Clusters, and what they are made of."""
+
+UPGRADE_KINDS: tuple[type[KubeObject], ...] = (
     upgrades.ControlPlaneUpgrade,
     upgrades.MachineDeploymentUpgrade,
     upgrades.NodeUpgrade,
 )
+"""Upgrades in place."""
+
+KINDS: tuple[type[KubeObject], ...] = (*CLUSTER_KINDS, *UPGRADE_KINDS)

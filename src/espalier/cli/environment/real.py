@@ -8,47 +8,39 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
-from espalier.cli import manifests
+from espalier.cli import components, manifests
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_archives import makings
-from espalier.clusters import rbac
-from espalier.clusters import setup as clusters
-from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
-from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
-from espalier.providers.registry import LOCAL, PROVIDERS
+from espalier.providers.kinds import INFRASTRUCTURE_KINDS
+from espalier.providers.registry import LOCAL
 from espalier.realnodes.management.cluster_api import run_cluster_api
 from espalier.realnodes.management.control_plane import HOST, control_plane
 from espalier.realnodes.management.processes import ProgramFailed, supervised
+from espalier.realnodes.nspawn import setup as nodes
 from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
-from espalier.realnodes.nspawn.setup import build as build_nodes
 from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
-from espalier.runtime.certificates import Registration, ServingCertificate
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble, kinds
 from espalier.runtime.manager import Manager
-from espalier.runtime.remote import RemoteClients
+from espalier.runtime.remote import over_http
 from espalier.runtime.webhooks import Webhooks
-from espalier.upgrades.hooks.registration import Extension
-from espalier.upgrades.setup import Hooks
-from espalier.upgrades.setup import build as build_upgrades
 
 TOOLS = {
     "systemd-nspawn": "systemd-container",
@@ -112,37 +104,15 @@ class RealWorld:
                 running = await stack.enter_async_context(
                     control_plane(supervisor, control_plane_at, folder, clock, port=port or home.port_before())
                 )
-                client = _client(running.kubeconfig.read_bytes())
+                client = over_http(running.kubeconfig.read_bytes())
                 stack.push_async_callback(client.close)
                 await run_cluster_api(supervisor, cluster_api_at, folder / "cluster-api", running, client, clock)
             except ProgramFailed as error:
                 raise Failure(str(error)) from error
             except OSError as error:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
-            by_hooks = settings.in_place is FrontEnd.HOOKS
-            await _remove_webhooks(client)
-            await prepare_kinds(client, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS))
-            manager = Manager(client, clock=clock, rng=rng)
-            webhook_port = _free_port()
-            url = f"https://{HOST}:{webhook_port}"
-            own = manager.replica_client
-            webhooks = _webhooks(own, clock, webhook_port, [Extension(own, {"url": url})] if by_hooks else [])
-            remotes = RemoteClients(_client, on_braked=manager.metrics.on_braked)
-            stack.push_async_callback(remotes.close)
-            clusters.build(
-                manager, providers=PROVIDERS, remotes=remotes, webhooks=webhooks, front_end=settings.in_place
-            )
-            build_upgrades(
-                manager,
-                infrastructures=infrastructures(PROVIDERS),
-                remotes=remotes,
-                hooks=Hooks(webhooks, own) if by_hooks else None,
-            )
-            manager.add(webhooks)
-            for controller in build_nodes(
-                client,
-                manager.caches,
-                clock=clock,
+            made_of = components.of_manager(front_end=settings.in_place)
+            machines = nodes.component(
                 state=state,
                 addresses=addresses,
                 bridge=settings.bridge,
@@ -150,8 +120,17 @@ class RealWorld:
                 releases=releases,
                 infrastructure=LOCAL.infrastructure,
                 makings=makings(releases, home.images),
-            ):
-                manager.add(controller)
+                kinds=INFRASTRUCTURE_KINDS,
+            )
+            await _remove_webhooks(client)
+            await prepare_kinds(client, releases, kinds((*made_of, machines)))
+            manager = Manager(client, clock=clock, rng=rng)
+            webhook_port = _free_port()
+            url = f"https://{HOST}:{webhook_port}"
+            webhooks = Webhooks(host=HOST, port=webhook_port)
+            components.certify(manager, webhooks, [HOST], {"url": url} if settings.in_place is FrontEnd.HOOKS else None)
+            assemble(manager, made_of, webhooks=webhooks)
+            assemble(manager, [machines], client=client)
             managing = Managing.begin(manager)
             stack.push_async_callback(managing.stop)
             await managing.leading()
@@ -205,23 +184,3 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _webhooks(client: Client, clock: SystemClock, port: int, registrations: Sequence[Registration]) -> Webhooks:
-    webhooks = Webhooks(host=HOST, port=port)
-    webhooks.certificate = ServingCertificate(
-        client,
-        namespace=SYSTEM_NAMESPACE,
-        names=[HOST],
-        validating=[rbac.VALIDATING_WEBHOOKS],
-        mutating=[rbac.MUTATING_WEBHOOKS],
-        registrations=registrations,
-        serve=webhooks.use,
-        clock=clock,
-    )
-    return webhooks
-
-
-def _client(kubeconfig: bytes) -> Client:
-    access = Kubeconfig.parse(kubeconfig).context()
-    return Client(HttpTransport(access), field_manager="espalier", user_agent="espalier")

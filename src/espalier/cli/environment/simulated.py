@@ -14,31 +14,30 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.sqlite import NoSpace, SqliteStore, Unusable
 from espalier.apiserver.webhook_calls import HttpWebhooks
 from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli import manifests
+from espalier.cli import components, manifests
 from espalier.cli.environment import authority as authorities
 from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home, naming
 from espalier.cli.managing import Managing
 from espalier.cli.upgrader_images import UpgraderImages
-from espalier.clusters import setup as clusters
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.providers.kinds import KINDS
+from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble, kinds
 from espalier.runtime.manager import Manager
-from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
+from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
-from espalier.simulator.setup import Timing, build
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workloads import Workloads
-from espalier.upgrades.setup import build as build_upgrades
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -81,27 +80,21 @@ class World:
             stack.push_async_callback(client.close)
             workloads = Workloads(clock=clock, rng=rng, stores=FolderStores(home.root))
             stack.push_async_callback(workloads.close)
-            manager = Manager(client, clock=clock, rng=rng)
-            remotes = RemoteClients(workloads.connect, on_braked=manager.metrics.on_braked)
-            stack.push_async_callback(remotes.close)
-            manager.add(webhooks)
-            clusters.build(manager, providers=PROVIDERS, remotes=remotes, webhooks=webhooks)
-            build_upgrades(manager, infrastructures=infrastructures(PROVIDERS), remotes=remotes)
-            timing = Timing(boot=boot_seconds)
+            manager = Manager(client, clock=clock, rng=rng, connect=workloads.connect)
             pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
             stack.push_async_callback(pods.close)
-            for controller in build(
-                client,
-                manager.caches,
+            made_of = components.of_manager()
+            machines = simulator.component(
                 workloads,
-                clock=clock,
                 rng=rng,
-                kinds=infrastructures(PROVIDERS).all,
-                timing=timing,
+                infrastructures=infrastructures(PROVIDERS).all,
+                kinds=CLUSTER_API_KINDS,
+                timing=Timing(boot=boot_seconds),
                 pods=pods,
-            ):
-                manager.add(controller)
-            await prepare_kinds(client, releases, KINDS)
+            )
+            assemble(manager, made_of, webhooks=webhooks)
+            assemble(manager, [machines], client=client)
+            await prepare_kinds(client, releases, kinds((*made_of, machines)))
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):
                 await client.apply(resource, tree)
             managing = Managing.begin(manager)

@@ -12,8 +12,8 @@ from espalier.api.capi.kubeadm import (
     KubeadmControlPlaneSpec,
 )
 from espalier.api.capi.machine import RollingUpdate, RolloutStrategy
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.network import Ranges
+from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import reference
@@ -22,7 +22,7 @@ from espalier.clusters.render_input import Design
 
 def meta(design: Design, name: str) -> ObjectMeta:
     """Metadata of an object made for a cluster."""
-    return ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE, labels=design.labels)
+    return ObjectMeta(name=name, namespace=ClusterIdentity.of(design.key).capi.namespace, labels=design.labels)
 
 
 def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:

@@ -1,14 +1,14 @@
-"""The wiring of this component: which controllers a manager runs for real nodes, and how a world ends."""
+"""Real nodes as a component: how it is built, and how all that it made is removed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
-from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, images
 from espalier.realnodes.nspawn.addresses import AddressRange
@@ -22,8 +22,7 @@ from espalier.realnodes.nspawn.registry import Making
 from espalier.realnodes.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
-from espalier.runtime.cache import Caches
-from espalier.runtime.clock import Clock
+from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.manager import Runnable
 from espalier.runtime.reconciler import replanned
@@ -32,11 +31,8 @@ WORKERS = 8
 """Nodes that are worked on at a time; booting more at once makes none of them faster."""
 
 
-def build(
-    client: Client,
-    caches: Caches,
+def component(
     *,
-    clock: Clock,
     state: State,
     addresses: AddressRange,
     bases: NodeBases,
@@ -44,23 +40,33 @@ def build(
     infrastructure: Infrastructure,
     bridge: str = DEFAULT_BRIDGE,
     makings: Mapping[str, Making] | None = None,
-) -> list[Controller | Runnable]:
-    """The controllers of real nodes, for a manager to run. What a former run left is taken over.
+    kinds: Sequence[type[KubeObject]] = (),
+) -> Component:
+    """The component of a manager that makes real nodes. What a former run left is taken over.
 
-    `infrastructure` has the kinds whose machines they are;
+    `infrastructure` has the kinds whose machines they are, `kinds` are these with their schemas.
     `makings` are images that are offered to nodes beside those of the bases, and made when one asks.
     """
-    site = Site.of(
-        client,
-        caches,
-        clock=clock,
-        state=state,
-        bridge=Bridge(state, addresses, bridge),
-        bases=bases,
-        asked_images=images.asked_for(releases),
-        makings=makings or {},
-        kinds=infrastructure,
-    )
+
+    def build(host: Host) -> None:
+        site = Site.of(
+            host.client,
+            host.caches,
+            clock=host.manager.clock,
+            state=state,
+            bridge=Bridge(state, addresses, bridge),
+            bases=bases,
+            asked_images=images.asked_for(releases),
+            makings=makings or {},
+            kinds=infrastructure,
+        )
+        for one in _controllers(site, state):
+            host.manager.add(one)
+
+    return Component("nodes", build, tuple(kinds))
+
+
+def _controllers(site: Site, state: State) -> list[Controller | Runnable]:
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)
     clusters = InfrastructureClusters(site, Balancing(state), Offering(state))

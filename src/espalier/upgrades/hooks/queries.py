@@ -15,7 +15,8 @@ from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
-from espalier.api.resource import Key, Resource
+from espalier.api.identity import ClusterIdentity
+from espalier.api.resource import Resource
 from espalier.clusterapi import kubeconfig, kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.client import Client
@@ -88,19 +89,21 @@ class Questions:
             etcd = next((_etcd(one.decode(KubeadmConfig)) for one in configs), None)
         return Wish(found, decoded.spec.version, etcd)
 
-    async def is_first(self, cluster: str, version: str) -> bool:
+    async def is_first(self, name: str, version: str) -> bool:
         """Whether no control plane node of a cluster has this version yet, or a later one.
 
         Nodes are asked, not kubeadm's ConfigMap: there the kubeadm control plane provider writes the new version before
         it has any machine upgraded. Raises `Unanswerable`, `KubeError`.
         """
-        key = kubeconfig.secret_key(SYSTEM_NAMESPACE, cluster)
-        secrets = (await self.client.list(SECRET, SYSTEM_NAMESPACE, fields=f"metadata.name={key.name}")).items
+        control_planes = await self._of_cluster(KubeadmControlPlane.resource, name)
+        cluster = ClusterIdentity.of_objects(name, (found.metadata for found in control_planes))
+        key = kubeconfig.secret_key(cluster.capi)
+        secrets = (await self.client.list(SECRET, key.namespace, fields=f"metadata.name={key.name}")).items
         content = kubeconfig.content(secrets[0]) if secrets else None
         if content is None:
-            raise Unanswerable(f"waiting for Secret {key}, by which workload cluster {cluster} is reached")
+            raise Unanswerable(f"waiting for Secret {key}, by which workload cluster {name} is reached")
         try:
-            workload = self.remotes.get(Key(SYSTEM_NAMESPACE, cluster), content)
+            workload = self.remotes.get(cluster, content)
         except ValueError as error:
             raise Unanswerable(f"Secret {key} holds no kubeconfig: {error}") from None
         nodes = [found.decode(Node) for found in (await workload.list(NODE, labels=CONTROL_PLANE)).items]

@@ -1,0 +1,67 @@
+"""Components: what a program is made of, declared as data. Managers and install manifests are made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from espalier.api.kinds import KubeObject
+from espalier.kube.client import Client
+from espalier.kube.rbac import NO_RIGHTS, Rights
+from espalier.runtime.admission import AdmissionWebhook
+from espalier.runtime.cache import Caches
+from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a component is built: the manager that runs it, and what it reaches the management cluster by."""
+
+    manager: Manager
+    client: Client
+    caches: Caches
+    webhooks: Webhooks | None
+    """None where no webhooks are served."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """One part of a program. Components meet as objects in the API, so each may be left out, or run elsewhere."""
+
+    name: str
+    build: Callable[[Host], None] = lambda _host: None
+    """Adds its controllers to the manager, and its handlers to the webhooks."""
+    kinds: tuple[type[KubeObject], ...] = ()
+    """The kinds that it defines: their CRDs are installed with it."""
+    rights: Rights = NO_RIGHTS
+    webhooks: tuple[AdmissionWebhook, ...] = ()
+
+
+def assemble(
+    manager: Manager,
+    components: Iterable[Component],
+    *,
+    webhooks: Webhooks | None = None,
+    client: Client | None = None,
+    caches: Caches | None = None,
+) -> Manager:
+    """Have `manager` run these components, and serve what they answer at `webhooks`.
+
+    With a `client` and `caches` they reach the management cluster by these, as another account than the manager's.
+    """
+    host = Host(manager, client or manager.client, caches or manager.caches, webhooks)
+    for component in components:
+        component.build(host)
+        if webhooks is not None and (unserved := {one.path for one in component.webhooks} - set(webhooks.paths)):
+            raise ValueError(f"component {component.name} serves no webhook at {', '.join(sorted(unserved))}")
+    if webhooks is not None:
+        manager.add(webhooks)
+    if caches is not None:
+        manager.add(caches)
+    return manager
+
+
+def kinds(components: Iterable[Component]) -> tuple[type[KubeObject], ...]:
+    """All kinds that these components define."""
+    return tuple(kind for component in components for kind in component.kinds)

@@ -1,0 +1,329 @@
+"""The controllers of the simulator: which change leads to which reconcile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.core import NODE, POD
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.objects import cluster_key, controller_of, pause_changed
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller, Reconcile
+from espalier.runtime.mapping import ToKeys, named_by_label, owners_of
+from espalier.runtime.predicates import change_of, generation_changed
+from espalier.runtime.reconciler import replanned
+from espalier.runtime.writer import Writer
+from espalier.simulator.capi import predicates
+from espalier.simulator.capi.cluster import Clusters
+from espalier.simulator.capi.inventory import Inventory, in_cluster, made_of, owned_by
+from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
+from espalier.simulator.capi.kubeadm_control_plane import KubeadmControlPlanes
+from espalier.simulator.capi.machine import Machines
+from espalier.simulator.capi.machine_deployment import MachineDeployments
+from espalier.simulator.capi.machine_health_check import MachineHealthChecks
+from espalier.simulator.capi.machine_set import MachineSets
+from espalier.simulator.capi.reaching import hindrance
+from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.workload_controllers.controller import WorkloadControllers
+from espalier.simulator.workloads import Workloads
+
+FIELD_MANAGER = "espalier-laptop"
+"""Under this name the local environment writes to the management cluster."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long simulated things take, in seconds."""
+
+    boot: float = 1.0
+    pods: float = 0.05
+    boots: Boots = always
+    """Which machines come up at all."""
+
+
+def controllers(
+    client: Client,
+    caches: Caches,
+    workloads: Workloads,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    keys: random.Random | None,
+    infrastructures: Sequence[Infrastructure],
+    timing: Timing,
+    workers: int,
+    pods: Pods | None,
+    cluster_api: bool,
+) -> list[Controller]:
+    """All of them; without `cluster_api` those of simulated machines, and of what happens in workload clusters."""
+    wiring = _Wiring.of(client, caches, workloads, clock, rng, keys, infrastructures, workers)
+    return [*(wiring.cluster_api() if cluster_api else ()), *wiring.machinery(timing, pods)]
+
+
+class _Wiring:
+    """One controller each, with its watches."""
+
+    def __init__(self, scheme: Scheme, workloads: Workloads, workers: int) -> None:
+        self._scheme = scheme
+        self._inventory = scheme.inventory
+        self._workloads = workloads
+        self._workers = workers
+
+    @classmethod
+    def of(
+        cls,
+        client: Client,
+        caches: Caches,
+        workloads: Workloads,
+        clock: Clock,
+        rng: random.Random,
+        keys: random.Random | None,
+        kinds: Sequence[Infrastructure],
+        workers: int,
+    ) -> _Wiring:
+        inventory = Inventory.of(caches, kinds)
+        writer = Writer(client, {cache.source.resource: cache for cache in inventory.all()})
+        return cls(Scheme(inventory, writer, workloads, clock, rng, keys), workloads, workers)
+
+    def cluster_api(self) -> list[Controller]:
+        """simulated Cluster API."""
+        return [
+            self.clusters(),
+            self.control_planes(),
+            self.deployments(),
+            self.sets(),
+            self.machines(),
+            self.configs(),
+            self.health_checks(),
+        ]
+
+    def machinery(self, timing: Timing, pods: Pods | None) -> list[Controller]:
+        """Machines, and what happens in their clusters."""
+        controllers = [self.workload_clusters(timing.pods, pods), *([self.pods(pods)] if pods else [])]
+        for provider in self._inventory.kinds:
+            controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing)]
+        return controllers
+
+    def _controller(self, name: str, reconcile: Reconcile) -> Controller:
+        return Controller(name, replanned(reconcile), workers=self._workers)
+
+    def _in_cluster(self, cache: Cache) -> ToKeys:
+        """From a Cluster to what of a kind belongs to it."""
+        return lambda cluster: [found.key for found in in_cluster(cache, cluster.key)]
+
+    def _in_same(self, cache: Cache) -> ToKeys:
+        """From what belongs to a Cluster to what of a kind belongs to the same."""
+        return lambda object_: [found.key for found in in_cluster(cache, cluster_key(object_))]
+
+    def clusters(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-cluster", Clusters(self._scheme).reconcile)
+        controller.watch(inventory.clusters)
+        for cache in (inventory.control_planes, inventory.deployments):
+            controller.watch(cache, _cluster)
+        controller.watch(inventory.sets, _cluster, predicate=change_of(predicates.ties))
+        controller.watch(inventory.machines, _cluster, predicate=change_of(predicates.counted_machine))
+        for provider in inventory.kinds:
+            controller.watch(inventory.infrastructure[provider.cluster.kind], self._clusters_of_infrastructure)
+        return controller
+
+    def _clusters_of_infrastructure(self, object_: Object) -> Iterable[Key]:
+        """Infrastructure that is not owned yet is found by the convention that it has the cluster's name or label."""
+        return (*_cluster(object_), object_.key)
+
+    def control_planes(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-control-plane", KubeadmControlPlanes(self._scheme).reconcile)
+        controller.watch(inventory.control_planes)
+        controller.watch(
+            inventory.clusters,
+            self._in_cluster(inventory.control_planes),
+            predicate=change_of(predicates.awaited_cluster),
+        )
+        controller.watch(
+            inventory.machines, self._control_planes_of_machine, predicate=change_of(predicates.owned_machine)
+        )
+        controller.watch(inventory.secrets, self._control_planes_of_secret)
+        for provider in inventory.kinds:
+            controller.watch(
+                inventory.infrastructure[provider.cluster.kind],
+                self._in_same(inventory.control_planes),
+                predicate=change_of(hindrance),
+            )
+        for templates in inventory.machine_templates:
+            controller.watch(templates, self._in_same(inventory.control_planes))
+        for parts in inventory.machine_parts:
+            by_name = named_by_label(names.CONTROL_PLANE_NAME)
+            controller.watch(parts, by_name, predicate=change_of(predicates.compared_part))
+        return controller
+
+    def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
+        """Control planes also wait for the workers of their cluster to be gone, and adopt machines."""
+        if names.CONTROL_PLANE in machine.metadata.labels and controller_of(machine.metadata) is not None:
+            return owners_of(KubeadmControlPlane.resource)(machine)
+        if names.CONTROL_PLANE in machine.metadata.labels:
+            return self._in_same(self._inventory.control_planes)(machine)
+        return self._in_same(self._inventory.control_planes)(machine) if machine.metadata.deletion_timestamp else ()
+
+    def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
+        """Users may bring their own, which nobody owns."""
+        owned = owners_of(KubeadmControlPlane.resource)(secret)
+        return owned if secret.metadata.owner_references else self._in_same(self._inventory.control_planes)(secret)
+
+    def deployments(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine-deployment", MachineDeployments(self._scheme).reconcile)
+        controller.watch(inventory.deployments)
+        controller.watch(inventory.sets, owners_of(MachineDeployment.resource))
+        controller.watch(
+            inventory.machines, self._deployments_of_machine, predicate=change_of(predicates.counted_machine)
+        )
+        controller.watch(inventory.clusters, self._in_cluster(inventory.deployments), predicate=pause_changed)
+        for templates in (inventory.config_templates, *inventory.machine_templates):
+            controller.watch(templates, self._deployments_of_template, predicate=change_of(predicates.ties))
+        return controller
+
+    def _deployments_of_machine(self, machine: Object) -> Iterable[Key]:
+        name = machine.metadata.labels.get(names.DEPLOYMENT)
+        return (Key(machine.namespace, name),) if name else ()
+
+    def _deployments_of_template(self, template: Object) -> Iterable[Key]:
+        sets = made_of(self._inventory.sets, template)
+        return [key for found in sets for key in owners_of(MachineDeployment.resource)(found)]
+
+    def sets(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine-set", MachineSets(self._scheme).reconcile)
+        controller.watch(inventory.sets)
+        controller.watch(inventory.machines, self._sets_of_machine, predicate=change_of(predicates.owned_machine))
+        controller.watch(inventory.deployments, self._sets_of_deployment, predicate=generation_changed)
+        controller.watch(inventory.clusters, self._in_cluster(inventory.sets), predicate=pause_changed)
+        for templates in (inventory.config_templates, *inventory.machine_templates):
+            controller.watch(templates, self._sets_of_template)
+        for parts in inventory.machine_parts:
+            controller.watch(parts, named_by_label(names.SET), predicate=change_of(predicates.ties))
+        return controller
+
+    def _sets_of_machine(self, machine: Object) -> Iterable[Key]:
+        """A machine without a controller may be one to adopt."""
+        if controller_of(machine.metadata) is not None:
+            return owners_of(MachineSet.resource)(machine)
+        return self._in_same(self._inventory.sets)(machine)
+
+    def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
+        return [found.key for found in owned_by(self._inventory.sets, deployment.metadata.uid)]
+
+    def _sets_of_template(self, template: Object) -> Iterable[Key]:
+        """Each kind is watched by itself, so a template may be seen after the set that is made of it."""
+        return [found.key for found in made_of(self._inventory.sets, template)]
+
+    def machines(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine", Machines(self._scheme).reconcile)
+        controller.watch(inventory.machines)
+        controller.watch(inventory.configs, owners_of(Machine.resource))
+        controller.watch(inventory.clusters, self._in_cluster(inventory.machines), predicate=pause_changed)
+        for provider in inventory.kinds:
+            controller.watch(inventory.infrastructure[provider.machine.kind], owners_of(Machine.resource))
+
+        def changed(_cluster: Key, object_: Object) -> None:
+            annotations = object_.metadata.annotations
+            if object_.kind == NODE.kind and (name := annotations.get(names.NODE_MACHINE)):
+                controller.enqueue(Key(annotations.get(names.NODE_CLUSTER_NAMESPACE, ""), name))
+
+        self._workloads.subscribe(changed)
+        return controller
+
+    def configs(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
+        controller.watch(inventory.configs)
+        controller.watch(
+            inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(predicates.awaited_cluster)
+        )
+        # Also those of other machines: of the control plane's, the oldest begins the cluster.
+        controller.watch(inventory.machines, self._in_same(inventory.configs), predicate=change_of(predicates.ties))
+        return controller
+
+    def health_checks(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
+        controller.watch(inventory.health_checks)
+        controller.watch(
+            inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(predicates.examined_machine)
+        )
+        controller.watch(inventory.clusters, self._in_cluster(inventory.health_checks), predicate=pause_changed)
+        return controller
+
+    def infrastructure_clusters(self, provider: Infrastructure) -> Controller:
+        inventory = self._inventory
+        simulator = InfrastructureClusters(self._scheme, self._workloads, provider)
+        controller = self._controller(f"laptop-{provider.cluster.kind.lower()}", simulator.reconcile)
+        cache = inventory.infrastructure[provider.cluster.kind]
+        controller.watch(cache)
+
+        of_cluster = self._in_same(cache)
+        hardware = inventory.infrastructure[provider.machine.kind]
+        controller.watch(hardware, of_cluster, predicate=change_of(predicates.booting_machine))
+        # An API server has the version of its machines, also when that changes where they stand.
+        controller.watch(
+            inventory.machines,
+            lambda machine: of_cluster(machine) if names.CONTROL_PLANE in machine.metadata.labels else (),
+            predicate=generation_changed,
+        )
+        controller.watch(inventory.secrets, lambda secret: of_cluster(secret) if secret.name.endswith("-ca") else ())
+        return controller
+
+    def infrastructure_machines(self, provider: Infrastructure, timing: Timing) -> Controller:
+        inventory = self._inventory
+        simulator = InfrastructureMachines(
+            self._scheme, self._workloads, provider, boot_seconds=timing.boot, boots=timing.boots
+        )
+        controller = self._controller(f"laptop-{provider.machine.kind.lower()}", simulator.reconcile)
+        cache = inventory.infrastructure[provider.machine.kind]
+        controller.watch(cache)
+
+        def of_machine(machine: Object) -> Iterable[Key]:
+            return [found.key for found in owned_by(cache, machine.metadata.uid)]
+
+        controller.watch(inventory.machines, of_machine, predicate=generation_changed)
+        controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may be seen after their machine
+        return controller
+
+    def pods(self, pods: Pods) -> Controller:
+        controller = self._controller("laptop-pod", pods.reconcile)
+
+        def changed(cluster: Key, object_: Object) -> None:
+            if object_.kind in (NODE.kind, POD.kind):
+                controller.enqueue(cluster)
+
+        self._workloads.subscribe(changed)
+        return controller
+
+    def workload_clusters(self, pod_seconds: float, pods: Pods | None) -> Controller:
+        scheme = self._scheme
+        runs = {"runs": pods.runs} if pods else {}
+        simulator = WorkloadControllers(self._workloads, clock=scheme.clock, rng=scheme.rng, **runs)
+        controller = self._controller("laptop-workload-cluster", simulator.reconcile)
+
+        def changed(cluster: Key, _object: Object) -> None:
+            controller.enqueue(cluster, after=pod_seconds)
+
+        self._workloads.subscribe(changed)
+        return controller
+
+
+def _cluster(object_: Object) -> Iterable[Key]:
+    key = cluster_key(object_)
+    return (key,) if key.name else ()

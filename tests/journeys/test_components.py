@@ -1,0 +1,47 @@
+"""What a component declares is what it uses, so that it can be left out, or run as a program of its own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli import components
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.in_place import spec
+from tests.journeys.managed import GARDEN, managed_laptop
+from tests.support.upgraders import Upgraders
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = [one.name for one in components.of_manager() if one.rights.kinds]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(name: str) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, accounts=[name], front_end=FrontEnd.HOOKS) as world:
+            await world.apply()
+            await world.until_ready()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_component_needs_no_right_that_it_does_not_declare(name: str) -> None:
+    """A cluster is made, upgraded in place and deleted while this component has no other rights than its own."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, accounts=[name]) as world:
+            await world.apply(**spec(1, 1))
+            await world.until_ready()
+            Upgraders(world.workloads)
+            await world.change(kubernetesVersion="1.36")
+            await world.until_ready()
+            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await world.until_gone()
+
+    run(main, epoch=EPOCH, seed=1)

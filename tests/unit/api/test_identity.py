@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from espalier.api.identity import ClusterIdentity, owner_of
+from espalier.api.meta import ObjectMeta, OwnerReference
+from espalier.api.resource import Key
+
+GARDEN = Key("team-a", "garden")
+CLUSTER = OwnerReference(api_version="cluster.x-k8s.io/v1beta2", kind="Cluster", name="garden", uid="u-1")
+
+
+def labelled(labels: dict[str, str], *owners: OwnerReference) -> ObjectMeta:
+    return ObjectMeta(name="garden", namespace="eksa-system", labels=labels, owner_references=list(owners))
+
+
+def test_who_asks_by_the_cluster_and_who_asks_by_its_objects_mean_the_same() -> None:
+    asked = ClusterIdentity.of(GARDEN)
+    found = ClusterIdentity.of_objects("garden", [labelled({}), labelled(asked.labels, CLUSTER)])
+    assert found == asked
+    assert hash(found) == hash(asked)
+    assert found.uid == "u-1"
+    assert found.capi == Key("eksa-system", "garden")
+    assert found.key("garden-md-0") == Key("eksa-system", "garden-md-0")
+
+
+def test_clusters_of_one_name_in_two_namespaces_are_two() -> None:
+    assert ClusterIdentity.of(GARDEN) != ClusterIdentity.of(Key("team-b", "garden"))
+    assert ClusterIdentity.of(GARDEN).capi == ClusterIdentity.of(Key("team-b", "garden")).capi
+
+
+def test_objects_that_name_no_cluster_are_of_one_that_nobody_asked_for() -> None:
+    alone = ClusterIdentity.of_objects("garden", [labelled({"cluster.x-k8s.io/cluster-name": "garden"}, CLUSTER)])
+    assert alone == ClusterIdentity.unowned("garden")
+    assert alone.labels == {"cluster.x-k8s.io/cluster-name": "garden"}
+    assert owner_of(alone.labels) is None
+    assert owner_of(ClusterIdentity.of(GARDEN).labels) == GARDEN

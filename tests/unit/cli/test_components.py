@@ -1,0 +1,47 @@
+"""What the components of a manager declare is what they do."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli import components
+from espalier.providers.kinds import EKSA_KINDS
+from espalier.runtime.admission import AdmissionWebhook
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import Component, assemble, kinds
+from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
+from tests.unit.runtime.small_server import SmallServer, client_of
+
+
+def manager_of_nothing() -> Manager:
+    return Manager(client_of(SmallServer()), clock=SystemClock())
+
+
+@pytest.mark.parametrize("front_end", list(FrontEnd))
+async def test_a_component_keeps_caches_of_kinds_that_it_declares(front_end: FrontEnd) -> None:
+    for component in components.of_manager(front_end=front_end):
+        manager = manager_of_nothing()
+        assemble(manager, [component], webhooks=Webhooks(port=None))
+        cached = {cache.source.resource for cache in manager.caches.all}
+        assert cached <= component.rights.kinds, component.name
+
+
+async def test_every_webhook_that_is_answered_is_declared_by_its_component() -> None:
+    for component in components.of_manager():
+        webhooks = Webhooks(port=None)
+        assemble(manager_of_nothing(), [component], webhooks=webhooks)
+        assert set(webhooks.paths) == {webhook.path for webhook in component.webhooks}
+
+
+async def test_a_webhook_that_is_declared_and_not_answered_is_told_at_once() -> None:
+    webhook = AdmissionWebhook("validate", CONFIG_MAP, "/validate-nothing")
+    silent = Component("silent", webhooks=(webhook,))
+    with pytest.raises(ValueError, match="component silent serves no webhook at /validate-nothing"):
+        assemble(manager_of_nothing(), [silent], webhooks=Webhooks(port=None))
+
+
+def test_every_kind_of_this_build_is_defined_by_one_component() -> None:
+    assert kinds(components.of_manager()) == EKSA_KINDS
