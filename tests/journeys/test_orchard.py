@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from espalier.api import conditions
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import linked_stories as orchard
 from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.support.orchard import (
     CARRIED,
     KINDS,
@@ -26,6 +29,7 @@ from tests.support.orchard import (
     OrchardCluster,
     OrchardMachine,
     OrchardMachineTemplate,
+    OrchardZone,
     carried,
 )
 from tests.support.upgraders import Upgraders
@@ -122,12 +126,66 @@ def is_carried(expected: str, tree: Tree) -> bool:
     return bool(tree["metadata"]["annotations"][CARRIED] == expected)
 
 
+async def extra_objects(world: ManagedLaptop) -> None:
+    """Objects of the provider's own are planned, made, brought back, and go when nothing asks for them."""
+    with_domains = orchard.of_datacenter("/srv/pears") | {"domains": [{"name": "east"}, {"name": "west"}]}
+    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | {"spec": with_domains}])
+    assert [(one.verb, str(one)) for one in preview.objects] == [
+        ("create", "OrchardZone garden-garden-east"),
+        ("create", "OrchardZone garden-garden-west"),
+    ]
+    assert preview.groups == ()
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec=with_domains)
+    await asyncio.sleep(CALM)
+    assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
+
+    await world.client.delete(OrchardZone.resource, "garden-garden-east")
+    by_hand: Tree = {"data": orchard.password("by hand")}
+    await world.client.patch(SECRET, "orchard-garden", SYSTEM_NAMESPACE, patch=by_hand, type=MERGE)
+    synced = await world.until(lambda cluster: told(cluster, names.SYNCED).count("orchard-garden") == 1)
+    assert "Secret eksa-system/orchard-garden: data.password" in told(synced, names.SYNCED)
+    await world.until(lambda cluster: told(cluster, names.SYNCED).startswith("everything is as "))
+    assert (await secret(world)).data["password"] == b"rose"
+    assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
+
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec={"domains": [{"name": "west"}]})
+    await asyncio.sleep(CALM)
+    assert await zones(world) == ["garden-garden-west"]
+
+
+def told(cluster: Cluster, type_: str) -> str:
+    found = conditions.get(cluster.status.conditions, type_)
+    return found.message if found is not None else ""
+
+
+async def zones(world: ManagedLaptop) -> list[str]:
+    return [one.name for one in (await world.client.list(OrchardZone.resource)).items]
+
+
+async def secret(world: ManagedLaptop) -> Secret:
+    return (await world.client.get(SECRET, "orchard-garden", SYSTEM_NAMESPACE)).decode(Secret)
+
+
 async def delete(world: ManagedLaptop) -> None:
-    """Nothing is left, templates included."""
+    """Nothing is left, templates included; what names the credentials goes before them."""
+    gone: list[str] = []
+    kinds = (OrchardCluster.resource, OrchardZone.resource, SECRET)
+
+    def changed(old: Object | None, new: Object | None, _first: bool) -> None:
+        if new is None and old is not None:
+            gone.append(old.kind)
+
+    ends = [world.capi_objects.of(kind).subscribe(changed) for kind in kinds]
     await world.client.delete(Cluster.resource, "garden", NAMESPACE)
     await world.until_gone()
-    for kind in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
-        assert (await world.client.list(kind.resource, SYSTEM_NAMESPACE)).items == []
+    await asyncio.sleep(1)
+    for end in ends:
+        end()
+    for made in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
+        assert (await world.client.list(made.resource, SYSTEM_NAMESPACE)).items == []
+    assert await zones(world) == []
+    assert "orchard-garden" not in [one.name for one in (await world.client.list(SECRET, SYSTEM_NAMESPACE)).items]
+    assert gone.index("OrchardCluster") < gone.index("OrchardZone")
 
 
 def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
@@ -136,6 +194,7 @@ def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
             await live(world)
             await roll(world)
             await drift(world)
+            await extra_objects(world)
             await delete(world)
 
     run(main, epoch=EPOCH, seed=1)

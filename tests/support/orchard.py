@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from espalier.api.capi.cluster import CONTRACT, Endpoint
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
@@ -27,7 +27,7 @@ from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusters.provider import Dependency, Links, Provider, Providers
+from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider, Providers
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
@@ -100,6 +100,20 @@ class OrchardMachineTemplate(KubeObject, kw_only=True):
     spec: OrchardMachineTemplateSpec
 
 
+class OrchardZoneSpec(Part):
+    """A part of an orchard."""
+
+    datacenter: str = ""
+    domain: str = ""
+
+
+@kind(_kind("orchardzones", "OrchardZone")._replace(namespaced=False), labels=CONTRACT, partly=True)
+class OrchardZone(KubeObject, kw_only=True):
+    """Where a failure domain is, for whoever makes machines. It has no namespace."""
+
+    spec: OrchardZoneSpec
+
+
 INFRASTRUCTURE = Infrastructure(
     OrchardCluster.resource,
     OrchardMachine.resource,
@@ -112,9 +126,18 @@ INFRASTRUCTURE = Infrastructure(
 # Kinds of EKS Anywhere.
 
 
+class Domain(Part):
+    """A part of an orchard that fails as a whole."""
+
+    name: str
+    groups: list[str] = []
+    """The worker node groups that have machines there."""
+
+
 class OrchardDatacenterConfigSpec(Part):
     """Of all machines."""
 
+    domains: list[Domain] = []
     mounts: list[str] = []
     more_mounts_ref: str = ""
     credentials_ref: str = ""
@@ -146,6 +169,33 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Depen
             spec, of = child.decode(OrchardDatacenterConfig).spec, f"{child.kind} {child.name}: spec"
             yield Dependency(SECRET, spec.credentials_ref, f"{of}.credentialsRef")
             yield Dependency(CONFIG_MAP, spec.more_mounts_ref, f"{of}.moreMountsRef")
+
+
+def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterable[Name]:
+    yield Name(SECRET, credentials_name(name))
+    for child in children:
+        if child.kind == OrchardDatacenterConfig.resource.kind:
+            for domain in child.decode(OrchardDatacenterConfig).spec.domains:
+                yield Name(OrchardZone.resource, zone_name(name, child.name, domain.name))
+
+
+def extras(design: Design) -> Iterable[KubeObject]:
+    datacenter = _datacenter(design)
+    password = _data(design, SECRET, datacenter.spec.credentials_ref)["password"]
+    yield Secret(metadata=meta(design, credentials_name(design.name)), type="Opaque", data={"password": password})
+    for domain in datacenter.spec.domains:
+        name = zone_name(design.name, datacenter.metadata.name, domain.name)
+        spec = OrchardZoneSpec(datacenter=datacenter.metadata.name, domain=domain.name)
+        yield OrchardZone(metadata=meta(design, name, namespaced=False), spec=spec)
+
+
+def credentials_name(cluster: str) -> str:
+    """Of the Secret by which the machines of a cluster are made."""
+    return f"orchard-{cluster}"
+
+
+def zone_name(cluster: str, datacenter: str, domain: str) -> str:
+    return f"{cluster}-{datacenter}-{domain}"
 
 
 class Renderer:
@@ -201,11 +251,12 @@ ORCHARD_PROVIDER = Provider(
         machine_configs=(OrchardMachineConfig.resource,),
         data=(SECRET, CONFIG_MAP),
         depend=depend,
-        carriers=(OrchardCluster.resource,),
+        carriers=(OrchardCluster.resource, SECRET),
     ),
     infrastructure=INFRASTRUCTURE,
     render=Renderer(),
     rules=Rules(),
+    extras=Extras(kinds=(SECRET, OrchardZone.resource), names=extra_names, render=extras),
 )
 ORCHARD: Providers = {**PROVIDERS, ORCHARD_PROVIDER.links.datacenter.kind: ORCHARD_PROVIDER}
 """Beside the providers of the build, of which the management cluster needs one."""
@@ -216,6 +267,7 @@ KINDS: tuple[type[KubeObject], ...] = (
     OrchardCluster,
     OrchardMachine,
     OrchardMachineTemplate,
+    OrchardZone,
 )
 
 

@@ -159,7 +159,7 @@ def installed(
     providers: Providers = PROVIDERS,
 ) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
-    everywhere = rbac.CLUSTER_SCOPED if namespaces else (*rbac.namespaced(providers), *rbac.CLUSTER_SCOPED)
+    everywhere = rbac.cluster_scoped(providers) if namespaces else rbac.everywhere(providers)
     if in_place is FrontEnd.HOOKS:
         everywhere = (*everywhere, *upgrade_rights.HOOKS)
     system = (*rbac.system(providers), *upgrade_rights.system(infrastructures(providers)))

@@ -52,14 +52,14 @@ class Infrastructures:
 def is_cluster(resource: Resource) -> bool:
     """Whether a kind is an infrastructure provider's for what all machines of a cluster share.
 
-    Among the kinds that are written for clusters: by Cluster API's contract, those of templates end with `Template`.
+    Among the kinds that are written for clusters: by Cluster API's contract, its name ends with `Cluster`.
     """
-    return resource.group == GROUP and not resource.kind.endswith("Template")
+    return resource.group == GROUP and resource.kind.endswith("Cluster")
 
 
 def is_machine_template(resource: Resource) -> bool:
     """Whether a kind is an infrastructure provider's for templates of machines."""
-    return resource.group == GROUP and resource.kind.endswith("Template")
+    return resource.group == GROUP and resource.kind.endswith("MachineTemplate")
 
 
 # What Cluster API reads of infrastructure objects, whatever their kind (its contract, v1beta2).

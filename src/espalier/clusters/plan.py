@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -11,9 +11,10 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.clusterapi import infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
+from espalier.clusters.provider import Name
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.scope import ClusterAPIObjects
@@ -30,7 +31,7 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         metadata = self.body["metadata"]
         verb = "changed" if self.fields else "created"
-        return f"{verb} {self.resource.kind} {metadata['namespace']}/{metadata['name']}"
+        return f"{verb} {self.resource.kind} {Key(metadata.get('namespace', ''), metadata['name'])}"
 
 
 class Removal(NamedTuple):
@@ -67,7 +68,8 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     of_machines.infrastructure_ref.name = template.metadata.name
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
     downgrade.step_down(wanted.control_plane, live)
-    return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
+    own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
+    return [*wanted.extras, *own]
 
 
 def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
@@ -198,12 +200,26 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
     ]
 
 
-def leftovers(capi_objects: ClusterAPIObjects) -> list[Removal]:
-    """What is still there of a deleted cluster and is not being deleted."""
+def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
+    """Extra objects that are no longer rendered. To be asked once no machine is of an old template."""
+    wanted = {Name(one.resource, one.metadata.name) for one in rendered(design).extras}
+    return [
+        removal
+        for kind in design.provider.extras.kinds
+        for removal in _others(kind, capi_objects, {one.name for one in wanted if one.resource == kind})
+    ]
+
+
+def leftovers(capi_objects: ClusterAPIObjects, extra: Collection[Resource] = ()) -> list[Removal]:
+    """What is still there of a deleted cluster and is not being deleted; of `extra` kinds once nothing else is there.
+
+    Whoever deletes infrastructure needs the credentials for it.
+    """
+    others = [kind for kind, objects in capi_objects.objects.items() if objects and kind not in extra]
     return [
         Removal(resource, object_)
-        for resource, objects in capi_objects.objects.items()
-        for object_ in objects.values()
+        for resource in others or capi_objects.objects
+        for object_ in capi_objects.of(resource).values()
         if object_.metadata.deletion_timestamp is None
     ]
 

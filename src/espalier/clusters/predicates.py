@@ -90,7 +90,9 @@ def _desired(object_: Object) -> object:
 
 
 def _provisioned(object_: Object) -> object:
-    return contract.is_provisioned(object_)
+    if object_.metadata.generation:
+        return contract.is_provisioned(object_)
+    return {name: value for name, value in object_.tree.items() if name != "metadata"}  # a Secret, or the like
 
 
 def _cluster(object_: Object) -> object:

@@ -55,6 +55,32 @@ class Links(msgspec.Struct, frozen=True):
         return (self.datacenter, *self.machine_configs)
 
 
+class Name(NamedTuple):
+    """The name of an extra object, within its kind."""
+
+    resource: Resource
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Objects that are made for each cluster of a provider beside those that every cluster has: Secrets, identities.
+
+    They are written before everything else, for the rest names them, and deleted when nothing else is left. Namespaced
+    ones are in the system's namespace.
+    """
+
+    kinds: tuple[Resource, ...] = ()
+    names: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()
+    """The names of those of a cluster, by its own name, its spec, and its children as far as they are there. Pure.
+    Each has the cluster's name in it, between dashes, so that no other cluster has the same."""
+    render: Callable[[Design], Iterable[KubeObject]] = lambda _design: ()
+    """The objects, in the order in which they are written; under no other names than `names` gives. Pure."""
+
+
 class Renderer(Protocol):
     """Renders what differs by provider. Pure; a module will do."""
 
@@ -89,10 +115,16 @@ class Provider:
     infrastructure: Infrastructure
     render: Renderer
     rules: Rules
+    extras: Extras = Extras()
 
 
 Providers: TypeAlias = Mapping[str, Provider]
 """By the kind of `spec.datacenterRef`."""
+
+
+def extra_kinds(providers: Providers) -> tuple[Resource, ...]:
+    """The kinds of the extra objects of all providers."""
+    return tuple(dict.fromkeys(kind for one in providers.values() for kind in one.extras.kinds))
 
 
 def infrastructures(providers: Providers) -> Infrastructures:

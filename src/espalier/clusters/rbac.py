@@ -21,7 +21,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.clusters import git_ops, names, references
 from espalier.clusters.observe import written
-from espalier.clusters.provider import Providers
+from espalier.clusters.provider import Providers, extra_kinds
 from espalier.kube.rbac import APPLY, FOLLOW, Right
 from espalier.runtime.certificates import SECRET_NAME
 
@@ -37,6 +37,12 @@ CLUSTER_SCOPED: tuple[Right, ...] = (
 authority that signs the webhooks' certificate is written into their configurations. No Role can grant these."""
 
 
+def cluster_scoped(providers: Providers) -> tuple[Right, ...]:
+    """Of kinds that have no namespace, also with these providers."""
+    extra = (Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in extra_kinds(providers) if not kind.namespaced)
+    return (*CLUSTER_SCOPED, *extra)
+
+
 def namespaced(providers: Providers) -> tuple[Right, ...]:
     """In each namespace whose Clusters are watched."""
     return (
@@ -50,7 +56,7 @@ def namespaced(providers: Providers) -> tuple[Right, ...]:
 
 def everywhere(providers: Providers) -> tuple[Right, ...]:
     """In all namespaces, for a manager that watches all."""
-    return (*namespaced(providers), *CLUSTER_SCOPED)
+    return (*namespaced(providers), *cluster_scoped(providers))
 
 
 def system(providers: Providers) -> tuple[Right, ...]:
@@ -66,7 +72,7 @@ def system(providers: Providers) -> tuple[Right, ...]:
         Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
         Right((LEASE,), ("get", *APPLY)),
         Right((CORE_EVENT,), APPLY),
-        *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers)),
+        *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers) if resource.namespaced),
     )
 
 

@@ -129,10 +129,9 @@ class LinkedObjects:
         links = provider.links
         children: list[tuple[Resource, Object]] = []
         missing = []
-        for field, kind, name in _used(cluster.spec, links):
-            child = self._children[kind.kind].get(Key(namespace, name))
+        for field, kind, key, child in self._used(namespace, cluster.spec, links):
             if child is None:
-                missing.append(_missing(field, kind.kind, Key(namespace, name)))
+                missing.append(_missing(field, kind.kind, key))
             else:
                 children.append((kind, child))
         if not links.data:
@@ -146,6 +145,20 @@ class LinkedObjects:
             credentials={name: one for (kind, name), one in data.items() if kind == SECRET},
             key=self._key,
         )
+
+    def children(self, namespace: str, spec: eksa.ClusterSpec) -> list[Object]:
+        """The objects that a Cluster links, as far as they are there."""
+        provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        if provider is None:
+            return []
+        return [child for *_, child in self._used(namespace, spec, provider.links) if child is not None]
+
+    def _used(
+        self, namespace: str, spec: eksa.ClusterSpec, links: Links
+    ) -> Iterator[tuple[str, Resource, Key, Object | None]]:
+        for field, kind, name in _used(spec, links):
+            key = Key(namespace, name)
+            yield field, kind, key, self._children[kind.kind].get(key)
 
     def owned_by(self, uid: str, namespace: str) -> Iterator[tuple[Resource, Object]]:
         """The linked objects that go with a Cluster, those as well that it does not name any more."""

@@ -28,6 +28,7 @@ from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore
 from espalier.clusters.context import Context
 from espalier.clusters.drift_correction import oversee
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.provider import extra_kinds
 from espalier.clusters.references import GateKey
 from espalier.clusters.render_input import Design
 from espalier.clusters.rules import messages
@@ -367,6 +368,11 @@ def remove_unused_templates(scope: Scope) -> Decision:
     return Write(plan.unused_templates(scope.capi_objects), "TemplatesRemoved")
 
 
+def remove_superfluous_extras(scope: Scope) -> Decision:
+    """Extra objects of the provider go once nothing is made by them any more."""
+    return Write(plan.superfluous_extras(_design(scope), scope.capi_objects), "ExtraObjectsRemoved")
+
+
 def make_health_checks(scope: Scope) -> Decision:
     """All health checks are there. Most are made before, as soon as a node was ready."""
     design, capi_objects = _design(scope), scope.capi_objects
@@ -407,6 +413,7 @@ LIFE = (
     Step(remove_workers),
     Step(await_readiness, awaits=True),
     Step(remove_unused_templates),
+    Step(remove_superfluous_extras),
     Step(make_health_checks),
     compare_cni,
     settle,
@@ -440,7 +447,7 @@ async def delete_leftovers(ctx: Context) -> Outcome:
     for its own, and lose its authority when they go.
     """
     capi_objects = ctx.scope.capi_objects
-    await ctx.write(plan.leftovers(capi_objects), "LeftoversRemoved")
+    await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), "LeftoversRemoved")
     left = [f"{resource.kind} {name}" for resource, found in capi_objects.objects.items() for name in found]
     left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
     if not left:

@@ -10,7 +10,7 @@ from espalier.kube.rbac import APPLY, FOLLOW, Right, trees
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from espalier.upgrades import rbac as upgrade_rights
-from tests.support.orchard import KINDS, ORCHARD, OrchardCluster, OrchardMachineTemplate
+from tests.support.orchard import KINDS, ORCHARD, OrchardCluster, OrchardMachineTemplate, OrchardZone
 
 READS = {"get", "list", "watch"}
 
@@ -44,11 +44,12 @@ def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() ->
     (linked,) = (right for right in rbac.namespaced(ORCHARD) if kinds & set(right.resources))
     assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource}
     assert set(linked.verbs) == {"list", "watch", "patch"}
-    made = {
-        Right((one,), (*FOLLOW, *APPLY, "delete")) for one in (OrchardCluster.resource, OrchardMachineTemplate.resource)
-    }
+    kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource, SECRET}
+    made = {Right((one,), (*FOLLOW, *APPLY, "delete")) for one in kinds}
     more = set(rbac.system(ORCHARD)) - set(rbac.system(PROVIDERS))
     assert more == {Right((SECRET, CONFIG_MAP), FOLLOW), *made}
+    without_namespace = set(rbac.cluster_scoped(ORCHARD)) - set(rbac.cluster_scoped(PROVIDERS))
+    assert without_namespace == {Right((OrchardZone.resource,), (*FOLLOW, *APPLY, "delete"))}
 
 
 def test_objects_of_cluster_api_are_touched_in_the_namespace_of_the_system_alone() -> None:

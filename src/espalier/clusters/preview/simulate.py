@@ -161,7 +161,7 @@ def _shown(change: Change, machinery: ClusterAPIObjects, replaced: Mapping[tuple
     live = machinery.of(resource).get(metadata["name"])
     named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
     if live is not None:
-        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body)))
+        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body), resource.kind))
     old = replaced.get((resource.kind, metadata["name"]), "")
     template = machinery.of(resource).get(old)
     if template is None:

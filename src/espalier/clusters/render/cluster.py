@@ -20,9 +20,9 @@ from espalier.clusterapi.contract import reference
 from espalier.clusters.render_input import Design
 
 
-def meta(design: Design, name: str) -> ObjectMeta:
+def meta(design: Design, name: str, *, namespaced: bool = True) -> ObjectMeta:
     """Metadata of an object made for a cluster."""
-    return ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE, labels=design.labels)
+    return ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE if namespaced else "", labels=design.labels)
 
 
 def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
 from espalier.clusterapi import templates
+from espalier.clusters.provider import Name
 from espalier.clusters.render import cluster, cni, health_checks, workers
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.rendered import Rendered, RenderedGroup
@@ -34,7 +38,19 @@ def base(design: Design) -> Rendered:
         groups=tuple(_group(design, group) for group in design.groups),
         cni=tuple(cni.manifests(design)),
         digests=cni.digests(design.of_control_plane.bundle),
+        extras=tuple(_extras(design)),
     )
+
+
+def _extras(design: Design) -> Iterator[KubeObject]:
+    """Raises `ValueError` for one whose name nobody knows: admission could not judge whose it is."""
+    extras = design.provider.extras
+    known = set(extras.names(design.name, design.spec, design.children)) if extras.kinds else set()
+    for one in extras.render(design):
+        name = Name(one.resource, one.metadata.name)
+        if name not in known:
+            raise ValueError(f"the provider renders {name}, which is none of the names that it gives")
+        yield one
 
 
 def _group(design: Design, group: WorkerNodeGroupConfiguration) -> RenderedGroup:
