@@ -33,6 +33,7 @@ again (`tests/journeys/test_exported.py`)."""
 
 OF_WHAT_WE_MAKE = {
     "CNI_ANNOTATION",
+    "GROUP_ANNOTATION",
     "REMEDIATION_STOPPED_ANNOTATION",
     "NODE_UPGRADE_ANNOTATION",
     "FALLBACK_ANNOTATION",

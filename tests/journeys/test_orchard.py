@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from espalier.api import conditions
-from espalier.api.capi.machine import Machine
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -153,6 +154,36 @@ async def extra_objects(world: ManagedLaptop) -> None:
     assert await zones(world) == ["garden-garden-west"]
 
 
+async def failure_domains(world: ManagedLaptop) -> None:
+    """A worker node group in two failure domains has a MachineDeployment, with a template, in each of them."""
+    spread = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    await world.apply(**fields(version="1.36", workers=3, in_place=False))
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec={"domains": spread})
+    await world.until_machines_rest("garden")
+    await asyncio.sleep(CALM)
+    await world.until_ready()
+    assert await replicas(world) == {"garden-md-0-east": 2, "garden-md-0-west": 1}
+    machines = await world.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    found = sorted(one.tree["spec"].get("failureDomain", "") for one in machines.items)
+    assert found == ["", "east", "east", "west"]
+    hardware = await world.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
+    assert sorted(one.tree["spec"].get("zone", "") for one in hardware.items) == ["", "east", "east", "west"]
+    config = await world.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
+    assert sorted(one.name for one in config.items) == ["garden-md-0-east-1", "garden-md-0-west-1"]
+
+    await world.apply(**fields(version="1.36", workers=2, in_place=False))
+    await world.until_ready()
+    assert await replicas(world) == {"garden-md-0-east": 1, "garden-md-0-west": 1}
+    without: Tree = {"spec": orchard.of_datacenter("/srv/pears") | {"domains": []}}
+    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | without])
+    assert {group.name for group in preview.groups} == {"garden-md-0", "garden-md-0-east", "garden-md-0-west"}
+
+
+async def replicas(world: ManagedLaptop) -> dict[str, int]:
+    found = await world.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
+    return {one.name: one.decode(MachineDeployment).status.replicas or 0 for one in found.items}
+
+
 def told(cluster: Cluster, type_: str) -> str:
     found = conditions.get(cluster.status.conditions, type_)
     return found.message if found is not None else ""
@@ -195,6 +226,7 @@ def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
             await roll(world)
             await drift(world)
             await extra_objects(world)
+            await failure_domains(world)
             await delete(world)
 
     run(main, epoch=EPOCH, seed=1)

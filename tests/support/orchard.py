@@ -30,7 +30,7 @@ from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider, Providers
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, Design, group_name
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 
@@ -75,6 +75,7 @@ class OrchardMachineSpec(Part):
     provider_id: str = msgspec.field(default="", name="providerID")
     image: str = ""
     mounts: list[str] = []
+    zone: str = ""
 
 
 @kind(_kind("orchardmachines", "OrchardMachine"), status=True, labels=CONTRACT, partly=True)
@@ -171,6 +172,16 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Depen
             yield Dependency(CONFIG_MAP, spec.more_mounts_ref, f"{of}.moreMountsRef")
 
 
+def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for child in children:
+        if child.kind == OrchardDatacenterConfig.resource.kind:
+            for domain in child.decode(OrchardDatacenterConfig).spec.domains:
+                for group in domain.groups:
+                    found.setdefault(group, []).append(domain.name)
+    return found
+
+
 def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterable[Name]:
     yield Name(SECRET, credentials_name(name))
     for child in children:
@@ -214,11 +225,14 @@ class Renderer:
         config = kubeadm.worker_config(design, group, kubelet_args={}, cri_socket=SOCKET)
         return _with_users(config, design, group.machine_group_ref)
 
-    def machine_template(self, design: Design, components: Components, name: str) -> OrchardMachineTemplate:
+    def machine_template(
+        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    ) -> OrchardMachineTemplate:
         asked = _datacenter(design).spec
         more = _data(design, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
         node = components.bundle.eks_d.kind_node
-        machine = OrchardMachineSpec(image=node.uri if node else "", mounts=[*asked.mounts, *more])
+        domain = design.domains.get(group_name(group), "") if group is not None else ""
+        machine = OrchardMachineSpec(image=node.uri if node else "", mounts=[*asked.mounts, *more], zone=domain)
         template = OrchardMachineTemplateResource(spec=machine)
         return OrchardMachineTemplate(metadata=meta(design, name), spec=OrchardMachineTemplateSpec(template=template))
 
@@ -251,6 +265,7 @@ ORCHARD_PROVIDER = Provider(
         machine_configs=(OrchardMachineConfig.resource,),
         data=(SECRET, CONFIG_MAP),
         depend=depend,
+        domains=domains,
         carriers=(OrchardCluster.resource, SECRET),
     ),
     infrastructure=INFRASTRUCTURE,

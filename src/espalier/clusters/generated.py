@@ -7,7 +7,7 @@ can mean the same name: `prod` with group `web-md-0`, and `prod-web` with group 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import guarded, names
 from espalier.clusters.provider import Name
-from espalier.clusters.render_input import group_name
+from espalier.clusters.render_input import group_name, spread
 from espalier.kube.objects import Object
 
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
@@ -104,6 +104,11 @@ def series(cluster: str, groups: Iterable[str]) -> list[str]:
     """
     first = [templates.control_plane_template(cluster), *(templates.worker_template(cluster, name) for name in groups)]
     return [name.removesuffix("-1") for name in first]
+
+
+def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names of the worker node groups; of those in failure domains, one for each."""
+    return [group_name(one) for one in spread(spec, domains)[0]]
 
 
 def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:

@@ -36,6 +36,9 @@ IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
 
 A Cluster that was exported, deleted and made again carries those of the one before."""
 
+GROUP_ANNOTATION = f"{GROUP}/worker-node-group"
+"""On a MachineDeployment of one failure domain: the worker node group whose machines these are."""
+
 REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
 """On a MachineHealthCheck: which replacement of an unhealthy machine was the last, before we paused the check."""
 

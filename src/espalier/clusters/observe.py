@@ -271,7 +271,7 @@ class Observer:
 
     def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
         """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
-        groups, extras = generated.groups(spec), self._extras(key, spec)
+        groups, extras = self._names(key, spec)
         made = self.written[capi.Cluster.resource].get(Key(SYSTEM_NAMESPACE, key.name))
         is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
         belonging = Belonging(key, made.metadata.uid if made is not None and is_ours else "")
@@ -304,12 +304,14 @@ class Observer:
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
 
-    def _extras(self, key: Key, spec: eksa.ClusterSpec) -> tuple[Name, ...]:
-        """The names of the extra objects of a cluster."""
+    def _names(self, key: Key, spec: eksa.ClusterSpec) -> tuple[list[str], tuple[Name, ...]]:
+        """The names of worker node groups as objects of a cluster have them, and those of its extra objects."""
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
-        if provider is None or not provider.extras.kinds:
-            return ()
-        return tuple(provider.extras.names(key.name, spec, self.linked.children(key.namespace, spec)))
+        if provider is None:
+            return generated.groups(spec), ()
+        children = self.linked.children(key.namespace, spec)
+        groups = generated.worker_groups(spec, provider.links.domains(spec, children))
+        return groups, tuple(provider.extras.names(key.name, spec, children))
 
     def series_of(self, cluster: eksa.Cluster) -> list[str]:
         """What a Cluster has in common with another exactly when they get in each other's way: `generated.series`.

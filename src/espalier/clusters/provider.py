@@ -46,6 +46,10 @@ class Links(msgspec.Struct, frozen=True):
     """Kinds of rendered objects that carry credentials. Machines are made of none of them: they are all that is written
     when nothing but credentials changed."""
 
+    domains: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, Sequence[str]]] = lambda _spec, _children: {}
+    """By name of a worker node group: the failure domains that have machines of it, in order, by the spec and the
+    children as far as they are there. Each gets a MachineDeployment of its own. Pure."""
+
     needed: bool = True
     """Whether anything is rendered from them, so that nothing can be while one is missing."""
 
@@ -93,8 +97,10 @@ class Renderer(Protocol):
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         """How a worker becomes a node."""
 
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        """What the machines of the control plane or of a group are made of."""
+    def machine_template(
+        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None, /
+    ) -> KubeObject:
+        """What the machines of a group are made of, or those of the control plane (None)."""
 
 
 class Rules(Protocol):

@@ -311,7 +311,7 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
 
 def _in_place_later(scope: Scope) -> int:
     """Machines that are to be upgraded where they stand, as soon as their group may be written to."""
-    groups = scope.spec.worker_node_group_configurations
+    groups = scope.groups
     asked = {
         names.machine_deployment(scope.key.name, group_name(group))
         for group in groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -16,6 +16,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
@@ -211,6 +212,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def status(self) -> eksa.ClusterStatus:
         """What was last reported."""
         return self.cluster.status
+
+    @property
+    def groups(self) -> Sequence[WorkerNodeGroupConfiguration]:
+        """The worker node groups, as there are objects of them; as they are asked for while that is not known."""
+        return self.design.groups if self.design is not None else self.spec.worker_node_group_configurations
 
     @property
     def generation(self) -> int:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
 from espalier.clusters.references import Missing
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
@@ -77,6 +78,13 @@ def _content(scope: Scope) -> Problem | None:
 
 
 def _name(scope: Scope) -> Problem | None:
+    groups = [group_name(group) for group in scope.groups]
+    if twice := sorted({name for name in groups if groups.count(name) > 1}):
+        message = (
+            f"spec.workerNodeGroupConfigurations: machines of several groups would be those of {', '.join(twice)}, "
+            "by the names of groups and of their failure domains; choose other names"
+        )
+        return Problem(names.CLUSTER_INVALID, message)
     if scope.rivals:
         rivals = ", ".join(map(str, scope.rivals))
         message = (

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import generated, names, plan
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
+from espalier.clusters.observed_versions import running
 from espalier.clusters.provider import Extras, Name, Provider, extra_kinds
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
@@ -186,6 +188,74 @@ def test_one_under_a_name_that_nobody_was_told_is_not_rendered() -> None:
 
 def test_the_clusters_that_could_need_a_name_are_all_that_are_in_it() -> None:
     assert list(generated.parts("capx-core-md")) == ["capx", "capx-core", "capx-core-md", "core", "core-md", "md"]
+
+
+# Failure domains.
+
+
+def grouped(*names_: str) -> list[Tree]:
+    config = {"kind": OrchardMachineConfig.resource.kind, "name": "plane"}
+    return [{"name": name, "count": 5, "machineGroupRef": config} for name in names_]
+
+
+def test_machines_of_a_group_are_spread_over_its_failure_domains() -> None:
+    domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    tree = cluster("garden")
+    tree["spec"]["workerNodeGroupConfigurations"] = grouped("md-0", "md-1")
+    found = scope_of(see(tree, *linked(domains=domains)), "garden")
+    assert found.design is not None
+    made_ = [one for one in plan.worker_groups(found.design, ClusterAPIObjects()) if isinstance(one, MachineDeployment)]
+    assert [(one.metadata.name, one.spec.replicas, one.spec.template.spec.failure_domain) for one in made_] == [
+        ("garden-md-0-east", 3, "east"),
+        ("garden-md-0-west", 2, "west"),
+        ("garden-md-1", 5, ""),
+    ]
+    groups = [one.metadata.annotations for one in made_]
+    assert groups == [{names.GROUP_ANNOTATION: "md-0"}] * 2 + [{}]
+
+
+def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines() -> None:
+    """So that its machines don't skip a minor."""
+    domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    found = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
+    assert found.design is not None
+    deployments = [msgspec.to_builtins(one) for one in plan.worker_groups(found.design, ClusterAPIObjects())]
+    east = next(one for one in deployments if one["metadata"]["name"] == "garden-md-0-east")
+    east["spec"]["template"]["spec"]["version"] = "v1.34.4-eks-1-34-1"
+    stored = map(applied, (*deployments,))
+    seen = scope_of(see(cluster("garden"), *linked(domains=domains), *stored), "garden")
+    assert running(seen.capi_objects).groups["garden-md-0"].told == "1.34"
+
+
+def test_groups_that_would_have_the_same_machines_by_their_failure_domains_are_told_apart() -> None:
+    tree = cluster("garden")
+    tree["spec"]["workerNodeGroupConfigurations"] = grouped("md", "md-east")
+    found = problem(scope_of(see(tree, *linked(domains=[{"name": "east", "groups": ["md"]}])), "garden"))
+    assert found is not None
+    assert found.reason == "ClusterInvalid"
+    assert "md-east" in found.message
+
+
+def test_an_object_of_another_under_a_name_in_a_failure_domain_stops_the_cluster() -> None:
+    """Cluster `garden` with group `md` in domain `a`, and cluster `garden-md` with group `a`."""
+    theirs: Tree = {
+        "apiVersion": MachineDeployment.resource.api_version,
+        "kind": "MachineDeployment",
+        "metadata": {
+            "name": "garden-md-a",
+            "namespace": "eksa-system",
+            "uid": "theirs",
+            "labels": names.labels(Key("team-b", "garden-md")),
+        },
+        "spec": {"clusterName": "garden-md"},
+    }
+    tree = cluster("garden")
+    tree["spec"]["workerNodeGroupConfigurations"] = grouped("md")
+    in_domain = see(tree, *linked(domains=[{"name": "a", "groups": ["md"]}]), theirs)
+    stopped = problem(scope_of(in_domain, "garden"))
+    assert stopped is not None
+    assert "garden-md-a (made for Cluster team-b/garden-md)" in stopped.message
+    assert problem(scope_of(see(tree, *linked(), theirs), "garden")) is None
 
 
 def _key(name: str) -> Key:

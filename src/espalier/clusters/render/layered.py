@@ -25,7 +25,7 @@ def rendered(design: Design) -> Rendered:
 def base(design: Design) -> Rendered:
     """What every cluster has, of whatever release."""
     template = design.provider.render.machine_template(
-        design, design.of_control_plane, templates.control_plane_template(design.name)
+        design, design.of_control_plane, templates.control_plane_template(design.name), None
     )
     config = design.provider.render.control_plane_config(design)
     infrastructure = design.provider.render.infrastructure_cluster(design)
@@ -56,7 +56,7 @@ def _extras(design: Design) -> Iterator[KubeObject]:
 def _group(design: Design, group: WorkerNodeGroupConfiguration) -> RenderedGroup:
     name = group_name(group)
     template = templates.worker_template(design.name, name)
-    machines = design.provider.render.machine_template(design, design.of_group(group), template)
+    machines = design.provider.render.machine_template(design, design.of_group(group), template, group)
     return RenderedGroup(
         name=name,
         machine_template=machines,
