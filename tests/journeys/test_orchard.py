@@ -179,6 +179,27 @@ async def failure_domains(world: ManagedLaptop) -> None:
     assert {group.name for group in preview.groups} == {"garden-md-0", "garden-md-0-east", "garden-md-0-west"}
 
 
+async def resolved(world: ManagedLaptop) -> None:
+    """What a controller of the provider finds out is content, and waited for where it is not known."""
+    await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "plum"})
+    waits = await world.until(lambda cluster: "the provider to look it up" in told(cluster, "Ready"))
+    assert "OrchardMachineConfig workers: spec.variety" in told(waits, "Ready")
+    config = await world.client.get(orchard.MACHINES, "workers", NAMESPACE)
+    assert config.tree["status"]["failureMessage"] == "the market has no plum"
+    await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "pear"})
+    await world.until_all(OrchardMachineTemplate.resource, "garden", lacks_rootstock)
+    await world.until_ready()
+    hardware = await world.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
+    assert sorted(one.tree["spec"].get("rootstock", "") for one in hardware.items) == ["", "Quince C", "Quince C"]
+    assert all(one.tree["status"]["ready"] for one in hardware.items), "by contract v1beta1"
+    assert all("initialization" not in one.tree["status"] for one in hardware.items)
+
+
+def lacks_rootstock(tree: Tree) -> object:
+    is_of_workers = "md-0" in tree["metadata"]["name"]
+    return is_of_workers and tree["spec"]["template"]["spec"].get("rootstock") != "Quince C"
+
+
 async def replicas(world: ManagedLaptop) -> dict[str, int]:
     found = await world.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
     return {one.name: one.decode(MachineDeployment).status.replicas or 0 for one in found.items}
@@ -227,6 +248,7 @@ def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
             await drift(world)
             await extra_objects(world)
             await failure_domains(world)
+            await resolved(world)
             await delete(world)
 
     run(main, epoch=EPOCH, seed=1)

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.capi.cluster import CONTRACT, Endpoint
+from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
 from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.eksa import cluster as eksa
@@ -23,7 +23,7 @@ from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import Observed, Part
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
@@ -31,11 +31,22 @@ from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design, group_name
+from espalier.kube.client import PatchType
+from espalier.kube.merging import difference
 from espalier.kube.objects import Object
+from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
+from espalier.runtime.controller import Controller
+from espalier.runtime.manager import Manager
+from espalier.runtime.outcome import Done, Outcome
+
+CONTRACT = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
+"""Label of a CRD: its kind keeps the earlier contract of Cluster API, as those of most real providers do."""
 
 CARRIED = "orchard.example.com/credentials"
 """Annotation of an OrchardCluster: what became of the credentials."""
+
+MERGE = PatchType.MERGE
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -49,12 +60,8 @@ class OrchardClusterSpec(Part):
     control_plane_endpoint: Endpoint | None = None
 
 
-class Provisioned(Observed, frozen=True):
-    provisioned: bool = False
-
-
 class OrchardStatus(Observed, frozen=True):
-    initialization: Provisioned = Provisioned()
+    ready: bool = False
 
 
 def _kind(plural: str, name: str) -> Resource:
@@ -76,6 +83,7 @@ class OrchardMachineSpec(Part):
     image: str = ""
     mounts: list[str] = []
     zone: str = ""
+    rootstock: str = ""
 
 
 @kind(_kind("orchardmachines", "OrchardMachine"), status=True, labels=CONTRACT, partly=True)
@@ -121,6 +129,7 @@ INFRASTRUCTURE = Infrastructure(
     OrchardMachineTemplate.resource,
     provider_id="orchard://{cluster}/{name}",
     image_fields=frozenset({"template.spec.image"}),
+    contract="v1beta1",
 )
 
 
@@ -155,13 +164,28 @@ class OrchardMachineConfigSpec(Part):
     """Of the machines of a group."""
 
     users: list[str] = []
+    variety: str = ""
 
 
-@kind(Resource(GROUP, VERSION, "orchardmachineconfigs", "OrchardMachineConfig"))
+class OrchardMachineConfigStatus(Observed, frozen=True):
+    """What was looked up."""
+
+    rootstock: str = ""
+    observed_generation: int = 0
+    failure_message: str = ""
+
+
+@kind(Resource(GROUP, VERSION, "orchardmachineconfigs", "OrchardMachineConfig"), status=True)
 class OrchardMachineConfig(KubeObject):
     """What machines are like."""
 
     spec: OrchardMachineConfigSpec = msgspec.field(default_factory=OrchardMachineConfigSpec)
+    status: OrchardMachineConfigStatus = OrchardMachineConfigStatus()
+
+    @property
+    def rootstock(self) -> str:
+        """On what its variety grows; empty while that was not looked up of this spec."""
+        return self.status.rootstock if self.status.observed_generation == self.metadata.generation else ""
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Dependency]:
@@ -180,6 +204,49 @@ def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str,
                 for group in domain.groups:
                     found.setdefault(group, []).append(domain.name)
     return found
+
+
+def resolve(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, str]:
+    """On what the varieties of machine configs grow: the market is asked by `nursery`."""
+    configs = [one.decode(OrchardMachineConfig) for one in children if one.kind == OrchardMachineConfig.resource.kind]
+    return {_variety(one): one.rootstock for one in configs if one.spec.variety}
+
+
+def _variety(config: OrchardMachineConfig) -> str:
+    return f"{config.kind} {config.metadata.name}: spec.variety"
+
+
+MARKET = {"apple": "M9", "pear": "Quince C"}
+"""What a provider would ask its API: the image of a name, the operating system of a template."""
+
+
+def nursery(manager: Manager) -> Controller:
+    """A controller of the provider's own: it keeps in the status of machine configs what the market says."""
+    resource = OrchardMachineConfig.resource
+    configs, client = manager.caches.of(resource), manager.client
+
+    async def reconcile(key: Key) -> Outcome:
+        found = configs.get(key)
+        config = found.decode(OrchardMachineConfig) if found is not None else None
+        if found is None or config is None or not config.spec.variety:
+            return Done()
+        rootstock = MARKET.get(config.spec.variety, "")
+        status = OrchardMachineConfigStatus(
+            rootstock=rootstock,
+            observed_generation=found.metadata.generation,
+            failure_message="" if rootstock else f"the market has no {config.spec.variety}",
+        )
+        if status != config.status:
+            changes = difference(
+                {"status": msgspec.to_builtins(config.status)}, {"status": msgspec.to_builtins(status)}
+            )
+            patch = {"metadata": {"uid": found.metadata.uid}, **changes}
+            await client.patch(resource, key.name, key.namespace, patch=patch, type=MERGE, subresource="status")
+        return Done()
+
+    made = Controller("orchard-nursery", reconcile)
+    made.watch(configs)
+    return made
 
 
 def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterable[Name]:
@@ -232,7 +299,14 @@ class Renderer:
         more = _data(design, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
         node = components.bundle.eks_d.kind_node
         domain = design.domains.get(group_name(group), "") if group is not None else ""
-        machine = OrchardMachineSpec(image=node.uri if node else "", mounts=[*asked.mounts, *more], zone=domain)
+        reference = group.machine_group_ref if group is not None else design.control_plane.machine_group_ref
+        variety = _variety(_child(design, OrchardMachineConfig, reference))
+        machine = OrchardMachineSpec(
+            image=node.uri if node else "",
+            mounts=[*asked.mounts, *more],
+            zone=domain,
+            rootstock=design.resolved.get(variety, ""),
+        )
         template = OrchardMachineTemplateResource(spec=machine)
         return OrchardMachineTemplate(metadata=meta(design, name), spec=OrchardMachineTemplateSpec(template=template))
 
@@ -266,12 +340,15 @@ ORCHARD_PROVIDER = Provider(
         data=(SECRET, CONFIG_MAP),
         depend=depend,
         domains=domains,
+        resolve=resolve,
         carriers=(OrchardCluster.resource, SECRET),
     ),
     infrastructure=INFRASTRUCTURE,
     render=Renderer(),
     rules=Rules(),
     extras=Extras(kinds=(SECRET, OrchardZone.resource), names=extra_names, render=extras),
+    controllers=(nursery,),
+    rights=(Right((OrchardMachineConfig.resource,), ("patch",), "status"),),
 )
 ORCHARD: Providers = {**PROVIDERS, ORCHARD_PROVIDER.links.datacenter.kind: ORCHARD_PROVIDER}
 """Beside the providers of the build, of which the management cluster needs one."""

@@ -77,6 +77,9 @@ SPEC_VALID = "SpecValid"
 KUBECONFIG_COPIED = "KubeconfigCopied"
 """Why no copy of the kubeconfig lies beside the Cluster: there only while there is none, and no part of Ready."""
 
+VALUES_NOT_RESOLVED = "ValuesNotResolved"
+"""Reason of waiting for what a controller of the provider looks up."""
+
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"

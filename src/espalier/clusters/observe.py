@@ -201,6 +201,7 @@ class Observer:
             data=linked.data,
             credentials=linked.credentials,
             gate_key=linked.key,
+            resolved=linked.resolved,
             providers=self.providers,
             management=management,
             management_key=self.management_cluster.key,
@@ -227,6 +228,8 @@ class Observer:
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None or (linked.missing and provider.links.needed):
             return None, None
+        if not all(linked.resolved.values()):
+            return None, None
         try:
             watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
             made = design(
@@ -240,6 +243,7 @@ class Observer:
                 front_end=self._front_end,
                 children=tuple(child for _, child in linked.children),
                 data={**linked.data, **linked.credentials},
+                resolved=linked.resolved,
             )
             return made, None
         except LookupError as unknown:

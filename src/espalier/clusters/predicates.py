@@ -91,7 +91,7 @@ def _desired(object_: Object) -> object:
 
 def _provisioned(object_: Object) -> object:
     if object_.metadata.generation:
-        return contract.is_provisioned(object_)
+        return contract.is_provisioned(object_), contract.failure(object_)
     return {name: value for name, value in object_.tree.items() if name != "metadata"}  # a Secret, or the like
 
 

@@ -16,9 +16,12 @@ from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.kube.objects import Object
+from espalier.kube.rbac import Right
 
 if TYPE_CHECKING:
     from espalier.clusters.render_input import Components, Design
+    from espalier.runtime.controller import Controller
+    from espalier.runtime.manager import Manager
 
 
 class Dependency(NamedTuple):
@@ -49,6 +52,10 @@ class Links(msgspec.Struct, frozen=True):
     domains: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, Sequence[str]]] = lambda _spec, _children: {}
     """By name of a worker node group: the failure domains that have machines of it, in order, by the spec and the
     children as far as they are there. Each gets a MachineDeployment of its own. Pure."""
+
+    resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
+    """What a controller of the provider found out elsewhere and keeps in the status of children, by what it is, for
+    people; empty as long as it is not known. It is content like a spec. Pure."""
 
     needed: bool = True
     """Whether anything is rendered from them, so that nothing can be while one is missing."""
@@ -122,6 +129,10 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    controllers: tuple[Callable[[Manager], Controller], ...] = ()
+    """Makers of the provider's own controllers, which run in the manager: they keep what `Links.resolve` reads."""
+    rights: tuple[Right, ...] = ()
+    """What these need in each namespace whose Clusters are watched, beside reading and patching linked objects."""
 
 
 Providers: TypeAlias = Mapping[str, Provider]

@@ -51,6 +51,7 @@ def namespaced(providers: Providers) -> tuple[Right, ...]:
         Right(references.kinds(providers), (*FOLLOW, "patch")),
         Right(git_ops.KINDS, FOLLOW),
         Right((CORE_EVENT,), APPLY),
+        *(right for provider in providers.values() for right in provider.rights),
     )
 
 

@@ -157,7 +157,9 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     if contract.is_control_plane_initialized(cluster):
         return _condition(type_, "True", "ControlPlaneInitialized", "the API server has answered")
     if not contract.is_infrastructure_provisioned(cluster):
-        return _condition(type_, "False", INITIALIZING, "waiting for the infrastructure that its machines share")
+        said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
+        message = ": ".join(filter(None, ("waiting for the infrastructure that its machines share", said)))
+        return _condition(type_, "False", INITIALIZING, message)
     message = "the first control plane machine is not available yet"
     return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
 

@@ -66,6 +66,8 @@ class Linked(msgspec.Struct, frozen=True):
     """The same of Secrets."""
     key: GateKey = GateKey()
     """Of digests of credentials; empty while there is none."""
+    resolved: Mapping[str, str] = {}
+    """What the provider found out elsewhere; empty as long as it is not known."""
 
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
@@ -134,8 +136,9 @@ class LinkedObjects:
                 missing.append(_missing(field, kind.kind, key))
             else:
                 children.append((kind, child))
+        resolved = links.resolve(cluster.spec, [child for _, child in children])
         if not links.data:
-            return Linked(tuple(children), tuple(missing))
+            return Linked(tuple(children), tuple(missing), resolved=resolved)
         dependencies = () if missing else tuple(links.depend(cluster, [child for _, child in children]))
         data, absent = self._data_of(Key(namespace, cluster.metadata.name), dependencies)
         return Linked(
@@ -144,6 +147,7 @@ class LinkedObjects:
             data={name: one for (kind, name), one in data.items() if kind == CONFIG_MAP},
             credentials={name: one for (kind, name), one in data.items() if kind == SECRET},
             key=self._key,
+            resolved=resolved,
         )
 
     def children(self, namespace: str, spec: eksa.ClusterSpec) -> list[Object]:

@@ -51,6 +51,8 @@ class Design(msgspec.Struct, frozen=True):
     data: Mapping[str, Mapping[str, bytes]] = {}
     """That of the Secrets and ConfigMaps that these name, by `Kind namespace/name`."""
 
+    resolved: Mapping[str, str] = {}
+    """What the provider found out elsewhere (`Links.resolve`): all of it is known."""
     domains: Mapping[str, str] = {}
     """By name of a group that has machines in one failure domain alone: which. Those of a worker node group that has
     several are groups of their own here."""
@@ -103,6 +105,7 @@ def design(
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     children: tuple[Object, ...] = (),
     data: Mapping[str, Mapping[str, bytes]] | None = None,
+    resolved: Mapping[str, str] | None = None,
 ) -> Design:
     """The design of a cluster that has these layers. `distros` gives the EKS Distro Releases that there are, by name.
 
@@ -120,7 +123,9 @@ def design(
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
         components[version] = Components(bundle, usable(bundles, bundle, distros(bundle.eks_d.name)))
-    return Design(key, spec, components, provider, watch_filter, layers, front_end, children, data or {}, domains)
+    return Design(
+        key, spec, components, provider, watch_filter, layers, front_end, children, data or {}, resolved or {}, domains
+    )
 
 
 def spread(

@@ -136,6 +136,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The same of Secrets."""
     gate_key: GateKey = GateKey()
     """The key to digests of credentials; empty while there is none."""
+    resolved: Mapping[str, str] = {}
+    """What the provider found out elsewhere, by what it is; empty as long as it is not known."""
     providers: Providers = {}
     """Those of this manager."""
     management: eksa.Cluster | None = None
@@ -271,7 +273,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def content_hash(self) -> str:
         """The content hash of what is asked for."""
         children = [child for _, child in self.children]
-        return gate.content_hash(self.object, children, self.data, self.credentials, self.gate_key)
+        return gate.content_hash(self.object, children, self.data, self.credentials, self.gate_key, self.resolved)
 
     @cached_property
     def gate(self) -> Gate:
@@ -319,6 +321,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def awaited(self) -> tuple[Missing, ...]:
         """The missing objects without which nothing goes on. A cluster that was made needs none to describe it."""
         return tuple(one for one in self.missing if one.field != git_ops.FIELD or not self.is_settled)
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """What the provider has not found out yet: without it nothing can be rendered."""
+        return tuple(what for what, value in self.resolved.items() if not value)
 
     @property
     def takes_credentials(self) -> bool:

@@ -61,6 +61,9 @@ def build(
     manager.add(remote_tasks)
     tools = Tools(observer, writer, remotes, manager.recorder, manager.clock, remote_tasks, RateLimits(), copies)
     manager.add(controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+    for provider in providers.values():
+        for made in provider.controllers:
+            manager.add(made(manager))
     of_record = management.controller(observer.management_cluster, manager.recorder, resync=resync, rng=manager.rng)
     manager.add(of_record)
     if webhooks is not None:

@@ -35,7 +35,7 @@ from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.validity import missing_objects, problem, unresolved_values
 from espalier.kube.errors import AlreadyExists
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -124,8 +124,8 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
 
 
 def find_children(scope: Scope) -> Decision:
-    """All linked objects are there."""
-    found = missing_objects(scope.awaited)
+    """All linked objects are there, and what the provider has to look up of them."""
+    found = missing_objects(scope.awaited) or unresolved_values(scope)
     return Wait(*found) if found else Continue()
 
 

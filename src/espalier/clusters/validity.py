@@ -29,6 +29,14 @@ def missing_objects(missing: Sequence[Missing]) -> Problem | None:
     return Problem(names.MISSING_DEPENDENT_OBJECTS, told)
 
 
+def unresolved_values(scope: Scope) -> Problem | None:
+    """What the provider has not found out yet."""
+    if not scope.unresolved:
+        return None
+    told = "; ".join(f"{what}: waiting for the provider to look it up" for what in scope.unresolved)
+    return Problem(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, the status of the object says why")
+
+
 def problem(scope: Scope) -> Problem | None:
     """The first thing that keeps the cluster from being made; None when nothing does."""
     return _self_managed(scope) or _content(scope) or _name(scope) or _relations(scope)

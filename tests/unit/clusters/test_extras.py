@@ -12,7 +12,9 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import generated, names, plan
+from espalier.clusterapi import contract
+from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.clusters import gate, generated, names, plan, readiness, steps
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
@@ -21,6 +23,7 @@ from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.outcome import Continue, Wait
 from tests.support.orchard import ORCHARD, ORCHARD_PROVIDER, OrchardDatacenterConfig, OrchardMachineConfig, OrchardZone
 from tests.unit.clusters.seen import NAMESPACE, NOW, applied, as_object, example, observer
 
@@ -256,6 +259,68 @@ def test_an_object_of_another_under_a_name_in_a_failure_domain_stops_the_cluster
     assert stopped is not None
     assert "garden-md-a (made for Cluster team-b/garden-md)" in stopped.message
     assert problem(scope_of(see(tree, *linked(), theirs), "garden")) is None
+
+
+# What a controller of the provider finds out.
+
+
+def test_a_cluster_waits_for_what_is_not_looked_up_yet_of_the_present_spec() -> None:
+    links = linked()
+    links[1]["spec"]["variety"] = "pear"
+    links[1]["metadata"]["generation"] = 2
+    for status in ({}, {"rootstock": "M9", "observedGeneration": 1}):
+        links[1]["status"] = status
+        found = scope_of(see(cluster("garden"), *links), "garden")
+        assert found.design is None
+        decision = steps.find_children(found)
+        assert isinstance(decision, Wait)
+        assert decision.reason == "ValuesNotResolved"
+        assert decision.message.startswith("OrchardMachineConfig plane: spec.variety: waiting for the provider")
+    links[1]["status"] = {"rootstock": "Quince C", "observedGeneration": 2}
+    found = scope_of(see(cluster("garden"), *links), "garden")
+    assert steps.find_children(found) == Continue()
+    assert made(found)[1]["spec"]["template"]["spec"]["rootstock"] == "Quince C"
+
+
+def test_what_was_looked_up_is_content_and_only_where_there_is_any() -> None:
+    hashes = []
+    for status in ({"rootstock": "M9", "observedGeneration": 1}, {"rootstock": "M27", "observedGeneration": 1}):
+        links = linked()
+        links[1]["spec"]["variety"] = "apple"
+        links[1]["metadata"]["generation"] = 1
+        links[1]["status"] = status
+        hashes.append(scope_of(see(cluster("garden"), *links), "garden").content_hash)
+    assert len(set(hashes)) == 2
+    tree = as_object(cluster("garden"))
+    assert gate.content_hash(tree, [], resolved={}) == gate.content_hash(tree, [])
+
+
+# Contract v1beta1.
+
+
+def test_infrastructure_of_the_earlier_contract_is_there_when_it_is_ready_and_says_why_it_never_will_be() -> None:
+    body: Tree = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "X", "metadata": {"name": "a"}}
+    ready, failed = {"ready": True}, {"ready": False, "failureReason": "Refused", "failureMessage": "no credentials"}
+    assert contract.is_provisioned(as_object(body | {"status": ready}))
+    assert contract.failure(as_object(body | {"status": ready})) == ""
+    assert not contract.is_provisioned(as_object(body | {"status": failed}))
+    assert contract.failure(as_object(body | {"status": failed})) == "Refused: no credentials"
+    domains = {"b": {"controlPlane": True}, "a": {"attributes": {"rack": "1"}}}
+    read = as_object(body | {"status": {"ready": True, "failureDomains": domains}}).decode(InfrastructureCluster).status
+    assert [(one.name, one.control_plane, one.attributes) for one in read.domains] == [
+        ("a", None, {"rack": "1"}),
+        ("b", True, {}),
+    ]
+    assert msgspec.to_builtins(read.of("v1beta1"))["failureDomains"] == domains
+
+
+def test_a_failure_of_infrastructure_is_said() -> None:
+    first = scope_of(see(cluster("garden"), *linked()), "garden")
+    trees = made(first)
+    shared = next(one for one in trees if one["kind"] == "OrchardCluster")
+    shared["status"] = {"failureReason": "Refused", "failureMessage": "no credentials"}
+    found = readiness.conditions(scope_of(see(cluster("garden"), *linked(), *trees), "garden"))
+    assert found[0].message == "waiting for the infrastructure that its machines share: Refused: no credentials"
 
 
 def _key(name: str) -> Key:

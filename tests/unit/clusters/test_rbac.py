@@ -10,7 +10,14 @@ from espalier.kube.rbac import APPLY, FOLLOW, Right, trees
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from espalier.upgrades import rbac as upgrade_rights
-from tests.support.orchard import KINDS, ORCHARD, OrchardCluster, OrchardMachineTemplate, OrchardZone
+from tests.support.orchard import (
+    KINDS,
+    ORCHARD,
+    OrchardCluster,
+    OrchardMachineConfig,
+    OrchardMachineTemplate,
+    OrchardZone,
+)
 
 READS = {"get", "list", "watch"}
 
@@ -41,9 +48,11 @@ def test_of_the_secrets_of_the_system_one_is_patched() -> None:
 
 def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() -> None:
     kinds = {kind.resource for kind in KINDS if kind.resource.group == GROUP}
-    (linked,) = (right for right in rbac.namespaced(ORCHARD) if kinds & set(right.resources))
+    (linked,) = (right for right in rbac.namespaced(ORCHARD) if kinds & set(right.resources) and not right.subresource)
     assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource}
     assert set(linked.verbs) == {"list", "watch", "patch"}
+    own = set(rbac.namespaced(ORCHARD)) - set(rbac.namespaced(PROVIDERS)) - {linked}
+    assert own == {Right((OrchardMachineConfig.resource,), ("patch",), "status")}
     kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource, SECRET}
     made = {Right((one,), (*FOLLOW, *APPLY, "delete")) for one in kinds}
     more = set(rbac.system(ORCHARD)) - set(rbac.system(PROVIDERS))

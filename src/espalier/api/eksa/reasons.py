@@ -62,6 +62,10 @@ REASONS: tuple[Reason, ...] = (
     # What is asked for can't be made.
     _person("ClusterInvalid", "the spec can't be made; the message names field, value and what is allowed"),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
+    _time(
+        "ValuesNotResolved",
+        "the provider has not found out yet what an object that the spec names stands for; its status says why",
+    ),
     _person("ManagementClusterRefInvalid", "spec.managementCluster names no cluster that manages others"),
     _person(
         "EksaVersionInvalid", "there is no such release, or none was named; the message lists those that are there"
