@@ -12,13 +12,14 @@ import pytest
 from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.core import CONFIG_MAP, SECRET, Secret
+from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters import names
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
+from espalier.runtime.controller import RESYNC
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import linked_stories as orchard
 from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities
@@ -179,6 +180,33 @@ async def failure_domains(world: ManagedLaptop) -> None:
     assert {group.name for group in preview.groups} == {"garden-md-0", "garden-md-0-east", "garden-md-0-west"}
 
 
+async def in_workload_cluster(world: ManagedLaptop) -> None:
+    """What the provider has in the workload cluster is planned, follows, is compared, and goes."""
+    workload = await world.workload()
+    assert await domains_there(workload) == ["domain-east", "domain-west"]
+    await workload.delete(DEPLOYMENT, "orchard-controller", "kube-system")
+    await asyncio.sleep(2 * RESYNC)  # nothing there is watched
+    await workload.get(DEPLOYMENT, "orchard-controller", "kube-system")
+
+    east = {"domains": [{"name": "east", "groups": ["md-0"]}]}
+    planned: Tree = {"spec": orchard.of_datacenter("/srv/pears") | east}
+    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | planned])
+    assert [(one.verb, str(one)) for one in preview.workload if one.verb == "delete"] == [
+        ("delete", "ConfigMap kube-system/domain-west")
+    ]
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec=east)
+    await asyncio.sleep(CALM)
+    await world.until_ready()
+    assert await domains_there(workload) == ["domain-east"]
+    preview = await world.preview(GARDEN, [])
+    assert preview.workload == ()
+
+
+async def domains_there(workload: Client) -> list[str]:
+    found = await workload.list(CONFIG_MAP, "kube-system")
+    return [one.name for one in found.items if one.name.startswith("domain-")]
+
+
 async def resolved(world: ManagedLaptop) -> None:
     """What a controller of the provider finds out is content, and waited for where it is not known."""
     await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "plum"})
@@ -248,6 +276,7 @@ def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
             await drift(world)
             await extra_objects(world)
             await failure_domains(world)
+            await in_workload_cluster(world)
             await resolved(world)
             await delete(world)
 

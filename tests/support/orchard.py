@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
-from espalier.api.core import CONFIG_MAP, SECRET, Secret
+from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject, kind
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ObjectMeta, Observed, Part, Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
@@ -31,6 +31,7 @@ from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design, group_name
+from espalier.clusters.rendered import Manifest
 from espalier.kube.client import PatchType
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object
@@ -267,6 +268,20 @@ def extras(design: Design) -> Iterable[KubeObject]:
         yield OrchardZone(metadata=meta(design, name, namespaced=False), spec=spec)
 
 
+def workload(design: Design) -> Iterable[Manifest]:
+    """What says to nodes where they are: as a cloud controller manager and its configuration."""
+    for domain in _datacenter(design).spec.domains:
+        config = ConfigMap(metadata=ObjectMeta(name=f"domain-{domain.name}", namespace="kube-system"))
+        config.data = {"groups": ",".join(domain.groups)}
+        yield Manifest(CONFIG_MAP, msgspec.to_builtins(config))
+    labels = {"app": "orchard-controller"}
+    container = {"name": "controller", "image": "registry.example.com/orchard-controller:v1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    body: Tree = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    yield Manifest(DEPLOYMENT, body | {"metadata": {"name": "orchard-controller", "namespace": "kube-system"}})
+
+
 def credentials_name(cluster: str) -> str:
     """Of the Secret by which the machines of a cluster are made."""
     return f"orchard-{cluster}"
@@ -347,6 +362,7 @@ ORCHARD_PROVIDER = Provider(
     render=Renderer(),
     rules=Rules(),
     extras=Extras(kinds=(SECRET, OrchardZone.resource), names=extra_names, render=extras),
+    workload=workload,
     controllers=(nursery,),
     rights=(Right((OrchardMachineConfig.resource,), ("patch",), "status"),),
 )

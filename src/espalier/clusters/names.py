@@ -22,6 +22,9 @@ FIELD_MANAGER = "eks-a-controller"
 CNI_ANNOTATION = f"{GROUP}/cni"
 """On the Cluster of Cluster API: which CNI, with what content, was installed in the workload cluster."""
 
+WORKLOAD_OBJECTS_ANNOTATION = f"{GROUP}/workload-objects"
+"""On the Cluster of Cluster API: which objects the provider has in the workload cluster, and a digest of them."""
+
 UNFINISHED = "unfinished"
 """In place of the content of a CNI: another was installed before, and objects of either may be there."""
 

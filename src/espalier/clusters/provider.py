@@ -15,6 +15,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
+from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 
@@ -129,6 +130,9 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
+    """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
+    are applied. Pure."""
     controllers: tuple[Callable[[Manager], Controller], ...] = ()
     """Makers of the provider's own controllers, which run in the manager: they keep what `Links.resolve` reads."""
     rights: tuple[Right, ...] = ()

@@ -36,6 +36,11 @@ from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read
 from espalier.clusters.status import first_obstacle
 from espalier.clusters.validity import missing_objects, problem, unresolved_values
+from espalier.clusters.workload_steps import (
+    begin_workload_objects,
+    compare_workload_objects,
+    install_workload_objects,
+)
 from espalier.kube.errors import AlreadyExists
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -404,7 +409,9 @@ LIFE = (
     restore_cni,
     Step(make_control_plane),
     Step(begin_workers),
+    begin_workload_objects,
     Step(await_control_plane, awaits=True),
+    install_workload_objects,
     install_cni,
     Step(await_creation, awaits=True),
     Step(make_control_plane),
@@ -416,6 +423,7 @@ LIFE = (
     Step(remove_superfluous_extras),
     Step(make_health_checks),
     compare_cni,
+    compare_workload_objects,
     settle,
 )
 """From a Cluster to a cluster."""

@@ -109,6 +109,9 @@ REASONS: tuple[Reason, ...] = (
     _person("DefaultCNIRefused", "the workload cluster refuses the CNI; the message is its answer"),
     _time("WorkloadClusterUnreachable", "the API server of the workload cluster gives no answer", CLUSTER, GROUP, NODE),
     _time("WaitingForKubeconfig", "Cluster API has not made the kubeconfig yet"),
+    # What the provider has in the workload cluster.
+    _time("WorkloadObjectsInstallationInProgress", "objects of the provider are being installed or compared there"),
+    _person("WorkloadObjectsRefused", "the workload cluster refuses an object of the provider; the message says why"),
     # Machines.
     _time("ControlPlaneInitializationInProgress", "the first control plane machine is not available yet"),
     _time("ControlPlaneNotInitialized", "workers join once the control plane is available"),
