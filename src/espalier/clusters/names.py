@@ -12,6 +12,7 @@ from espalier.api.eksa.group import (
     GROUP,
     SYSTEM_NAMESPACE,
 )
+from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL as CAPI_CLUSTER_NAME_LABEL
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
@@ -137,6 +138,12 @@ def consents(annotations: Mapping[str, str]) -> frozenset[str]:
 def machine_deployment(cluster: str, group: str) -> str:
     """Name of the MachineDeployment of a worker node group."""
     return f"{cluster}-{group}"
+
+
+def deployment_of_group(metadata: ObjectMeta, cluster: str) -> str:
+    """The name that a MachineDeployment has for its worker node group, without the failure domain if it is of one."""
+    group = metadata.annotations.get(GROUP_ANNOTATION)
+    return machine_deployment(cluster, group) if group else metadata.name
 
 
 def control_plane_health_check(cluster: str) -> str:

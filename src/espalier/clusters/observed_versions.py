@@ -38,9 +38,8 @@ def running(capi_objects: ClusterAPIObjects) -> Running:
     control_plane = capi_objects.control_plane
     groups: dict[str, Machines] = {}
     for name, deployment in capi_objects.typed_deployments.items():
-        found, metadata = _group(deployment, capi_objects.sets_of(name)), deployment.metadata
-        group = metadata.annotations.get(names.GROUP_ANNOTATION)
-        whole = names.machine_deployment(deployment.spec.cluster_name, group) if group else name
+        found = _group(deployment, capi_objects.sets_of(name))
+        whole = names.deployment_of_group(deployment.metadata, deployment.spec.cluster_name)
         groups[whole] = _together(groups[whole], found) if whole in groups else found
     return Running(_control_plane(control_plane) if control_plane is not None else None, groups)
 

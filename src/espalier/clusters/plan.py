@@ -12,7 +12,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import infrastructure, templates
+from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.provider import Name
 from espalier.clusters.render.layered import rendered
@@ -159,14 +159,42 @@ def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> li
     return found
 
 
-def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
-    """MachineDeployments and health checks of groups that are no longer asked for."""
+def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects, *, at_once: bool = False) -> list[Removal]:
+    """MachineDeployments and health checks of groups that are no longer asked for.
+
+    Those of a group that is asked for in other failure domains stay until its machines are ready there, unless all go
+    `at_once`.
+    """
+    leaving = set() if at_once else _leaving(design, capi_objects)
     checks = {names.worker_health_check(design.name, group_name(group)) for group in design.groups}
+    checks |= {f"{name}-worker-unhealthy" for name in leaving}
     checks.add(names.control_plane_health_check(design.name))
     return [
-        *_others(MachineDeployment.resource, capi_objects, _deployments(design)),
+        *_others(MachineDeployment.resource, capi_objects, _deployments(design) | leaving),
         *_others(MachineHealthCheck.resource, capi_objects, checks),
     ]
+
+
+def _leaving(design: Design, capi_objects: ClusterAPIObjects) -> set[str]:
+    """MachineDeployments that others take the place of, which are not ready yet."""
+    live = capi_objects.typed_deployments
+    awaited = set()
+    for group in design.groups:
+        name = group_name(group)
+        deployment = live.get(names.machine_deployment(design.name, name))
+        if deployment is None or not _is_ready(deployment):
+            awaited.add(names.machine_deployment(design.name, design.whole_group(name)))
+    return {
+        name
+        for name, one in live.items()
+        if name not in _deployments(design) and names.deployment_of_group(one.metadata, design.name) in awaited
+    }
+
+
+def _is_ready(deployment: MachineDeployment) -> bool:
+    return contract.is_observed(deployment) and (deployment.status.ready_replicas or 0) >= contract.desired_replicas(
+        deployment
+    )
 
 
 def going_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[str]:

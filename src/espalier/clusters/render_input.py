@@ -81,6 +81,10 @@ class Design(msgspec.Struct, frozen=True):
         """The worker node groups."""
         return self.spec.worker_node_group_configurations
 
+    def whole_group(self, name: str) -> str:
+        """The worker node group that a group is of, which may be one of its failure domains alone."""
+        return name.removesuffix(f"-{self.domains[name]}") if name in self.domains else name
+
     @property
     def labels(self) -> dict[str, str]:
         """Labels of every object made for the cluster."""

@@ -354,7 +354,8 @@ def make_workers(scope: Scope) -> Decision:
 
 def remove_workers(scope: Scope) -> Decision:
     """There are no worker node groups that are not asked for."""
-    return Write(plan.superfluous_workers(_design(scope), scope.capi_objects), "WorkersRemoved")
+    gone = plan.superfluous_workers(_design(scope), scope.capi_objects, at_once=scope.is_foreseen)
+    return Write(gone, "WorkersRemoved")
 
 
 def await_readiness(scope: Scope) -> Decision:

@@ -10,6 +10,7 @@ import pytest
 
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import contract
@@ -259,6 +260,36 @@ def test_an_object_of_another_under_a_name_in_a_failure_domain_stops_the_cluster
     assert stopped is not None
     assert "garden-md-a (made for Cluster team-b/garden-md)" in stopped.message
     assert problem(scope_of(see(tree, *linked(), theirs), "garden")) is None
+
+
+def test_machines_of_a_group_stay_until_those_in_its_failure_domains_are_ready() -> None:
+    """And the other way round. A group that is no longer asked for goes at once."""
+    domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    for before, after in (([], domains), (domains, [])):
+        first = scope_of(see(cluster("garden"), *linked(domains=before)), "garden")
+        then = scope_of(see(cluster("garden"), *linked(domains=after)), "garden")
+        assert first.design is not None
+        assert then.design is not None
+        nothing = ClusterAPIObjects()
+        old = stored_workers(plan.worker_groups(first.design, nothing), ready=True)
+        for is_ready in (False, True):
+            new = stored_workers(plan.worker_groups(then.design, nothing), ready=is_ready)
+            seen = scope_of(see(cluster("garden"), *linked(domains=after), *old, *new), "garden")
+            assert seen.design is not None
+            gone = plan.superfluous_workers(seen.design, seen.capi_objects)
+            assert bool(gone) == is_ready, (before, is_ready)
+            at_once = plan.superfluous_workers(seen.design, seen.capi_objects, at_once=True)
+            assert {one.object.name for one in at_once} == {
+                tree["metadata"]["name"] for tree in old if tree["kind"].startswith("Machine")
+            }
+
+
+def stored_workers(objects: Sequence[KubeObject], *, ready: bool) -> list[Tree]:
+    kinds = ("MachineDeployment", "MachineHealthCheck")
+    trees = [applied(msgspec.to_builtins(one)) for one in objects if one.kind in kinds]
+    for tree in trees:
+        tree["status"] = {"readyReplicas": tree["spec"].get("replicas", 0) if ready else 0, "observedGeneration": 1}
+    return trees
 
 
 # What a controller of the provider finds out.

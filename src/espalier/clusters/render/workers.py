@@ -71,9 +71,9 @@ def machine_deployment(
 
 def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
     """Of one in a failure domain, with the worker node group whose machines it has."""
-    found, domain = meta(design, name), design.domains.get(group_name(group))
-    if domain is not None:
-        found.annotations = {names.GROUP_ANNOTATION: group_name(group).removesuffix(f"-{domain}")}
+    found, own = meta(design, name), group_name(group)
+    if own in design.domains:
+        found.annotations = {names.GROUP_ANNOTATION: design.whole_group(own)}
     return found
 
 
