@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from espalier.api.capi.machine import Machine
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api import conditions
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters import names
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from espalier.runtime.controller import RESYNC
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import linked_stories as orchard
 from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.support.orchard import (
     CARRIED,
     KINDS,
@@ -26,6 +31,7 @@ from tests.support.orchard import (
     OrchardCluster,
     OrchardMachine,
     OrchardMachineTemplate,
+    OrchardZone,
     carried,
 )
 from tests.support.upgraders import Upgraders
@@ -122,12 +128,144 @@ def is_carried(expected: str, tree: Tree) -> bool:
     return bool(tree["metadata"]["annotations"][CARRIED] == expected)
 
 
+async def extra_objects(world: ManagedLaptop) -> None:
+    """Objects of the provider's own are planned, made, brought back, and go when nothing asks for them."""
+    with_domains = orchard.of_datacenter("/srv/pears") | {"domains": [{"name": "east"}, {"name": "west"}]}
+    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | {"spec": with_domains}])
+    assert [(one.verb, str(one)) for one in preview.objects] == [
+        ("create", "OrchardZone garden-garden-east"),
+        ("create", "OrchardZone garden-garden-west"),
+    ]
+    assert preview.groups == ()
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec=with_domains)
+    await asyncio.sleep(CALM)
+    assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
+
+    await world.client.delete(OrchardZone.resource, "garden-garden-east")
+    by_hand: Tree = {"data": orchard.password("by hand")}
+    await world.client.patch(SECRET, "orchard-garden", SYSTEM_NAMESPACE, patch=by_hand, type=MERGE)
+    synced = await world.until(lambda cluster: told(cluster, names.SYNCED).count("orchard-garden") == 1)
+    assert "Secret eksa-system/orchard-garden: data.password" in told(synced, names.SYNCED)
+    await world.until(lambda cluster: told(cluster, names.SYNCED).startswith("everything is as "))
+    assert (await secret(world)).data["password"] == b"rose"
+    assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
+
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec={"domains": [{"name": "west"}]})
+    await asyncio.sleep(CALM)
+    assert await zones(world) == ["garden-garden-west"]
+
+
+async def failure_domains(world: ManagedLaptop) -> None:
+    """A worker node group in two failure domains has a MachineDeployment, with a template, in each of them."""
+    spread = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    await world.apply(**fields(version="1.36", workers=3, in_place=False))
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec={"domains": spread})
+    await world.until_machines_rest("garden")
+    await asyncio.sleep(CALM)
+    await world.until_ready()
+    assert await replicas(world) == {"garden-md-0-east": 2, "garden-md-0-west": 1}
+    machines = await world.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    found = sorted(one.tree["spec"].get("failureDomain", "") for one in machines.items)
+    assert found == ["", "east", "east", "west"]
+    hardware = await world.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
+    assert sorted(one.tree["spec"].get("zone", "") for one in hardware.items) == ["", "east", "east", "west"]
+    config = await world.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
+    assert sorted(one.name for one in config.items) == ["garden-md-0-east-1", "garden-md-0-west-1"]
+
+    await world.apply(**fields(version="1.36", workers=2, in_place=False))
+    await world.until_ready()
+    assert await replicas(world) == {"garden-md-0-east": 1, "garden-md-0-west": 1}
+    without: Tree = {"spec": orchard.of_datacenter("/srv/pears") | {"domains": []}}
+    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | without])
+    assert {group.name for group in preview.groups} == {"garden-md-0", "garden-md-0-east", "garden-md-0-west"}
+
+
+async def in_workload_cluster(world: ManagedLaptop) -> None:
+    """What the provider has in the workload cluster is planned, follows, is compared, and goes."""
+    workload = await world.workload()
+    assert await domains_there(workload) == ["domain-east", "domain-west"]
+    await workload.delete(DEPLOYMENT, "orchard-controller", "kube-system")
+    await asyncio.sleep(2 * RESYNC)  # nothing there is watched
+    await workload.get(DEPLOYMENT, "orchard-controller", "kube-system")
+
+    east = {"domains": [{"name": "east", "groups": ["md-0"]}]}
+    planned: Tree = {"spec": orchard.of_datacenter("/srv/pears") | east}
+    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | planned])
+    assert [(one.verb, str(one)) for one in preview.workload if one.verb == "delete"] == [
+        ("delete", "ConfigMap kube-system/domain-west")
+    ]
+    await orchard.edit(world, orchard.DATACENTER, "garden", spec=east)
+    await asyncio.sleep(CALM)
+    await world.until_ready()
+    assert await domains_there(workload) == ["domain-east"]
+    preview = await world.preview(GARDEN, [])
+    assert preview.workload == ()
+
+
+async def domains_there(workload: Client) -> list[str]:
+    found = await workload.list(CONFIG_MAP, "kube-system")
+    return [one.name for one in found.items if one.name.startswith("domain-")]
+
+
+async def resolved(world: ManagedLaptop) -> None:
+    """What a controller of the provider finds out is content, and waited for where it is not known."""
+    await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "plum"})
+    waits = await world.until(lambda cluster: "the provider to look it up" in told(cluster, "Ready"))
+    assert "OrchardMachineConfig workers: spec.variety" in told(waits, "Ready")
+    config = await world.client.get(orchard.MACHINES, "workers", NAMESPACE)
+    assert config.tree["status"]["failureMessage"] == "the market has no plum"
+    await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "pear"})
+    await world.until_all(OrchardMachineTemplate.resource, "garden", lacks_rootstock)
+    await world.until_ready()
+    hardware = await world.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
+    assert sorted(one.tree["spec"].get("rootstock", "") for one in hardware.items) == ["", "Quince C", "Quince C"]
+    assert all(one.tree["status"]["ready"] for one in hardware.items), "by contract v1beta1"
+    assert all("initialization" not in one.tree["status"] for one in hardware.items)
+
+
+def lacks_rootstock(tree: Tree) -> object:
+    is_of_workers = "md-0" in tree["metadata"]["name"]
+    return is_of_workers and tree["spec"]["template"]["spec"].get("rootstock") != "Quince C"
+
+
+async def replicas(world: ManagedLaptop) -> dict[str, int]:
+    found = await world.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
+    return {one.name: one.decode(MachineDeployment).status.replicas or 0 for one in found.items}
+
+
+def told(cluster: Cluster, type_: str) -> str:
+    found = conditions.get(cluster.status.conditions, type_)
+    return found.message if found is not None else ""
+
+
+async def zones(world: ManagedLaptop) -> list[str]:
+    return [one.name for one in (await world.client.list(OrchardZone.resource)).items]
+
+
+async def secret(world: ManagedLaptop) -> Secret:
+    return (await world.client.get(SECRET, "orchard-garden", SYSTEM_NAMESPACE)).decode(Secret)
+
+
 async def delete(world: ManagedLaptop) -> None:
-    """Nothing is left, templates included."""
+    """Nothing is left, templates included; what names the credentials goes before them."""
+    gone: list[str] = []
+    kinds = (OrchardCluster.resource, OrchardZone.resource, SECRET)
+
+    def changed(old: Object | None, new: Object | None, _first: bool) -> None:
+        if new is None and old is not None:
+            gone.append(old.kind)
+
+    ends = [world.capi_objects.of(kind).subscribe(changed) for kind in kinds]
     await world.client.delete(Cluster.resource, "garden", NAMESPACE)
     await world.until_gone()
-    for kind in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
-        assert (await world.client.list(kind.resource, SYSTEM_NAMESPACE)).items == []
+    await asyncio.sleep(1)
+    for end in ends:
+        end()
+    for made in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
+        assert (await world.client.list(made.resource, SYSTEM_NAMESPACE)).items == []
+    assert await zones(world) == []
+    assert "orchard-garden" not in [one.name for one in (await world.client.list(SECRET, SYSTEM_NAMESPACE)).items]
+    assert gone.index("OrchardCluster") < gone.index("OrchardZone")
 
 
 def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
@@ -136,6 +274,10 @@ def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
             await live(world)
             await roll(world)
             await drift(world)
+            await extra_objects(world)
+            await failure_domains(world)
+            await in_workload_cluster(world)
+            await resolved(world)
             await delete(world)
 
     run(main, epoch=EPOCH, seed=1)

@@ -37,8 +37,10 @@ class ExternalEtcdRenderer:
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         return render.worker_config(design, group)
 
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        return render.machine_template(design, components, name)
+    def machine_template(
+        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    ) -> KubeObject:
+        return render.machine_template(design, components, name, group)
 
 
 EXTERNAL_ETCD: Providers = {DOCKER.links.datacenter.kind: replace(DOCKER, render=ExternalEtcdRenderer())}

@@ -14,28 +14,40 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.capi.cluster import CONTRACT, Endpoint
+from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject, kind
-from espalier.api.meta import Observed, Part
-from espalier.api.resource import Resource
+from espalier.api.meta import ObjectMeta, Observed, Part, Tree
+from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusters.provider import Dependency, Links, Provider, Providers
+from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider, Providers
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, Design, group_name
+from espalier.clusters.rendered import Manifest
+from espalier.kube.client import PatchType
+from espalier.kube.merging import difference
 from espalier.kube.objects import Object
+from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
+from espalier.runtime.component import Host
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome
+
+CONTRACT = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
+"""Label of a CRD: its kind keeps the earlier contract of Cluster API, as those of most real providers do."""
 
 CARRIED = "orchard.example.com/credentials"
 """Annotation of an OrchardCluster: what became of the credentials."""
+
+MERGE = PatchType.MERGE
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -49,12 +61,8 @@ class OrchardClusterSpec(Part):
     control_plane_endpoint: Endpoint | None = None
 
 
-class Provisioned(Observed, frozen=True):
-    provisioned: bool = False
-
-
 class OrchardStatus(Observed, frozen=True):
-    initialization: Provisioned = Provisioned()
+    ready: bool = False
 
 
 def _kind(plural: str, name: str) -> Resource:
@@ -75,6 +83,8 @@ class OrchardMachineSpec(Part):
     provider_id: str = msgspec.field(default="", name="providerID")
     image: str = ""
     mounts: list[str] = []
+    zone: str = ""
+    rootstock: str = ""
 
 
 @kind(_kind("orchardmachines", "OrchardMachine"), status=True, labels=CONTRACT, partly=True)
@@ -100,21 +110,45 @@ class OrchardMachineTemplate(KubeObject, kw_only=True):
     spec: OrchardMachineTemplateSpec
 
 
+class OrchardZoneSpec(Part):
+    """A part of an orchard."""
+
+    datacenter: str = ""
+    domain: str = ""
+
+
+@kind(_kind("orchardzones", "OrchardZone")._replace(namespaced=False), labels=CONTRACT, partly=True)
+class OrchardZone(KubeObject, kw_only=True):
+    """Where a failure domain is, for whoever makes machines. It has no namespace."""
+
+    spec: OrchardZoneSpec
+
+
 INFRASTRUCTURE = Infrastructure(
     OrchardCluster.resource,
     OrchardMachine.resource,
     OrchardMachineTemplate.resource,
     provider_id="orchard://{cluster}/{name}",
     image_fields=frozenset({"template.spec.image"}),
+    contract="v1beta1",
 )
 
 
 # Kinds of EKS Anywhere.
 
 
+class Domain(Part):
+    """A part of an orchard that fails as a whole."""
+
+    name: str
+    groups: list[str] = []
+    """The worker node groups that have machines there."""
+
+
 class OrchardDatacenterConfigSpec(Part):
     """Of all machines."""
 
+    domains: list[Domain] = []
     mounts: list[str] = []
     more_mounts_ref: str = ""
     credentials_ref: str = ""
@@ -131,13 +165,28 @@ class OrchardMachineConfigSpec(Part):
     """Of the machines of a group."""
 
     users: list[str] = []
+    variety: str = ""
 
 
-@kind(Resource(GROUP, VERSION, "orchardmachineconfigs", "OrchardMachineConfig"))
+class OrchardMachineConfigStatus(Observed, frozen=True):
+    """What was looked up."""
+
+    rootstock: str = ""
+    observed_generation: int = 0
+    failure_message: str = ""
+
+
+@kind(Resource(GROUP, VERSION, "orchardmachineconfigs", "OrchardMachineConfig"), status=True)
 class OrchardMachineConfig(KubeObject):
     """What machines are like."""
 
     spec: OrchardMachineConfigSpec = msgspec.field(default_factory=OrchardMachineConfigSpec)
+    status: OrchardMachineConfigStatus = OrchardMachineConfigStatus()
+
+    @property
+    def rootstock(self) -> str:
+        """On what its variety grows; empty while that was not looked up of this spec."""
+        return self.status.rootstock if self.status.observed_generation == self.metadata.generation else ""
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Dependency]:
@@ -146,6 +195,100 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Depen
             spec, of = child.decode(OrchardDatacenterConfig).spec, f"{child.kind} {child.name}: spec"
             yield Dependency(SECRET, spec.credentials_ref, f"{of}.credentialsRef")
             yield Dependency(CONFIG_MAP, spec.more_mounts_ref, f"{of}.moreMountsRef")
+
+
+def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for child in children:
+        if child.kind == OrchardDatacenterConfig.resource.kind:
+            for domain in child.decode(OrchardDatacenterConfig).spec.domains:
+                for group in domain.groups:
+                    found.setdefault(group, []).append(domain.name)
+    return found
+
+
+def resolve(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, str]:
+    """On what the varieties of machine configs grow: the market is asked by `nursery`."""
+    configs = [one.decode(OrchardMachineConfig) for one in children if one.kind == OrchardMachineConfig.resource.kind]
+    return {_variety(one): one.rootstock for one in configs if one.spec.variety}
+
+
+def _variety(config: OrchardMachineConfig) -> str:
+    return f"{config.kind} {config.metadata.name}: spec.variety"
+
+
+MARKET = {"apple": "M9", "pear": "Quince C"}
+"""What a provider would ask its API: the image of a name, the operating system of a template."""
+
+
+def nursery(host: Host) -> Controller:
+    """A controller of the provider's own: it keeps in the status of machine configs what the market says."""
+    resource = OrchardMachineConfig.resource
+    configs, client = host.caches.of(resource), host.client
+
+    async def reconcile(key: Key) -> Outcome:
+        found = configs.get(key)
+        config = found.decode(OrchardMachineConfig) if found is not None else None
+        if found is None or config is None or not config.spec.variety:
+            return Done()
+        rootstock = MARKET.get(config.spec.variety, "")
+        status = OrchardMachineConfigStatus(
+            rootstock=rootstock,
+            observed_generation=found.metadata.generation,
+            failure_message="" if rootstock else f"the market has no {config.spec.variety}",
+        )
+        if status != config.status:
+            changes = difference(
+                {"status": msgspec.to_builtins(config.status)}, {"status": msgspec.to_builtins(status)}
+            )
+            patch = {"metadata": {"uid": found.metadata.uid}, **changes}
+            await client.patch(resource, key.name, key.namespace, patch=patch, type=MERGE, subresource="status")
+        return Done()
+
+    made = Controller("orchard-nursery", reconcile)
+    made.watch(configs)
+    return made
+
+
+def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterable[Name]:
+    yield Name(SECRET, credentials_name(name))
+    for child in children:
+        if child.kind == OrchardDatacenterConfig.resource.kind:
+            for domain in child.decode(OrchardDatacenterConfig).spec.domains:
+                yield Name(OrchardZone.resource, zone_name(name, child.name, domain.name))
+
+
+def extras(design: Design) -> Iterable[KubeObject]:
+    datacenter = _datacenter(design)
+    password = _data(design, SECRET, datacenter.spec.credentials_ref)["password"]
+    yield Secret(metadata=meta(design, credentials_name(design.name)), type="Opaque", data={"password": password})
+    for domain in datacenter.spec.domains:
+        name = zone_name(design.name, datacenter.metadata.name, domain.name)
+        spec = OrchardZoneSpec(datacenter=datacenter.metadata.name, domain=domain.name)
+        yield OrchardZone(metadata=meta(design, name, namespaced=False), spec=spec)
+
+
+def workload(design: Design) -> Iterable[Manifest]:
+    """What says to nodes where they are: as a cloud controller manager and its configuration."""
+    for domain in _datacenter(design).spec.domains:
+        config = ConfigMap(metadata=ObjectMeta(name=f"domain-{domain.name}", namespace="kube-system"))
+        config.data = {"groups": ",".join(domain.groups)}
+        yield Manifest(CONFIG_MAP, msgspec.to_builtins(config))
+    labels = {"app": "orchard-controller"}
+    container = {"name": "controller", "image": "registry.example.com/orchard-controller:v1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    body: Tree = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    yield Manifest(DEPLOYMENT, body | {"metadata": {"name": "orchard-controller", "namespace": "kube-system"}})
+
+
+def credentials_name(cluster: str) -> str:
+    """Of the Secret by which the machines of a cluster are made."""
+    return f"orchard-{cluster}"
+
+
+def zone_name(cluster: str, datacenter: str, domain: str) -> str:
+    return f"{cluster}-{datacenter}-{domain}"
 
 
 class Renderer:
@@ -164,11 +307,21 @@ class Renderer:
         config = kubeadm.worker_config(design, group, kubelet_args={}, cri_socket=SOCKET)
         return _with_users(config, design, group.machine_group_ref)
 
-    def machine_template(self, design: Design, components: Components, name: str) -> OrchardMachineTemplate:
+    def machine_template(
+        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    ) -> OrchardMachineTemplate:
         asked = _datacenter(design).spec
         more = _data(design, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
         node = components.bundle.eks_d.kind_node
-        machine = OrchardMachineSpec(image=node.uri if node else "", mounts=[*asked.mounts, *more])
+        domain = design.domains.get(group_name(group), "") if group is not None else ""
+        reference = group.machine_group_ref if group is not None else design.control_plane.machine_group_ref
+        variety = _variety(_child(design, OrchardMachineConfig, reference))
+        machine = OrchardMachineSpec(
+            image=node.uri if node else "",
+            mounts=[*asked.mounts, *more],
+            zone=domain,
+            rootstock=design.resolved.get(variety, ""),
+        )
         template = OrchardMachineTemplateResource(spec=machine)
         return OrchardMachineTemplate(metadata=meta(design, name), spec=OrchardMachineTemplateSpec(template=template))
 
@@ -201,11 +354,17 @@ ORCHARD_PROVIDER = Provider(
         machine_configs=(OrchardMachineConfig.resource,),
         data=(SECRET, CONFIG_MAP),
         depend=depend,
-        carriers=(OrchardCluster.resource,),
+        domains=domains,
+        resolve=resolve,
+        carriers=(OrchardCluster.resource, SECRET),
     ),
     infrastructure=INFRASTRUCTURE,
     render=Renderer(),
     rules=Rules(),
+    extras=Extras(kinds=(SECRET, OrchardZone.resource), names=extra_names, render=extras),
+    workload=workload,
+    controllers=(nursery,),
+    rights=(Right((OrchardMachineConfig.resource,), ("patch",), "status"),),
 )
 ORCHARD: Providers = {**PROVIDERS, ORCHARD_PROVIDER.links.datacenter.kind: ORCHARD_PROVIDER}
 """Beside the providers of the build, of which the management cluster needs one."""
@@ -216,6 +375,7 @@ KINDS: tuple[type[KubeObject], ...] = (
     OrchardCluster,
     OrchardMachine,
     OrchardMachineTemplate,
+    OrchardZone,
 )
 
 

@@ -17,7 +17,7 @@ from espalier.api.resource import Key
 from espalier.api.violations import ManifestError, Violation
 from espalier.cli import documents
 from espalier.cli.failures import Failure
-from espalier.clusters import cni, plan
+from espalier.clusters import cni, plan, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.scope import ClusterAPIObjects
@@ -64,7 +64,7 @@ class Workshop:
         design, nothing = scope.design, ClusterAPIObjects()
         made: list[Tree]
         if workload:
-            made = [manifest.body for manifest in cni.objects(design)]
+            made = [one.body for one in (*cni.objects(design), *workload_objects.wanted(design))]
         else:
             wanted = [*plan.control_plane(design, nothing), *plan.worker_groups(design, nothing)]
             made = [msgspec.to_builtins(object_) for object_ in wanted]

@@ -93,6 +93,7 @@ class _Paper:
                 yield from self._section(title, cni.objects)
             else:
                 yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; what is there differs")
+        yield from self._section("In the workload cluster, for the provider", preview.workload)
         if preview.groups:
             both = not preview.groups[0].name and len(preview.groups) > 1
             order = " (workers once all of the control plane has its version)" if both and preview.workers_wait else ""
@@ -281,6 +282,7 @@ def _facts(preview: Preview) -> Tree:
             "exact": preview.cni.is_exact,
             "objects": [_object(change) for change in preview.cni.objects],
         },
+        **({"workloadObjects": [_object(one) for one in preview.workload]} if preview.workload else {}),
         "offeredPatches": [
             {"name": one.name, "why": one.why, "annotation": PATCHES_ANNOTATION} for one in preview.offered
         ],

@@ -55,6 +55,9 @@ class _Initialization(Observed, frozen=True):
 class _InfrastructureStatus(Observed, frozen=True):
     initialization: _Initialization = _Initialization()
     conditions: list[Condition] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    ready: bool | None = None
+    failure_reason: str = ""
+    failure_message: str = ""
 
 
 class _Infrastructure(Observed, frozen=True):
@@ -62,8 +65,15 @@ class _Infrastructure(Observed, frozen=True):
 
 
 def is_provisioned(infrastructure: Object) -> bool:
-    """Whether infrastructure says of itself that it is there, of any provider."""
-    return infrastructure.decode(_Infrastructure).status.initialization.provisioned
+    """Whether infrastructure says of itself that it is there, of any provider: by contract v1beta2, or v1beta1."""
+    status = infrastructure.decode(_Infrastructure).status
+    return status.initialization.provisioned or status.ready is True
+
+
+def failure(infrastructure: Object) -> str:
+    """What infrastructure of contract v1beta1 says of a failure after which it does not go on; empty without one."""
+    status = infrastructure.decode(_Infrastructure).status
+    return ": ".join(filter(None, (status.failure_reason, status.failure_message)))
 
 
 CONTROL_PLANE_BROKEN = "ControlPlaneBroken"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -28,6 +29,8 @@ class Infrastructure:
     """Format of `spec.providerID`, with `cluster` and `name`."""
     image_fields: frozenset[str] = frozenset()
     """Fields of a machine template that say which image a machine starts from: it has a Kubernetes version in it."""
+    contract: Literal["v1beta1", "v1beta2"] = "v1beta2"
+    """Cluster API's contract that the kinds keep: how their status says that something is provisioned."""
     provisioning_fields: frozenset[str] = frozenset()
     """Fields of a machine template that only matter while a machine is made: they do not differ for one that runs."""
 
@@ -52,17 +55,17 @@ class Infrastructures:
 def is_cluster(resource: Resource) -> bool:
     """Whether a kind is an infrastructure provider's for what all machines of a cluster share.
 
-    Among the kinds that are written for clusters: by Cluster API's contract, those of templates end with `Template`.
+    Among the kinds that are written for clusters: by Cluster API's contract, its name ends with `Cluster`.
     """
-    return resource.group == GROUP and not resource.kind.endswith("Template")
+    return resource.group == GROUP and resource.kind.endswith("Cluster")
 
 
 def is_machine_template(resource: Resource) -> bool:
     """Whether a kind is an infrastructure provider's for templates of machines."""
-    return resource.group == GROUP and resource.kind.endswith("Template")
+    return resource.group == GROUP and resource.kind.endswith("MachineTemplate")
 
 
-# What Cluster API reads of infrastructure objects, whatever their kind (its contract, v1beta2).
+# What Cluster API reads of infrastructure objects, whatever their kind (its contracts v1beta1 and v1beta2).
 
 
 class Initialization(Observed, frozen=True):
@@ -78,12 +81,48 @@ class InfrastructureClusterSpec(Observed, frozen=True):
     failure_domains: list[FailureDomain] = []
 
 
+class DomainStatus(Observed, frozen=True):
+    """A failure domain by contract v1beta1, where its name is a key."""
+
+    control_plane: bool | None = None
+    attributes: dict[str, str] = {}
+
+
 class InfrastructureClusterStatus(Observed, frozen=True):
     """Of the status of a cluster's infrastructure."""
 
     initialization: Initialization = Initialization()
-    failure_domains: list[FailureDomain] = []
+    ready: bool = False
+    """The same by contract v1beta1."""
+    failure_domains: list[FailureDomain] | dict[str, DomainStatus] = []
     conditions: list[Condition] = []
+
+    @property
+    def provisioned(self) -> bool:
+        """Whether it is there, by either contract."""
+        return self.initialization.provisioned or self.ready
+
+    @property
+    def domains(self) -> list[FailureDomain]:
+        """The failure domains, as contract v1beta2 has them."""
+        found = self.failure_domains
+        if isinstance(found, list):
+            return found
+        return [FailureDomain(name, one.control_plane, one.attributes) for name, one in sorted(found.items())]
+
+    def of(self, contract: str) -> InfrastructureClusterStatus:
+        """The same as objects of a contract say it."""
+        if contract != "v1beta1":
+            return self
+        domains = {one.name: DomainStatus(one.control_plane, one.attributes) for one in self.domains}
+        return InfrastructureClusterStatus(
+            ready=self.provisioned, failure_domains=domains, conditions=_undated(self.conditions)
+        )
+
+
+def _undated(conditions: list[Condition]) -> list[Condition]:
+    """By contract v1beta1 conditions say nothing of generations."""
+    return [msgspec.structs.replace(one, observed_generation=0) for one in conditions]
 
 
 class InfrastructureCluster(Observed, frozen=True):
@@ -105,9 +144,24 @@ class InfrastructureMachineStatus(Observed, frozen=True):
     """Of the status of a machine's infrastructure."""
 
     initialization: Initialization = Initialization()
+    ready: bool = False
+    """The same by contract v1beta1."""
     addresses: list[MachineAddress] = []
     failure_domain: str = ""
     conditions: list[Condition] = []
+
+    @property
+    def provisioned(self) -> bool:
+        """Whether it is there, by either contract."""
+        return self.initialization.provisioned or self.ready
+
+    def of(self, contract: str) -> InfrastructureMachineStatus:
+        """The same as objects of a contract say it."""
+        if contract != "v1beta1":
+            return self
+        return InfrastructureMachineStatus(
+            ready=self.provisioned, addresses=self.addresses, conditions=_undated(self.conditions)
+        )
 
 
 class InfrastructureMachine(Observed, frozen=True):

@@ -23,6 +23,7 @@ from espalier.clusters.downgrade import way_back
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
+from espalier.clusters.provider import Name
 from espalier.clusters.rules import (
     annotation_values,
     changes,
@@ -272,18 +273,25 @@ class Admission:
         Only what is new is judged: what stands is left to the controller, which lets it be whose it is.
         """
         key = Key(new.metadata.namespace, new.metadata.name)
-        before = set(generated.series_of(old)) if old is not None else set()
+        before = set(self._observer.series_of(old)) if old is not None else set()
         groups = generated.groups(new.spec)
-        made_for = {one.key.name: one.cluster for one in capi_objects.taken if one.cluster and one.cluster != key}
-        for place, series in enumerate(generated.series(key.name, groups)):
+        made_for = {
+            name: one.cluster
+            for one in capi_objects.taken
+            if one.cluster and one.cluster != key
+            for name in (one.key.name, str(Name(one.resource, one.key.name)))
+        }
+        for place, series in enumerate(self._observer.series_of(new)):
             if series in before:
                 continue
             others = self._observer.needing(series, key) or sorted(
                 {cluster for name, cluster in made_for.items() if name in (series, f"{series}-1")}
             )
-            field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if place else "metadata.name"
+            is_of_group = 0 < place <= len(groups)  # the control plane comes first, extra objects last
+            field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if is_of_group else "metadata.name"
+            found = groups[place - 1] if is_of_group else key.name
             for other in others if self._names_others else [None for _ in others][:1]:
-                yield Violation(field, groups[place - 1] if place else key.name, "", messages.name_of(series, other))
+                yield Violation(field, found, "", messages.name_of(series, other))
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""

@@ -97,7 +97,8 @@ def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
     found = capi_objects.infrastructure
     if found is None or contract.is_provisioned(found):
         return ""
-    return f"waiting for {found.kind} {found.key}, through which the API server is reached, to be provisioned"
+    waiting = f"waiting for {found.kind} {found.key}, through which the API server is reached, to be provisioned"
+    return ": ".join(filter(None, (waiting, contract.failure(found))))
 
 
 def broken(capi_objects: ClusterAPIObjects) -> str:

@@ -162,7 +162,7 @@ def correctable(found: Iterable[Drift], wish: Policy | None) -> list[Drift]:
 
 def _changed(change: Change, capi_objects: ClusterAPIObjects) -> Drift:
     metadata = change.body["metadata"]
-    what = _what(change.resource, metadata["namespace"], metadata["name"])
+    what = _what(change.resource, metadata.get("namespace", ""), metadata["name"])
     live = capi_objects.of(change.resource).get(metadata["name"])
     if live is None:
         return Drift(what, MISSING, change)
@@ -186,6 +186,7 @@ def replaces_machines(change: Change, live: Object) -> bool:
 def _superfluous(design: Design, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Removal]:
     """What nobody asked for; templates only once nothing refers to them."""
     yield from plan.superfluous_workers(design, capi_objects)
+    yield from plan.superfluous_extras(design, capi_objects)
     ours = {(object_.resource, object_.metadata.name) for object_ in wanted}
     for removal in plan.unused_templates(capi_objects):
         if (removal.resource, removal.object.name) not in ours:

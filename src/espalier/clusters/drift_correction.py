@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
-from espalier.clusters import cni, drift, names, synced, workload
+from espalier.clusters import cni, drift, names, synced, workload, workload_objects
 from espalier.clusters.context import Context
 from espalier.clusters.drift import Drift, InstalledCNI
 from espalier.clusters.gate import Isolation
@@ -37,10 +37,11 @@ async def oversee(ctx: Context) -> Outcome:
         return Done()
     manifests = [] if scope.leaves_cni_alone or scope.design is None else cni.objects(scope.design)
     answer = await seen_in_workload(ctx, manifests)
-    if answer is None:
+    own = await seen_of_provider(ctx) if answer is not None else None
+    if answer is None or own is None:
         return Done()  # the reconcile comes again for it
     wish = drift.policy(scope.cluster.metadata.annotations)
-    found = _found(ctx, manifests, answer)
+    found = [*_found(ctx, manifests, answer), *own.drifts]
     wanted = drift.correctable(found, wish)
     fights: dict[str, int] = {}
     for one in wanted:
@@ -61,9 +62,10 @@ async def oversee(ctx: Context) -> Outcome:
         left = tuple(one for one in answer.drifts if one not in corrected)
         if manifests and not answer.failure:
             ctx.saw_cni(left)
-        found = _found(ctx, manifests, Answer(left, answer.failure))
+        of_provider = [one for one in own.drifts if one not in corrected]
+        found = [*_found(ctx, manifests, Answer(left, answer.failure)), *of_provider]
     if is_done or refusals:
-        ctx.synced = synced.seen(ctx.scope, found, answer.failure, refusals, fights)
+        ctx.synced = synced.seen(ctx.scope, found, answer.failure or own.failure, refusals, fights)
     if refusals:
         return Fault(NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()
@@ -71,14 +73,26 @@ async def oversee(ctx: Context) -> Outcome:
 
 async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | None:
     """Where the CNI of the workload cluster differs; None when the reconcile comes again for it."""
+    answer = await _seen(ctx, manifests, "look at")
+    if answer is not None and manifests and not answer.failure:
+        ctx.saw_cni(answer.drifts)
+    return answer
+
+
+async def seen_of_provider(ctx: Context) -> Answer | None:
+    """Where what the provider has in the workload cluster differs; None when the reconcile comes again for it."""
+    return await _seen(ctx, workload_objects.wanted(ctx.scope.design), "look at the provider's objects in")
+
+
+async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | None:
     scope = ctx.scope
     if not manifests:
         return Answer()
     if scope.capi_objects.kubeconfig is None:
         return Answer(failure="no kubeconfig")
     asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.content_hash)
-    look = workload.look(manifests, asked, scope.capi_objects.kubeconfig)
-    match await ctx.tools.remote_tasks.send(scope.cluster_identity, look):
+    task = workload.look(manifests, asked, scope.capi_objects.kubeconfig, name=name)
+    match await ctx.tools.remote_tasks.send(scope.cluster_identity, task):
         case Failed(error):
             ctx.tools.rate_limits.try_again(scope.key)
             return Answer(failure=type(error).__name__)
@@ -86,7 +100,6 @@ async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | 
             return None
         case drifts:
             ctx.tools.rate_limits.answered(scope.key)
-            ctx.saw_cni(drifts)
             return Answer(drifts)
 
 

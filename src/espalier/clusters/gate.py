@@ -63,13 +63,14 @@ def content_hash(
     data: Data | None = None,
     credentials: Data | None = None,
     key: bytes = b"",
+    resolved: Mapping[str, str] | None = None,
 ) -> str:
     """The content hash of a cluster that was reconciled with this content.
 
     Content is the name of the Cluster, its spec, the patches it consents to (an annotation), the specs of its children,
-    and `data`: that of ConfigMaps. Specs count as they are stored: fields that this manager doesn't know do, and
-    defaults that it would fill in don't. Order of keys and nulls is no content, nor are other metadata (but the name,
-    so that a copy of a Cluster is not taken for the original) and status.
+    `data`: that of ConfigMaps, and what was `resolved` elsewhere. Specs count as they are stored: fields that this
+    manager doesn't know do, and defaults that it would fill in don't. Order of keys and nulls is no content, nor are
+    other metadata (but the name, so that a copy of a Cluster is not taken for the original) and status.
 
     `credentials`, the data of Secrets, have a digest of their own, the last part of the hash, which is absent without
     any. Its `key` is secret, or whoever may read Clusters could try passwords; as long as the key isn't known,
@@ -82,6 +83,8 @@ def content_hash(
     }
     if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier hashes stay good
         content["patches"] = sorted(patches)
+    if resolved:
+        content["resolved"] = resolved
     found = f"{FORMAT}:{_digest(content, _KEY)}"
     if not credentials:
         return found

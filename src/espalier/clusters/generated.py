@@ -7,7 +7,7 @@ can mean the same name: `prod` with group `web-md-0`, and `prod-web` with group 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,8 @@ from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import names
-from espalier.clusters.render_input import group_name
+from espalier.clusters.provider import Name
+from espalier.clusters.render_input import group_name, spread
 from espalier.kube.objects import Object
 from espalier.runtime.writer import taken
 
@@ -99,16 +100,21 @@ class _Named(Part):
 def series(cluster: str, groups: Iterable[str]) -> list[str]:
     """What names of templates begin with; the number of the template follows.
 
-    Two Clusters can get in each other's way exactly when they have one of these in common: every name of an object is
-    made of one of them, or of the cluster's name alone.
+    Two Clusters can get in each other's way exactly when they have one of these or an extra object in common: every
+    other name of an object is made of one of them, or of the cluster's name alone.
     """
     first = [templates.control_plane_template(cluster), *(templates.worker_template(cluster, name) for name in groups)]
     return [name.removesuffix("-1") for name in first]
 
 
-def series_of(cluster: eksa.Cluster) -> list[str]:
-    """The same of a Cluster."""
-    return series(cluster.metadata.name, groups(cluster.spec))
+def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names of the worker node groups; of those in failure domains, one for each."""
+    return [group_name(one) for one in spread(spec, domains)[0]]
+
+
+def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
+    """The same of a Cluster, and which extra objects it has."""
+    return [*series(cluster.metadata.name, groups(cluster.spec)), *map(str, extras)]
 
 
 def groups(spec: eksa.ClusterSpec) -> list[str]:
@@ -116,7 +122,9 @@ def groups(spec: eksa.ClusterSpec) -> list[str]:
     return [group_name(group) for group in spec.worker_node_group_configurations]
 
 
-def needed(cluster: str, groups: list[str], resource: Resource, known: Iterable[str]) -> Iterator[str]:
+def needed(
+    cluster: str, groups: list[str], resource: Resource, known: Iterable[str], extras: Collection[Name] = ()
+) -> Iterator[str]:
     """The names of one kind that a cluster needs; `known` are those of the objects of the kind that it has.
 
     A template gets the first number that is free, so one more than there are counts.
@@ -134,8 +142,7 @@ def needed(cluster: str, groups: list[str], resource: Resource, known: Iterable[
             numbers = [int(found[2]) for name in known if (found := _NUMBERED.fullmatch(name)) and found[1] == one]
             last = max(numbers, default=0)
             yield from (f"{one}-{number}" for number in range(max(1, last - _LOOKED_BACK), last + 2))
-    else:
-        raise AssertionError(f"{resource} is made for clusters, and nobody knows its names")
+    yield from (one.name for one in extras if one.resource == resource)
 
 
 def secrets(cluster: str) -> list[Key]:
@@ -159,6 +166,14 @@ def prefixes(name: str) -> Iterator[str]:
         if character == "-":
             yield name[:place]
     yield name
+
+
+def parts(name: str) -> Iterator[str]:
+    """The same of an extra object: its name may have the cluster's at its end, or between others."""
+    words = name.split("-")
+    for begin in range(len(words)):
+        for end in range(begin + 1, len(words) + 1):
+            yield "-".join(words[begin:end])
 
 
 def _is_cluster(api_version: str, kind: str) -> bool:

@@ -11,6 +11,7 @@ from espalier.api.eksa.group import (
     SYSTEM_NAMESPACE,
 )
 from espalier.api.identity import ClusterIdentity, owner_of
+from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
 
@@ -19,6 +20,9 @@ FIELD_MANAGER = "eks-a-controller"
 
 CNI_ANNOTATION = f"{GROUP}/cni"
 """On the Cluster of Cluster API: which CNI, with what content, was installed in the workload cluster."""
+
+WORKLOAD_OBJECTS_ANNOTATION = f"{GROUP}/workload-objects"
+"""On the Cluster of Cluster API: which objects the provider has in the workload cluster, and a digest of them."""
 
 UNFINISHED = "unfinished"
 """In place of the content of a CNI: another was installed before, and objects of either may be there."""
@@ -33,6 +37,9 @@ IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
 """On the Cluster: uids of its management cluster's record and its own when the gate was written last.
 
 A Cluster that was exported, deleted and made again carries those of the one before."""
+
+GROUP_ANNOTATION = f"{GROUP}/worker-node-group"
+"""On a MachineDeployment of one failure domain: the worker node group whose machines these are."""
 
 REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
 """On a MachineHealthCheck: which replacement of an unhealthy machine was the last, before we paused the check."""
@@ -71,6 +78,9 @@ SPEC_VALID = "SpecValid"
 
 KUBECONFIG_COPIED = "KubeconfigCopied"
 """Why no copy of the kubeconfig lies beside the Cluster: there only while there is none, and no part of Ready."""
+
+VALUES_NOT_RESOLVED = "ValuesNotResolved"
+"""Reason of waiting for what a controller of the provider looks up."""
 
 # Values of status.failureReason: nothing goes on until somebody changes something.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
@@ -120,6 +130,12 @@ def consents(annotations: Mapping[str, str]) -> frozenset[str]:
 def machine_deployment(cluster: str, group: str) -> str:
     """Name of the MachineDeployment of a worker node group."""
     return f"{cluster}-{group}"
+
+
+def deployment_of_group(metadata: ObjectMeta, cluster: str) -> str:
+    """The name that a MachineDeployment has for its worker node group, without the failure domain if it is of one."""
+    group = metadata.annotations.get(GROUP_ANNOTATION)
+    return machine_deployment(cluster, group) if group else metadata.name
 
 
 def control_plane_health_check(cluster: str) -> str:

@@ -12,7 +12,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import SECRET
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
@@ -26,14 +26,14 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters import generated, names, synced
+from espalier.clusters import generated, names, ownership, synced
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.predicates import relevant
-from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
 from espalier.clusters.references import Linked, LinkedObjects, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
@@ -61,7 +61,7 @@ BY_SERIES = "series"
 
 
 def written(providers: Providers) -> tuple[Resource, ...]:
-    """Kinds of Cluster API that are made for clusters, those of its infrastructure providers included."""
+    """Kinds that are made for clusters: Cluster API's, those of its infrastructure providers, and extra ones."""
     known = infrastructures(providers).all
     return (
         capi.Cluster.resource,
@@ -71,6 +71,7 @@ def written(providers: Providers) -> tuple[Resource, ...]:
         *(one.machine_template for one in known),
         KubeadmConfigTemplate.resource,
         MachineHealthCheck.resource,
+        *extra_kinds(providers),
     )
 
 
@@ -99,6 +100,12 @@ def with_our_fields(object_: Object) -> Object:
 _keep_ours = keep_managed_fields(names.FIELD_MANAGER)
 
 
+def with_our_content(object_: Object) -> Object:
+    """As `with_our_fields`; of what is made for no cluster nothing but the metadata."""
+    is_of_cluster = names.cluster_of(object_.metadata.labels) is not None
+    return with_our_fields(object_) if is_of_cluster else metadata_only(object_)
+
+
 class Observer:
     """The caches of everything that a cluster depends on."""
 
@@ -118,7 +125,7 @@ class Observer:
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
-        indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: _by_series}
+        indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: self._by_series}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. In those not watched, Cluster API objects tell of them.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
@@ -129,10 +136,14 @@ class Observer:
         self.release_use = ReleaseUse(self.all_clusters, self.releases)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
-                resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=with_our_fields
+                resource,
+                SYSTEM_NAMESPACE if resource.namespaced else None,
+                indexes={BY_CLUSTER: _by_cluster},
+                transform=with_our_content if resource in (SECRET, CONFIG_MAP) else with_our_fields,
             )
             for resource in written(providers)
         }
+        self._extra_kinds = frozenset(extra_kinds(providers))
         self.upgrades = [
             caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
             for resource in followed(front_end)
@@ -209,6 +220,7 @@ class Observer:
             data=linked.data,
             credentials=linked.credentials,
             gate_key=linked.key,
+            resolved=linked.resolved,
             providers=self.providers,
             management=management,
             management_key=self.management_cluster.key,
@@ -235,6 +247,8 @@ class Observer:
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None or (linked.missing and provider.links.needed):
             return None, None
+        if not all(linked.resolved.values()):
+            return None, None
         try:
             watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
             made = design(
@@ -248,6 +262,7 @@ class Observer:
                 front_end=self._front_end,
                 children=tuple(child for _, child in linked.children),
                 data={**linked.data, **linked.credentials},
+                resolved=linked.resolved,
             )
             return made, None
         except LookupError as unknown:
@@ -279,7 +294,7 @@ class Observer:
 
     def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
         """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
-        groups = generated.groups(spec)
+        groups, extras = self._names(key, spec)
         cluster = ClusterIdentity.of(key)
         made = self.written[capi.Cluster.resource].get(cluster.capi)
         is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
@@ -288,9 +303,11 @@ class Observer:
         taken: list[Taken] = []
         for resource, cache in self.written.items():
             labelled = cache.by_index(BY_CLUSTER, str(key))
+            if resource in self._extra_kinds:  # people label Secrets as a cluster's as well
+                labelled = [one for one in labelled if ownership.owned_fields(one) is not None]
             by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
-            for name in generated.needed(key.name, groups, resource, ours.copy()):
-                found = cache.get(cluster.key(name))
+            for name in generated.needed(key.name, groups, resource, ours.copy(), extras):
+                found = cache.get(cluster.key(name) if resource.namespaced else Key("", name))
                 if found is None or name in ours:
                     continue
                 if holder := belonging(resource, found):
@@ -311,6 +328,32 @@ class Observer:
             node_upgrades=tuple(self.node_upgrades.by_index(BY_NAME, key.name)),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
+
+    def _names(self, key: Key, spec: eksa.ClusterSpec) -> tuple[list[str], tuple[Name, ...]]:
+        """The names of worker node groups as objects of a cluster have them, and those of its extra objects."""
+        provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        if provider is None:
+            return generated.groups(spec), ()
+        children = self.linked.children(key.namespace, spec)
+        groups = generated.worker_groups(spec, provider.links.domains(spec, children))
+        return groups, tuple(provider.extras.names(key.name, spec, children))
+
+    def series_of(self, cluster: eksa.Cluster) -> list[str]:
+        """What a Cluster has in common with another exactly when they get in each other's way: `generated.series`.
+
+        Names of extra objects count as far as its children do not matter for them; of the others, who comes later is
+        told by what is there.
+        """
+        spec = cluster.spec
+        provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        extras = provider.extras.names(cluster.metadata.name, spec, ()) if provider is not None else ()
+        return generated.series_of(cluster, extras)
+
+    def _by_series(self, object_: Object) -> Iterable[str]:
+        try:
+            return self.series_of(read(object_))
+        except msgspec.ValidationError:  # said by its own reconcile
+            return ()
 
     def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
         """The Cluster that manages this one; None when it is not there, or may manage nobody."""
@@ -368,9 +411,10 @@ class Observer:
         keeps them, whoever came first."""
         templates = (names_ for kind, names_ in capi_objects.objects.items() if generated.is_template(kind))
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
+        made |= {str(Name(kind, name)) for kind in self._extra_kinds for name in capi_objects.of(kind)}
         return tuple(
             (one, other.key)
-            for one in generated.series_of(cluster)
+            for one in self.series_of(cluster)
             if one not in made
             for other in self.all_clusters.by_index(BY_SERIES, one)
             if other.name != found.name and _age(other) < _age(found)
@@ -406,7 +450,9 @@ class Observer:
     def _in_whose_way(self, object_: Object) -> list[Key]:
         """The Clusters that could need the name of an object which is made for another, or for none."""
         owner = names.cluster_of(object_.metadata.labels)
-        users = (one for name in generated.prefixes(object_.name) for one in self.clusters.by_index(BY_NAME, name))
+        is_extra = any(object_.kind == kind.kind for kind in self._extra_kinds)
+        parts = generated.parts if is_extra else generated.prefixes
+        users = (one for name in parts(object_.name) for one in self.clusters.by_index(BY_NAME, name))
         return [cluster.key for cluster in users if cluster.key != owner]
 
     def _of_cluster_api(self, object_: Object) -> list[Key]:
@@ -432,7 +478,7 @@ class Observer:
             decoded = read(changed)
         except msgspec.ValidationError:
             return [other.key for other in same[0] if other.key != changed.key]
-        same += [self.clusters.by_index(BY_SERIES, one) for one in generated.series_of(decoded)]
+        same += [self.clusters.by_index(BY_SERIES, one) for one in self.series_of(decoded)]
         rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
         key = self.management_cluster.key
         if is_self_managed(decoded) and (changed.key == key or not self.management_cluster.is_named):
@@ -486,13 +532,6 @@ def _by_cluster_name(object_: Object) -> Iterable[str]:
 def _by_cluster(object_: Object) -> Iterable[str]:
     key = names.cluster_of(object_.metadata.labels)
     return (str(key),) if key is not None else ()
-
-
-def _by_series(object_: Object) -> Iterable[str]:
-    try:
-        return generated.series_of(read(object_))
-    except msgspec.ValidationError:  # said by its own reconcile
-        return ()
 
 
 def _by_link(object_: Object) -> Iterable[str]:

@@ -10,7 +10,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import minor, minor_of
-from espalier.clusters import in_place
+from espalier.clusters import in_place, names
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
@@ -31,19 +31,29 @@ class Running(msgspec.Struct, frozen=True):
 
     control_plane: Machines | None = None
     groups: Mapping[str, Machines] = msgspec.field(default_factory=dict)
-    """By name of the MachineDeployment."""
+    """By name of the MachineDeployment, without the failure domain where there are several."""
 
 
 def running(capi_objects: ClusterAPIObjects) -> Running:
     """What machines have."""
     control_plane = capi_objects.control_plane
-    return Running(
-        _control_plane(control_plane, capi_objects.machines) if control_plane is not None else None,
-        {
-            name: _group(deployment, capi_objects.sets_of(name))
-            for name, deployment in capi_objects.typed_deployments.items()
-        },
-    )
+    groups: dict[str, Machines] = {}
+    for name, deployment in capi_objects.typed_deployments.items():
+        found = _group(deployment, capi_objects.sets_of(name))
+        whole = names.deployment_of_group(deployment.metadata, deployment.spec.cluster_name)
+        groups[whole] = _together(groups[whole], found) if whole in groups else found
+    of_control_plane = _control_plane(control_plane, capi_objects.machines) if control_plane is not None else None
+    return Running(of_control_plane, groups)
+
+
+def _together(one: Machines, other: Machines) -> Machines:
+    """Those of one worker node group in several failure domains."""
+
+    def lower(*versions: str) -> str:
+        return min(filter(None, versions), key=minor, default="")
+
+    told, earliest = lower(one.told, other.told), lower(one.earliest, other.earliest)
+    return Machines(told, earliest, one.is_known and other.is_known)
 
 
 def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object]) -> Machines:

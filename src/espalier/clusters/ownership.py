@@ -80,6 +80,8 @@ def _comparable(wanted: Tree) -> Tree:
 
 def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[paths.Step, ...]) -> Iterator[str]:
     """`fields` is the set of owned fields below this path; without any, the whole value is owned."""
+    if wanted == {} and isinstance(live, dict) and not _has_inner(fields):
+        return  # we own that there is a map; what others put into it is theirs
     if not _has_inner(fields) or type(wanted) is not type(live):
         yield from _unequal(wanted, live, path)
     elif isinstance(wanted, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -11,9 +11,10 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
-from espalier.clusterapi import infrastructure, templates
+from espalier.api.resource import Key, Resource
+from espalier.clusterapi import contract, infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
+from espalier.clusters.provider import Name
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.scope import ClusterAPIObjects
@@ -31,7 +32,7 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         metadata = self.body["metadata"]
         verb = "changed" if self.fields else "created"
-        return f"{verb} {self.resource.kind} {metadata['namespace']}/{metadata['name']}"
+        return f"{verb} {self.resource.kind} {Key(metadata.get('namespace', ''), metadata['name'])}"
 
 
 class Removal(NamedTuple):
@@ -68,7 +69,8 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     of_machines.infrastructure_ref.name = template.metadata.name
     in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
     downgrade.step_down(wanted.control_plane, live)
-    return [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
+    own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
+    return [*wanted.extras, *own]
 
 
 def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
@@ -158,14 +160,42 @@ def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> li
     return found
 
 
-def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
-    """MachineDeployments and health checks of groups that are no longer asked for."""
+def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects, *, at_once: bool = False) -> list[Removal]:
+    """MachineDeployments and health checks of groups that are no longer asked for.
+
+    Those of a group that is asked for in other failure domains stay until its machines are ready there, unless all go
+    `at_once`.
+    """
+    leaving = set() if at_once else _leaving(design, capi_objects)
     checks = {names.worker_health_check(design.name, group_name(group)) for group in design.groups}
+    checks |= {f"{name}-worker-unhealthy" for name in leaving}
     checks.add(names.control_plane_health_check(design.name))
     return [
-        *_others(MachineDeployment.resource, capi_objects, _deployments(design)),
+        *_others(MachineDeployment.resource, capi_objects, _deployments(design) | leaving),
         *_others(MachineHealthCheck.resource, capi_objects, checks),
     ]
+
+
+def _leaving(design: Design, capi_objects: ClusterAPIObjects) -> set[str]:
+    """MachineDeployments that others take the place of, which are not ready yet."""
+    live = capi_objects.typed_deployments
+    awaited = set()
+    for group in design.groups:
+        name = group_name(group)
+        deployment = live.get(names.machine_deployment(design.name, name))
+        if deployment is None or not _is_ready(deployment):
+            awaited.add(names.machine_deployment(design.name, design.whole_group(name)))
+    return {
+        name
+        for name, one in live.items()
+        if name not in _deployments(design) and names.deployment_of_group(one.metadata, design.name) in awaited
+    }
+
+
+def _is_ready(deployment: MachineDeployment) -> bool:
+    return contract.is_observed(deployment) and (deployment.status.ready_replicas or 0) >= contract.desired_replicas(
+        deployment
+    )
 
 
 def going_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[str]:
@@ -199,12 +229,26 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
     ]
 
 
-def leftovers(capi_objects: ClusterAPIObjects) -> list[Removal]:
-    """What is still there of a deleted cluster and is not being deleted."""
+def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
+    """Extra objects that are no longer rendered. To be asked once no machine is of an old template."""
+    wanted = {Name(one.resource, one.metadata.name) for one in rendered(design).extras}
+    return [
+        removal
+        for kind in design.provider.extras.kinds
+        for removal in _others(kind, capi_objects, {one.name for one in wanted if one.resource == kind})
+    ]
+
+
+def leftovers(capi_objects: ClusterAPIObjects, extra: Collection[Resource] = ()) -> list[Removal]:
+    """What is still there of a deleted cluster and is not being deleted; of `extra` kinds once nothing else is there.
+
+    Whoever deletes infrastructure needs the credentials for it.
+    """
+    others = [kind for kind, objects in capi_objects.objects.items() if objects and kind not in extra]
     return [
         Removal(resource, object_)
-        for resource, objects in capi_objects.objects.items()
-        for object_ in objects.values()
+        for resource in others or capi_objects.objects
+        for object_ in capi_objects.of(resource).values()
         if object_.metadata.deletion_timestamp is None
     ]
 

@@ -40,7 +40,9 @@ def _desired(object_: Object) -> object:
 
 
 def _provisioned(object_: Object) -> object:
-    return (contract.is_provisioned(object_), contract.broken(object_))
+    if object_.metadata.generation:
+        return contract.is_provisioned(object_), contract.failure(object_), contract.broken(object_)
+    return {name: value for name, value in object_.tree.items() if name != "metadata"}  # a Secret, or the like
 
 
 def _cluster(object_: Object) -> object:

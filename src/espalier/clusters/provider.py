@@ -15,10 +15,14 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
+from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
+from espalier.kube.rbac import Right
 
 if TYPE_CHECKING:
     from espalier.clusters.render_input import Components, Design
+    from espalier.runtime.component import Host
+    from espalier.runtime.controller import Controller
 
 
 class Dependency(NamedTuple):
@@ -46,6 +50,14 @@ class Links(msgspec.Struct, frozen=True):
     """Kinds of rendered objects that carry credentials. Machines are made of none of them: they are all that is written
     when nothing but credentials changed."""
 
+    domains: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, Sequence[str]]] = lambda _spec, _children: {}
+    """By name of a worker node group: the failure domains that have machines of it, in order, by the spec and the
+    children as far as they are there. Each gets a MachineDeployment of its own. Pure."""
+
+    resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
+    """What a controller of the provider found out elsewhere and keeps in the status of children, by what it is, for
+    people; empty as long as it is not known. It is content like a spec. Pure."""
+
     needed: bool = True
     """Whether anything is rendered from them, so that nothing can be while one is missing."""
 
@@ -53,6 +65,32 @@ class Links(msgspec.Struct, frozen=True):
     def kinds(self) -> tuple[Resource, ...]:
         """Kinds of the linked objects."""
         return (self.datacenter, *self.machine_configs)
+
+
+class Name(NamedTuple):
+    """The name of an extra object, within its kind."""
+
+    resource: Resource
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Objects that are made for each cluster of a provider beside those that every cluster has: Secrets, identities.
+
+    They are written before everything else, for the rest names them, and deleted when nothing else is left. Namespaced
+    ones are in the system's namespace.
+    """
+
+    kinds: tuple[Resource, ...] = ()
+    names: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()
+    """The names of those of a cluster, by its own name, its spec, and its children as far as they are there. Pure.
+    Each has the cluster's name in it, between dashes, so that no other cluster has the same."""
+    render: Callable[[Design], Iterable[KubeObject]] = lambda _design: ()
+    """The objects, in the order in which they are written; under no other names than `names` gives. Pure."""
 
 
 class Renderer(Protocol):
@@ -67,8 +105,10 @@ class Renderer(Protocol):
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         """How a worker becomes a node."""
 
-    def machine_template(self, design: Design, components: Components, name: str) -> KubeObject:
-        """What the machines of the control plane or of a group are made of."""
+    def machine_template(
+        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None, /
+    ) -> KubeObject:
+        """What the machines of a group are made of, or those of the control plane (None)."""
 
 
 class Rules(Protocol):
@@ -89,10 +129,23 @@ class Provider:
     infrastructure: Infrastructure
     render: Renderer
     rules: Rules
+    extras: Extras = Extras()
+    workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
+    """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
+    are applied. Pure."""
+    controllers: tuple[Callable[[Host], Controller], ...] = ()
+    """Makers of the provider's own controllers, which run in the manager: they keep what `Links.resolve` reads."""
+    rights: tuple[Right, ...] = ()
+    """What these need in each namespace whose Clusters are watched, beside reading and patching linked objects."""
 
 
 Providers: TypeAlias = Mapping[str, Provider]
 """By the kind of `spec.datacenterRef`."""
+
+
+def extra_kinds(providers: Providers) -> tuple[Resource, ...]:
+    """The kinds of the extra objects of all providers."""
+    return tuple(dict.fromkeys(kind for one in providers.values() for kind in one.extras.kinds))
 
 
 def infrastructures(providers: Providers) -> Infrastructures:

@@ -22,7 +22,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import git_ops, names, references
 from espalier.clusters.observe import followed, written
-from espalier.clusters.provider import Providers
+from espalier.clusters.provider import Providers, extra_kinds
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.certificates import SECRET_NAME
 
@@ -46,11 +46,13 @@ def rights(providers: Providers, front_end: FrontEnd = FrontEnd.ANNOTATIONS) -> 
             Right(references.kinds(providers), (*FOLLOW, "patch")),
             Right(git_ops.KINDS, FOLLOW),
             Right((CORE_EVENT,), APPLY),
+            *(right for provider in providers.values() for right in provider.rights),
         ),
         cluster_scoped=(
             Right((EKSARelease.resource,), (*FOLLOW, "create")),
             Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
             Right((MUTATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(MUTATING_WEBHOOKS,)),
+            *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in extra_kinds(providers) if not kind.namespaced),
         ),
         system=(
             Right((Bundles.resource,), (*FOLLOW, "create")),
@@ -62,7 +64,7 @@ def rights(providers: Providers, front_end: FrontEnd = FrontEnd.ANNOTATIONS) -> 
             Right((SECRET,), ("patch",), names=(SECRET_NAME,)),
             Right((LEASE,), ("get", *APPLY)),
             Right((CORE_EVENT,), APPLY),
-            *(Right((resource,), (*FOLLOW, *APPLY, "delete")) for resource in written(providers)),
+            *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in written(providers) if kind.namespaced),
         ),
         shared=tuple(Right((resource,), FOLLOW) for resource in followed(front_end)),
         by_owners=(Right((SECRET,), ("create", "update")),),  # of copies of kubeconfigs

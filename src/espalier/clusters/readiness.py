@@ -158,7 +158,9 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     if contract.is_control_plane_initialized(cluster):
         return _condition(type_, "True", "ControlPlaneInitialized", "the API server has answered")
     if not contract.is_infrastructure_provisioned(cluster):
-        return _condition(type_, "False", INITIALIZING, "waiting for the infrastructure that its machines share")
+        said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
+        message = ": ".join(filter(None, ("waiting for the infrastructure that its machines share", said)))
+        return _condition(type_, "False", INITIALIZING, message)
     message = "the first control plane machine is not available yet"
     return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
 
@@ -314,7 +316,7 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
 
 def _in_place_later(scope: Scope) -> int:
     """Machines that are to be upgraded where they stand, as soon as their group may be written to."""
-    groups = scope.spec.worker_node_group_configurations
+    groups = scope.groups
     asked = {
         names.machine_deployment(scope.key.name, group_name(group))
         for group in groups

@@ -66,6 +66,8 @@ class Linked(msgspec.Struct, frozen=True):
     """The same of Secrets."""
     key: GateKey = GateKey()
     """Of digests of credentials; empty while there is none."""
+    resolved: Mapping[str, str] = {}
+    """What the provider found out elsewhere; empty as long as it is not known."""
 
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
@@ -129,14 +131,14 @@ class LinkedObjects:
         links = provider.links
         children: list[tuple[Resource, Object]] = []
         missing = []
-        for field, kind, name in _used(cluster.spec, links):
-            child = self._children[kind.kind].get(Key(namespace, name))
+        for field, kind, key, child in self._used(namespace, cluster.spec, links):
             if child is None:
-                missing.append(_missing(field, kind.kind, Key(namespace, name)))
+                missing.append(_missing(field, kind.kind, key))
             else:
                 children.append((kind, child))
+        resolved = links.resolve(cluster.spec, [child for _, child in children])
         if not links.data:
-            return Linked(tuple(children), tuple(missing))
+            return Linked(tuple(children), tuple(missing), resolved=resolved)
         dependencies = () if missing else tuple(links.depend(cluster, [child for _, child in children]))
         data, absent = self._data_of(Key(namespace, cluster.metadata.name), dependencies)
         return Linked(
@@ -145,7 +147,22 @@ class LinkedObjects:
             data={name: one for (kind, name), one in data.items() if kind == CONFIG_MAP},
             credentials={name: one for (kind, name), one in data.items() if kind == SECRET},
             key=self._key,
+            resolved=resolved,
         )
+
+    def children(self, namespace: str, spec: eksa.ClusterSpec) -> list[Object]:
+        """The objects that a Cluster links, as far as they are there."""
+        provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        if provider is None:
+            return []
+        return [child for *_, child in self._used(namespace, spec, provider.links) if child is not None]
+
+    def _used(
+        self, namespace: str, spec: eksa.ClusterSpec, links: Links
+    ) -> Iterator[tuple[str, Resource, Key, Object | None]]:
+        for field, kind, name in _used(spec, links):
+            key = Key(namespace, name)
+            yield field, kind, key, self._children[kind.kind].get(key)
 
     def owned_by(self, uid: str, namespace: str) -> Iterator[tuple[Resource, Object]]:
         """The linked objects that go with a Cluster, those as well that it does not name any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -51,6 +51,12 @@ class Design(msgspec.Struct, frozen=True):
     data: Mapping[str, Mapping[str, bytes]] = {}
     """That of the Secrets and ConfigMaps that these name, by `Kind namespace/name`."""
 
+    resolved: Mapping[str, str] = {}
+    """What the provider found out elsewhere (`Links.resolve`): all of it is known."""
+    domains: Mapping[str, str] = {}
+    """By name of a group that has machines in one failure domain alone: which. Those of a worker node group that has
+    several are groups of their own here."""
+
     @property
     def name(self) -> str:
         """Name of the cluster, and of most objects made for it."""
@@ -74,6 +80,10 @@ class Design(msgspec.Struct, frozen=True):
     def groups(self) -> list[WorkerNodeGroupConfiguration]:
         """The worker node groups."""
         return self.spec.worker_node_group_configurations
+
+    def whole_group(self, name: str) -> str:
+        """The worker node group that a group is of, which may be one of its failure domains alone."""
+        return name.removesuffix(f"-{self.domains[name]}") if name in self.domains else name
 
     @property
     def labels(self) -> dict[str, str]:
@@ -99,19 +109,50 @@ def design(
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     children: tuple[Object, ...] = (),
     data: Mapping[str, Mapping[str, bytes]] | None = None,
+    resolved: Mapping[str, str] | None = None,
 ) -> Design:
     """The design of a cluster that has these layers. `distros` gives the EKS Distro Releases that there are, by name.
+
+    A worker node group whose machines are in failure domains becomes one for each of these.
 
     Raises `LookupError` when Bundles lack one of its versions, or name a release for it that can't be used.
     """
     for layer in reversed(layers):  # what the newest fills in is given for those before it
         for default in reversed(layer.defaults):
             spec = default(spec)
+    groups, domains = spread(spec, provider.links.domains(spec, children))
+    if domains:
+        spec = msgspec.structs.replace(spec, worker_node_group_configurations=groups)
     components = {}
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
         components[version] = Components(bundle, usable(bundles, bundle, distros(bundle.eks_d.name)))
-    return Design(key, spec, components, provider, watch_filter, layers, front_end, children, data or {})
+    return Design(
+        key, spec, components, provider, watch_filter, layers, front_end, children, data or {}, resolved or {}, domains
+    )
+
+
+def spread(
+    spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]
+) -> tuple[list[WorkerNodeGroupConfiguration], dict[str, str]]:
+    """The worker node groups, each with one for every failure domain in its place; and the domain of each of those.
+
+    Machines are spread evenly; the first has those that are left over, as in EKS Anywhere.
+    """
+    groups: list[WorkerNodeGroupConfiguration] = []
+    found: dict[str, str] = {}
+    for group in spec.worker_node_group_configurations:
+        own = domains.get(group_name(group), ())
+        if not own:
+            groups.append(group)
+            continue
+        each, rest = divmod(group_count(group), len(own))
+        for index, domain in enumerate(own):
+            name = f"{group_name(group)}-{domain}"
+            count = each + (rest if index == 0 else 0)
+            groups.append(msgspec.structs.replace(group, name=name, count=count))
+            found[name] = domain
+    return groups, found
 
 
 def group_name(group: WorkerNodeGroupConfiguration) -> str:

@@ -44,3 +44,7 @@ class Rendered(msgspec.Struct, frozen=True):
     cni: tuple[Manifest, ...]
     digests: Mapping[str, str] = {}
     """Of the images of the CNI, by what they are pulled from; those of which the Bundles know one."""
+    workload: tuple[Manifest, ...] = ()
+    """What the provider has in the workload cluster, in the order in which it is applied."""
+    extras: tuple[KubeObject, ...] = ()
+    """Those that the provider adds, in their order; the others may name them."""

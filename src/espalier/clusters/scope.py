@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -16,6 +16,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, kubeconfig
@@ -138,6 +139,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The same of Secrets."""
     gate_key: GateKey = GateKey()
     """The key to digests of credentials; empty while there is none."""
+    resolved: Mapping[str, str] = {}
+    """What the provider found out elsewhere, by what it is; empty as long as it is not known."""
     providers: Providers = {}
     """Those of this manager."""
     management: eksa.Cluster | None = None
@@ -221,6 +224,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return self.cluster.status
 
     @property
+    def groups(self) -> Sequence[WorkerNodeGroupConfiguration]:
+        """The worker node groups, as there are objects of them; as they are asked for while that is not known."""
+        return self.design.groups if self.design is not None else self.spec.worker_node_group_configurations
+
+    @property
     def generation(self) -> int:
         """Of the Cluster."""
         return self.cluster.metadata.generation
@@ -273,7 +281,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def content_hash(self) -> str:
         """The content hash of what is asked for."""
         children = [child for _, child in self.children]
-        return gate.content_hash(self.object, children, self.data, self.credentials, self.gate_key)
+        return gate.content_hash(self.object, children, self.data, self.credentials, self.gate_key, self.resolved)
 
     @cached_property
     def gate(self) -> Gate:
@@ -321,6 +329,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def awaited(self) -> tuple[Missing, ...]:
         """The missing objects without which nothing goes on. A cluster that was made needs none to describe it."""
         return tuple(one for one in self.missing if one.field != git_ops.FIELD or not self.is_settled)
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """What the provider has not found out yet: without it nothing can be rendered."""
+        return tuple(what for what, value in self.resolved.items() if not value)
 
     @property
     def takes_credentials(self) -> bool:

@@ -63,6 +63,9 @@ def component(
         )
         manager.add(tools.remote_tasks)
         manager.add(controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+        for provider in providers.values():
+            for made in provider.controllers:
+                manager.add(made(host))
         known = observer.management_cluster
         manager.add(management.controller(known, manager.recorder, resync=resync, rng=manager.rng))
         if host.webhooks is not None:

@@ -28,13 +28,19 @@ from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore
 from espalier.clusters.context import Context
 from espalier.clusters.drift_correction import oversee
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.provider import extra_kinds
 from espalier.clusters.references import GateKey
 from espalier.clusters.render_input import Design
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.validity import missing_objects, problem, unresolved_values
+from espalier.clusters.workload_steps import (
+    begin_workload_objects,
+    compare_workload_objects,
+    install_workload_objects,
+)
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
@@ -120,8 +126,8 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
 
 
 def find_children(scope: Scope) -> Decision:
-    """All linked objects are there."""
-    return missing_objects(scope.awaited) or Continue()
+    """All linked objects are there, and what the provider has to look up of them."""
+    return missing_objects(scope.awaited) or unresolved_values(scope) or Continue()
 
 
 async def own_children(ctx: Context) -> Outcome:
@@ -337,7 +343,8 @@ def make_workers(scope: Scope) -> Decision:
 
 def remove_workers(scope: Scope) -> Decision:
     """There are no worker node groups that are not asked for."""
-    return Write(plan.superfluous_workers(_design(scope), scope.capi_objects), "WorkersRemoved")
+    gone = plan.superfluous_workers(_design(scope), scope.capi_objects, at_once=scope.is_foreseen)
+    return Write(gone, "WorkersRemoved")
 
 
 def await_readiness(scope: Scope) -> Decision:
@@ -354,6 +361,11 @@ def await_readiness(scope: Scope) -> Decision:
 def remove_unused_templates(scope: Scope) -> Decision:
     """Templates go once nothing refers to them."""
     return Write(plan.unused_templates(scope.capi_objects), "TemplatesRemoved")
+
+
+def remove_superfluous_extras(scope: Scope) -> Decision:
+    """Extra objects of the provider go once nothing is made by them any more."""
+    return Write(plan.superfluous_extras(_design(scope), scope.capi_objects), "ExtraObjectsRemoved")
 
 
 def make_health_checks(scope: Scope) -> Decision:
@@ -387,7 +399,9 @@ LIFE = (
     restore_cni,
     Step(make_control_plane),
     Step(begin_workers),
+    begin_workload_objects,
     Step(await_control_plane, awaits=True),
+    install_workload_objects,
     install_cni,
     Step(await_creation, awaits=True),
     Step(make_control_plane),
@@ -396,8 +410,10 @@ LIFE = (
     Step(remove_workers),
     Step(await_readiness, awaits=True),
     Step(remove_unused_templates),
+    Step(remove_superfluous_extras),
     Step(make_health_checks),
     compare_cni,
+    compare_workload_objects,
     settle,
 )
 """From a Cluster to a cluster."""
@@ -429,7 +445,7 @@ async def delete_leftovers(ctx: Context) -> Outcome:
     for its own, and lose its authority when they go.
     """
     capi_objects = ctx.scope.capi_objects
-    await ctx.write(plan.leftovers(capi_objects), "LeftoversRemoved")
+    await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), "LeftoversRemoved")
     left = [f"{resource.kind} {name}" for resource, found in capi_objects.objects.items() for name in found]
     left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
     if not left:

@@ -13,7 +13,7 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import missing_objects
+from espalier.clusters.validity import missing_objects, unresolved_values
 
 AS_RENDERED = "AsRendered"
 DRIFTED = "Drifted"
@@ -50,6 +50,8 @@ def incomparable(scope: Scope) -> str:
     """Why a cluster can't be compared, whether or not it is settled; empty when it can."""
     if missing := missing_objects(scope.awaited):
         return missing.message
+    if unresolved := unresolved_values(scope):
+        return unresolved.message
     if scope.design is None:
         because = f"; {scope.uninstalled}" if scope.uninstalled else ""
         return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
 from espalier.clusters.references import Missing
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
@@ -19,6 +20,14 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
         return None
     told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
     return Wait(names.MISSING_DEPENDENT_OBJECTS, told)
+
+
+def unresolved_values(scope: Scope) -> Wait | None:
+    """What the provider has not found out yet."""
+    if not scope.unresolved:
+        return None
+    told = "; ".join(f"{what}: waiting for the provider to look it up" for what in scope.unresolved)
+    return Wait(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, the status of the object says why")
 
 
 def problem(scope: Scope) -> Wait | None:
@@ -70,6 +79,13 @@ def _content(scope: Scope) -> Wait | None:
 
 
 def _name(scope: Scope) -> Wait | None:
+    groups = [group_name(group) for group in scope.groups]
+    if twice := sorted({name for name in groups if groups.count(name) > 1}):
+        message = (
+            f"spec.workerNodeGroupConfigurations: machines of several groups would be those of {', '.join(twice)}, "
+            "by the names of groups and of their failure domains; choose other names"
+        )
+        return Wait(names.CLUSTER_INVALID, message)
     if scope.rivals:
         rivals = ", ".join(map(str, scope.rivals))
         message = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from espalier.clusters import cni, drift, names
 from espalier.clusters.drift import Drift
 from espalier.clusters.rendered import Manifest
+from espalier.clusters.workload_objects import Placed
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.objects import Object
@@ -23,27 +25,32 @@ class NotCorrected(KubeError):
         """What, and why not."""
 
 
-def look(manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes) -> RemoteTask[list[Drift]]:
+def look(
+    manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes, *, name: str = "look at"
+) -> RemoteTask[list[Drift]]:
     """See where a workload cluster differs from what was installed. No watch stands there; it is asked for.
 
     `asked` is what is to be done about drift, and what the cluster is to be: who changes either wants to know at once.
+    What is looked at under one `name` is one thing.
     """
 
     async def run(client: Client) -> list[Drift]:
         live = [await _read(client, manifest) for manifest in manifests]
         return drift.of_manifests(manifests, live)
 
-    return RemoteTask("look at", (cni.content_hash(manifests), asked), kubeconfig, run)
+    return RemoteTask(name, (cni.content_hash(manifests), asked), kubeconfig, run)
 
 
-def install(manifests: Sequence[Manifest], kubeconfig: bytes) -> RemoteTask[bool]:
-    """Apply all objects of the CNI, in their order, up to the first that is refused."""
+def install(manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Sequence[Placed] = ()) -> RemoteTask[bool]:
+    """Apply all objects, in their order, up to the first that is refused; then delete those that are superfluous."""
 
     async def done(_client: Client) -> bool:
         return True
 
-    parts = [partial(_apply, manifest=manifest) for manifest in manifests]
-    return RemoteTask("install in", cni.content_hash(manifests), kubeconfig, done, writes=True, parts=parts)
+    parts: list[Callable[[Client], Awaitable[object]]] = [partial(_apply, manifest=one) for one in manifests]
+    parts += [partial(_delete, placed=one) for one in reversed(superfluous)]
+    subject = (cni.content_hash(manifests), *superfluous) if superfluous else cni.content_hash(manifests)
+    return RemoteTask("install in", subject, kubeconfig, done, writes=True, parts=parts)
 
 
 def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> RemoteTask[bool]:
@@ -72,6 +79,11 @@ def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> Rem
 
 async def _apply(client: Client, manifest: Manifest) -> None:
     await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
+
+
+async def _delete(client: Client, placed: Placed) -> None:
+    with suppress(NotFound):
+        await client.delete(placed.resource, placed.key.name, placed.key.namespace or None)
 
 
 async def _read(client: Client, manifest: Manifest) -> Object | None:

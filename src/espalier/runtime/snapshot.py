@@ -26,13 +26,14 @@ class Snapshot(Caches):
         """Have the caches know these objects, and no others."""
         by_kind: dict[tuple[str, str], list[Object]] = {}
         for found in objects:
-            by_kind.setdefault((found.head.api_version, found.kind), []).append(Object(found.raw))  # caches change it
+            by_kind.setdefault((found.head.api_version, found.kind), []).append(found)
             self._objects[found.head.api_version, found.kind, found.key] = found
         for cache in self.all:
             source = cache.source
             of_kind = by_kind.get((source.resource.api_version, source.resource.kind), ())
             cache.begin_list()
-            cache.listed([one for one in of_kind if not source.namespaces or one.namespace in source.namespaces])
+            seen = (one for one in of_kind if not source.namespaces or one.namespace in source.namespaces)
+            cache.listed([Object(one.raw) for one in seen])  # each cache changes its own
             cache.end_list("0")
 
     def put(self, object_: Object) -> None:

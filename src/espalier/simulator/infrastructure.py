@@ -131,7 +131,7 @@ class InfrastructureClusters:
             failure_domains=typed.spec.failure_domains,
             conditions=conditions,
         )
-        await self._scheme.writer.status(self._kinds.cluster, found, status)
+        await self._scheme.writer.status(self._kinds.cluster, found, status.of(self._kinds.contract))
 
 
 Boots = Callable[[Machine], bool]
@@ -174,7 +174,7 @@ class InfrastructureMachines:
         if is_paused(found):
             return Done()
         typed = found.decode(InfrastructureMachine)
-        if typed.status.initialization.provisioned:
+        if typed.status.provisioned:
             return Done()
         outcome = await self._boot(found, typed)
         if isinstance(outcome, Wait):
@@ -295,7 +295,7 @@ class InfrastructureMachines:
             failure_domain=typed.spec.failure_domain,
             conditions=conditions,
         )
-        await self._scheme.writer.status(self._kinds.machine, found, status)
+        await self._scheme.writer.status(self._kinds.machine, found, status.of(self._kinds.contract))
 
 
 _HINDRANCES = (OSError, ValueError, Unusable)
@@ -322,8 +322,7 @@ def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> lis
     booted = {
         machine.name
         for machine in in_cluster(scheme.inventory.infrastructure[kinds.machine.kind], cluster)
-        if names.CONTROL_PLANE in machine.metadata.labels
-        and machine.decode(InfrastructureMachine).status.initialization.provisioned
+        if names.CONTROL_PLANE in machine.metadata.labels and machine.decode(InfrastructureMachine).status.provisioned
     }
     machines = (machine.decode(Machine) for machine in in_cluster(scheme.inventory.machines, cluster))
     return [machine.spec.version for machine in machines if machine.spec.infrastructure_ref.name in booted]

@@ -12,10 +12,12 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.context import Context, Tools
 from espalier.clusters.copies import Copies
+from espalier.clusters.provider import Providers
 from espalier.clusters.rate_limit import RateLimits
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.events import Recorder
 from espalier.runtime.remote import RemoteClients
@@ -102,9 +104,9 @@ class World:
         self._remotes = RemoteClients(lambda _: Client(workload))
         self._errands = RemoteTasks(self._remotes)
 
-    def begin(self, *trees: Tree, key: Key = GARDEN) -> Context:
+    def begin(self, *trees: Tree, key: Key = GARDEN, providers: Providers = PROVIDERS) -> Context:
         """A reconcile that has seen these objects."""
-        seen = observer(*trees)
+        seen = observer(*trees, providers=providers)
         scope = seen.scope(key)
         assert scope is not None
         recorder = Recorder(self.client, component="test", clock=SystemClock(), rng=random.Random(1))

@@ -119,7 +119,8 @@ def fill(caches: Caches, trees: Iterable[Tree]) -> None:
     for cache in caches.all:
         cache.begin_list()
         kind = (cache.source.resource.kind, cache.source.resource.api_version)
-        cache.listed([found for found in objects if (found.kind, found.head.api_version) == kind])
+        seen = (found for found in objects if (found.kind, found.head.api_version) == kind)
+        cache.listed([Object(found.raw) for found in seen])  # each cache changes its own
         cache.end_list("1000")
 
 

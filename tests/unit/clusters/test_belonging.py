@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
@@ -103,8 +102,6 @@ def test_exactly_the_names_that_can_be_written_next_are_looked_up() -> None:
         *(f"garden-md-0-{number}" for number in range(1, 9)),
         *(f"garden-md-1-{number}" for number in range(10, 32)),
     ]
-    with pytest.raises(AssertionError):
-        needed(capi.Cluster.resource._replace(plural="strangers", kind="Stranger"))
 
 
 def test_the_clusters_that_could_need_a_name_are_all_that_begin_it() -> None:

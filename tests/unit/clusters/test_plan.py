@@ -182,3 +182,12 @@ def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> 
     shared = msgspec.structs.replace(scope.design, watch_filter="blue")
     wanted = [*plan.control_plane(shared, scope.capi_objects), *plan.worker_groups(shared, scope.capi_objects)]
     assert {object_.metadata.labels.get("cluster.x-k8s.io/watch-filter") for object_ in wanted} == {"blue"}
+
+
+def test_of_a_map_that_is_rendered_empty_what_others_put_into_it_is_no_difference() -> None:
+    """As a spec into which the infrastructure provider alone writes."""
+    wanted: Tree = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
+    live = applied(wanted)
+    live["spec"] = {"controlPlaneEndpoint": {"host": "a"}}
+    assert ownership.differences(wanted, as_object(live)) == []
+    assert ownership.differences({**wanted, "spec": {"paused": True}}, as_object(live)) != []

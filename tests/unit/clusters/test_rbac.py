@@ -10,7 +10,14 @@ from espalier.clusters import rbac
 from espalier.kube.rbac import APPLY, FOLLOW, Right, trees
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
-from tests.support.orchard import KINDS, ORCHARD, OrchardCluster, OrchardMachineTemplate
+from tests.support.orchard import (
+    KINDS,
+    ORCHARD,
+    OrchardCluster,
+    OrchardMachineConfig,
+    OrchardMachineTemplate,
+    OrchardZone,
+)
 
 READS = {"get", "list", "watch"}
 
@@ -40,14 +47,18 @@ def test_of_the_secrets_of_the_system_one_is_patched() -> None:
 
 def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() -> None:
     kinds = {kind.resource for kind in KINDS if kind.resource.group == GROUP}
-    (linked,) = (right for right in rbac.rights(ORCHARD).watched if kinds & set(right.resources))
+    watched = rbac.rights(ORCHARD).watched
+    (linked,) = (right for right in watched if kinds & set(right.resources) and not right.subresource)
     assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource}
     assert set(linked.verbs) == {"list", "watch", "patch"}
-    made = {
-        Right((one,), (*FOLLOW, *APPLY, "delete")) for one in (OrchardCluster.resource, OrchardMachineTemplate.resource)
-    }
+    own = set(rbac.rights(ORCHARD).watched) - set(rbac.rights(PROVIDERS).watched) - {linked}
+    assert own == {Right((OrchardMachineConfig.resource,), ("patch",), "status")}
+    kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource, SECRET}
+    made = {Right((one,), (*FOLLOW, *APPLY, "delete")) for one in kinds}
     more = set(rbac.rights(ORCHARD).system) - set(rbac.rights(PROVIDERS).system)
     assert more == {Right((SECRET, CONFIG_MAP), FOLLOW), *made}
+    without_namespace = set(rbac.rights(ORCHARD).cluster_scoped) - set(rbac.rights(PROVIDERS).cluster_scoped)
+    assert without_namespace == {Right((OrchardZone.resource,), (*FOLLOW, *APPLY, "delete"))}
 
 
 def test_objects_of_cluster_api_are_touched_in_the_namespace_of_the_system_alone() -> None:

@@ -62,6 +62,10 @@ REASONS: tuple[Reason, ...] = (
     # What is asked for can't be made.
     _person("ClusterInvalid", "the spec can't be made; the message names field, value and what is allowed"),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
+    _time(
+        "ValuesNotResolved",
+        "the provider has not found out yet what an object that the spec names stands for; its status says why",
+    ),
     _person("ManagementClusterRefInvalid", "spec.managementCluster names no cluster that manages others"),
     _person(
         "EksaVersionInvalid", "there is no such release, or none was named; the message lists those that are there"
@@ -114,6 +118,9 @@ REASONS: tuple[Reason, ...] = (
     _person("DefaultCNIRefused", "the workload cluster refuses the CNI; the message is its answer"),
     _time("WorkloadClusterUnreachable", "the API server of the workload cluster gives no answer", CLUSTER, GROUP, NODE),
     _time("WaitingForKubeconfig", "Cluster API has not made the kubeconfig yet"),
+    # What the provider has in the workload cluster.
+    _time("WorkloadObjectsInstallationInProgress", "objects of the provider are being installed or compared there"),
+    _person("WorkloadObjectsRefused", "the workload cluster refuses an object of the provider; the message says why"),
     # Machines.
     _time("ControlPlaneInitializationInProgress", "the first control plane machine is not available yet"),
     _time("ControlPlaneNotInitialized", "workers join once the control plane is available"),

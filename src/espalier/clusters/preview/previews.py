@@ -48,6 +48,8 @@ class Preview(msgspec.Struct, frozen=True):
     drift: tuple[str, ...] = ()
     """Where what was made is not as it is rendered, and stays so."""
     cni: CNIChange | None = None
+    workload: tuple[ObjectChange, ...] = ()
+    """What the provider has in the workload cluster, where that becomes another."""
     groups: tuple[Group, ...] = ()
     workers_wait: bool = False
     """Whether worker node groups stay as they are until all of the control plane has its version."""
@@ -60,7 +62,7 @@ class Preview(msgspec.Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether nothing would change, and nothing would be refused."""
-        return not (self.asked or self.refusals or self.objects or self.cni or self.groups)
+        return not (self.asked or self.refusals or self.objects or self.cni or self.workload or self.groups)
 
 
 class Previews:
@@ -151,6 +153,7 @@ class Previews:
             objects=foreseen.objects,
             drift=foreseen.drift,
             cni=foreseen.cni,
+            workload=foreseen.workload,
             groups=groups,
             workers_wait=foreseen.workers_wait,
             duration=duration(groups, fleet, workers_wait=foreseen.workers_wait) if groups else None,
@@ -204,6 +207,7 @@ def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
         objects=tuple(map(told, preview.objects)),
         drift=tuple(map(text, preview.drift)),
         cni=replace(cni, objects=tuple(map(told, cni.objects))) if cni is not None else None,
+        workload=tuple(map(told, preview.workload)),
     )
 
 

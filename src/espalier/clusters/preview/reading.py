@@ -116,7 +116,7 @@ async def read(
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
         _all(_list(client, kind, place) for kind in references.kinds(providers) for place in places),
         _all(_list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS) for kind in references.data_kinds(providers)),
-        _all(_list(client, resource, SYSTEM_NAMESPACE, ours) for resource in written(providers)),
+        _all(_list(client, kind, SYSTEM_NAMESPACE if kind.namespaced else None, ours) for kind in written(providers)),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
         _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),

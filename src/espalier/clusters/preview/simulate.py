@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
-from espalier.clusters import cni, drift, names, ownership, steps, synced
+from espalier.clusters import cni, drift, names, ownership, steps, synced, workload_objects
 from espalier.clusters.cni_steps import install_cni
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
@@ -47,6 +47,8 @@ class Foreseen(msgspec.Struct, frozen=True):
     drift: tuple[str, ...] = ()
     """Where what was made is not as it is rendered, and stays so. Of the workload cluster nothing is known."""
     cni: CNIChange | None = None
+    workload: tuple[ObjectChange, ...] = ()
+    """What the provider has in the workload cluster, where that becomes another."""
     workers_wait: bool = False
     """Whether worker node groups stay as they are until all of the control plane has its version."""
     gone: frozenset[str] = msgspec.field(default_factory=frozenset)
@@ -74,9 +76,11 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     written: list[Change | Removal] = []
     scope = replace(scope, is_foreseen=True)
     stops, network = "", None
+    of_provider: tuple[ObjectChange, ...] = ()
     for step in sequence:
         if step is install_cni and scope.design is not None:
             network = _cni(scope, scope.design, last)
+            of_provider = _of_provider(scope, scope.design, last)
         match step.decide(scope) if isinstance(step, steps.Step) else None:
             case steps.Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
@@ -94,6 +98,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
         stops=stops,
         settled=scope.is_settled,
         cni=network,
+        workload=of_provider,
         workers_wait=_workers_wait(here.before, scope.capi_objects),
     )
 
@@ -161,7 +166,7 @@ def _shown(change: Change, machinery: ClusterAPIObjects, replaced: Mapping[tuple
     live = machinery.of(resource).get(metadata["name"])
     named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
     if live is not None:
-        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body)))
+        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body), resource.kind))
     old = replaced.get((resource.kind, metadata["name"]), "")
     template = machinery.of(resource).get(old)
     if template is None:
@@ -205,6 +210,19 @@ def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
     changes = tuple(_cni_changes(before, cni.objects(design)))
     same = bool(before) and installed.rpartition("-")[0] == wanted.rpartition("-")[0]
     return CNIChange(wanted, installed, changes, is_exact=same or not installed)
+
+
+def _of_provider(scope: Scope, design: Design, last: Design | None) -> tuple[ObjectChange, ...]:
+    """What is applied to the workload cluster, and deleted there."""
+    wanted, installed = workload_objects.wanted(design), workload_objects.installed(scope)
+    if workload_objects.digest(wanted) == installed.digest:
+        return ()
+    before = workload_objects.wanted(last)
+    if workload_objects.digest(before) != installed.digest:
+        before = []
+    gone = (one for one in installed.objects if one not in workload_objects.placed(wanted))
+    removed = (ObjectChange("delete", kind.api_version, kind.kind, key.namespace, key.name) for kind, key in gone)
+    return (*_cni_changes(before, wanted), *removed)
 
 
 def _cni_changes(before: Iterable[cni.Manifest], after: Iterable[cni.Manifest]) -> Iterable[ObjectChange]:

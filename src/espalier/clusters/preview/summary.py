@@ -41,13 +41,15 @@ def sentences(scope: Scope) -> Iterator[str]:
     if foreseen.cni is not None:
         name = foreseen.cni.content_hash.rpartition("-")[0]
         yield f"plan: the pod network is applied to the workload cluster ({name})"
+    if foreseen.workload:
+        yield f"plan: {len(foreseen.workload)} objects of the provider are changed in the workload cluster"
     if foreseen.acts:
         moving = groups(foreseen, None, infrastructures(scope.providers))
         yield from _machines(moving)
         stops = stops or refused_in_place(moving, scope.key.name)
     if stops:
         yield f"plan: then nothing more is done: {stops}"
-    if not (said or foreseen.cni or stops):
+    if not (said or foreseen.cni or foreseen.workload or stops):
         yield NOTHING
 
 

@@ -20,9 +20,10 @@ from espalier.clusterapi.contract import reference
 from espalier.clusters.render_input import Design
 
 
-def meta(design: Design, name: str) -> ObjectMeta:
+def meta(design: Design, name: str, *, namespaced: bool = True) -> ObjectMeta:
     """Metadata of an object made for a cluster."""
-    return ObjectMeta(name=name, namespace=ClusterIdentity.of(design.key).capi.namespace, labels=design.labels)
+    namespace = ClusterIdentity.of(design.key).capi.namespace if namespaced else ""
+    return ObjectMeta(name=name, namespace=namespace, labels=design.labels)
 
 
 def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
 from espalier.clusterapi import templates
+from espalier.clusters.provider import Name
 from espalier.clusters.render import cluster, cni, health_checks, workers
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.rendered import Rendered, RenderedGroup
@@ -21,7 +25,7 @@ def rendered(design: Design) -> Rendered:
 def base(design: Design) -> Rendered:
     """What every cluster has, of whatever release."""
     template = design.provider.render.machine_template(
-        design, design.of_control_plane, templates.control_plane_template(design.name)
+        design, design.of_control_plane, templates.control_plane_template(design.name), None
     )
     config = design.provider.render.control_plane_config(design)
     infrastructure = design.provider.render.infrastructure_cluster(design)
@@ -34,13 +38,26 @@ def base(design: Design) -> Rendered:
         groups=tuple(_group(design, group) for group in design.groups),
         cni=tuple(cni.manifests(design)),
         digests=cni.digests(design.of_control_plane.bundle),
+        workload=tuple(design.provider.workload(design)),
+        extras=tuple(_extras(design)),
     )
+
+
+def _extras(design: Design) -> Iterator[KubeObject]:
+    """Raises `ValueError` for one whose name nobody knows: admission could not judge whose it is."""
+    extras = design.provider.extras
+    known = set(extras.names(design.name, design.spec, design.children)) if extras.kinds else set()
+    for one in extras.render(design):
+        name = Name(one.resource, one.metadata.name)
+        if name not in known:
+            raise ValueError(f"the provider renders {name}, which is none of the names that it gives")
+        yield one
 
 
 def _group(design: Design, group: WorkerNodeGroupConfiguration) -> RenderedGroup:
     name = group_name(group)
     template = templates.worker_template(design.name, name)
-    machines = design.provider.render.machine_template(design, design.of_group(group), template)
+    machines = design.provider.render.machine_template(design, design.of_group(group), template, group)
     return RenderedGroup(
         name=name,
         machine_template=machines,

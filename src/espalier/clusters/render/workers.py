@@ -21,6 +21,7 @@ from espalier.api.capi.machine import (
     TemplateMeta,
 )
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL, reference
 from espalier.clusters import names
@@ -48,7 +49,7 @@ def machine_deployment(
     name = names.machine_deployment(design.name, group_name(group))
     labels = {CLUSTER_NAME_LABEL: design.name, DEPLOYMENT_NAME_LABEL: name}
     return MachineDeployment(
-        metadata=meta(design, name),
+        metadata=_meta(design, group, name),
         spec=MachineDeploymentSpec(
             cluster_name=design.name,
             replicas=group_count(group),
@@ -61,10 +62,19 @@ def machine_deployment(
                     version=design.of_group(group).version,
                     bootstrap=Bootstrap(config_ref=reference(KubeadmConfigTemplate.resource, config_template_name)),
                     infrastructure_ref=reference(machine_template, machine_template_name),
+                    failure_domain=design.domains.get(group_name(group), ""),
                 ),
             ),
         ),
     )
+
+
+def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
+    """Of one in a failure domain, with the worker node group whose machines it has."""
+    found, own = meta(design, name), group_name(group)
+    if own in design.domains:
+        found.annotations = {names.GROUP_ANNOTATION: design.whole_group(own)}
+    return found
 
 
 def _strategy(group: WorkerNodeGroupConfiguration) -> RolloutStrategy:

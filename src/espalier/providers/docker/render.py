@@ -51,8 +51,10 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
     return kubeadm.worker_config(design, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
 
 
-def machine_template(design: Design, components: Components, name: str) -> DockerMachineTemplate:
-    """What the machines of the control plane or of a group are made of."""
+def machine_template(
+    design: Design, components: Components, name: str, _group: WorkerNodeGroupConfiguration | None
+) -> DockerMachineTemplate:
+    """What the machines of the control plane or of a group are made of: the same for all."""
     node = components.bundle.eks_d.kind_node
     return DockerMachineTemplate(
         metadata=meta(design, name),

@@ -67,7 +67,7 @@ class Observed:
     def provisioned(self) -> bool:
         """Whether the infrastructure is there: once said, it stays said."""
         return self.cluster.status.initialization.infrastructure_provisioned or bool(
-            self.infrastructure and self.infrastructure.status.initialization.provisioned
+            self.infrastructure and self.infrastructure.status.provisioned
         )
 
     @property
@@ -99,7 +99,7 @@ def status(observed: Observed, now: datetime, waiting: str | None = None) -> Clu
         ),
         control_plane=_control_plane_counts(observed),
         workers=_worker_counts(observed),
-        failure_domains=infrastructure.status.failure_domains if infrastructure else [],
+        failure_domains=infrastructure.status.domains if infrastructure else [],
         phase=_phase(observed),
         observed_generation=generation,
     )

@@ -56,7 +56,7 @@ def spec_changes(observed: Observed) -> Tree:
     if observed.machine.spec.bootstrap.data_secret_name is None and config and config.status.data_secret_name:
         spec["bootstrap"] = {"dataSecretName": config.status.data_secret_name}
     infrastructure = observed.infrastructure
-    if infrastructure is not None and infrastructure.status.initialization.provisioned:
+    if infrastructure is not None and infrastructure.status.provisioned:
         if infrastructure.spec.provider_id and not observed.machine.spec.provider_id:
             spec["providerID"] = infrastructure.spec.provider_id
         failure_domain = infrastructure.status.failure_domain or infrastructure.spec.failure_domain
@@ -73,7 +73,7 @@ def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineS
     )
     infrastructure = observed.infrastructure
     provisioned = machine.status.initialization.infrastructure_provisioned or bool(
-        infrastructure and infrastructure.status.initialization.provisioned
+        infrastructure and infrastructure.status.provisioned
     )
     node_ref = machine.status.node_ref
     node_info = machine.status.node_info

@@ -95,4 +95,4 @@ def awaited_cluster(object_: Object) -> Any:
 
 def booting_machine(object_: Object) -> Any:
     """A machine's infrastructure as that of its cluster."""
-    return (ties(object_), object_.decode(InfrastructureMachine).status.initialization)
+    return (ties(object_), object_.decode(InfrastructureMachine).status.provisioned)

@@ -210,6 +210,7 @@ NOT_BY_A_STEP = {
     "KubeconfigNotOfThisCluster": "of the copy, which holds nothing up",
     "DefaultCNIMissing": "of the workload cluster, which no plan reads",
     "DefaultCNIRefused": "of the workload cluster, which no plan reads",
+    "WorkloadObjectsRefused": "of the workload cluster, which no plan reads",
     "ControlPlaneLost": "by `check`, as the problems: `test_ways_out`",
     "ClusterCertificatesMissing": "of Secrets that no plan reads: `test_lost_certificates`",
     "ControlPlaneBroken": "of the local environment: `test_broken_files`",
@@ -295,6 +296,9 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
         "restore_cni",
         "install_cni",
         "compare_cni",
+        "begin_workload_objects",
+        "install_workload_objects",
+        "compare_workload_objects",
         "settle",
     }
 

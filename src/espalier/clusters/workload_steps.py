@@ -1,0 +1,92 @@
+"""Steps that concern what a provider has in the workload cluster.
+
+Without its cloud controller manager a node of most providers never gets ready, nor does its control plane get
+available: the objects are installed for the first time as soon as the API server answers. Another version of them
+follows the control plane, for they may not be newer than it.
+"""
+
+from __future__ import annotations
+
+from espalier.api.capi import cluster as capi
+from espalier.clusterapi import contract, kubeconfig
+from espalier.clusters import names, workload, workload_objects
+from espalier.clusters.context import Context
+from espalier.clusters.drift_correction import seen_of_provider
+from espalier.clusters.rendered import Manifest
+from espalier.clusters.workload_objects import Installed
+from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
+from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.remote_tasks import Failed
+
+INSTALLATION = "WorkloadObjectsInstallationInProgress"
+REFUSED = "WorkloadObjectsRefused"
+_IN_PROGRESS = "the provider's objects are being installed in the workload cluster"
+
+
+async def begin_workload_objects(ctx: Context) -> Outcome:
+    """The provider's objects are there as soon as the API server answers."""
+    cluster = ctx.scope.capi_objects.cluster
+    if cluster is None or not contract.is_control_plane_initialized(cluster):
+        return Continue()
+    return await install_workload_objects(ctx) if not workload_objects.installed(ctx.scope).digest else Continue()
+
+
+async def install_workload_objects(ctx: Context) -> Outcome:
+    """The workload cluster has the provider's objects as they are rendered, and none that were rendered before.
+
+    Which may be there is noted before anything is written.
+    """
+    scope, cluster = ctx.scope, ctx.scope.capi_objects.cluster_object
+    manifests, before = workload_objects.wanted(scope.design), workload_objects.installed(scope)
+    now = Installed(workload_objects.digest(manifests), workload_objects.placed(manifests))
+    if before == now or cluster is None:
+        return Continue()
+    content = scope.capi_objects.kubeconfig
+    if content is None:
+        secret = kubeconfig.secret_key(scope.cluster_identity.capi)
+        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
+    await ctx.open_gate()
+    superfluous = tuple(one for one in before.objects if one not in now.objects)
+    await _note(ctx, Installed(names.UNFINISHED, (*now.objects, *superfluous)))
+    match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(manifests, content, superfluous)):
+        case Failed(error):
+            refused = isinstance(error, Invalid | Forbidden | BadRequest)
+            reason = names.WORKLOAD_CLUSTER_UNREACHABLE if isinstance(error, Unreachable) else INSTALLATION
+            message = f"the provider's objects could not be installed in the workload cluster: {error}"
+            return Fault(REFUSED if refused else reason, message)
+        case None:
+            return Wait(INSTALLATION, _IN_PROGRESS)
+    await _note(ctx, now)
+    ctx.event("Normal", "WorkloadObjectsInstalled", f"{len(manifests)} objects were applied to the workload cluster")
+    return Continue()
+
+
+async def compare_workload_objects(ctx: Context) -> Outcome:
+    """The provider's objects are as they are rendered, as far as the workload cluster gives an answer."""
+    answer = await seen_of_provider(ctx)
+    if answer is None:
+        return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be compared")
+    manifests = [(one.what, one.remedy) for one in answer.drifts if isinstance(one.remedy, Manifest)]
+    content = ctx.scope.capi_objects.kubeconfig
+    if not manifests or content is None or ctx.tools.rate_limits.is_limited(ctx.scope.key):
+        return Continue()
+    match await ctx.tools.remote_tasks.send(ctx.scope.cluster_identity, workload.correct(manifests, content)):
+        case Failed():
+            return Continue()  # Synced says what is left
+        case None:
+            return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be as they were")
+    ctx.tools.rate_limits.rest(ctx.scope.key)
+    ctx.event("Normal", "WorkloadObjectsRestored", "; ".join(map(str, answer.drifts)))
+    return Continue()
+
+
+async def _note(ctx: Context, installed: Installed) -> None:
+    """Say which objects there are, where that is not said."""
+    cluster = ctx.scope.capi_objects.cluster_object
+    if cluster is None or workload_objects.installed(ctx.scope) == installed:
+        return
+    # A patch with null takes the annotation away.
+    value = str(installed) or None
+    marks = {"metadata": {"annotations": {names.WORKLOAD_OBJECTS_ANNOTATION: value}}}
+    await ctx.tools.writer.merge(capi.Cluster.resource, cluster, marks)
+    ctx.refresh()

@@ -1,0 +1,363 @@
+"""Objects that a provider adds to those of every cluster: whose they are, and when they come and go."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.core import SECRET
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import contract
+from espalier.clusterapi.infrastructure import InfrastructureCluster
+from espalier.clusters import gate, generated, names, plan, readiness, steps
+from espalier.clusters.admission import Admission
+from espalier.clusters.observe import Observer
+from espalier.clusters.observed_versions import running
+from espalier.clusters.provider import Extras, Name, Provider, extra_kinds
+from espalier.clusters.scope import ClusterAPIObjects, Scope
+from espalier.clusters.validity import problem
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.outcome import Continue, Wait
+from tests.support.orchard import ORCHARD, ORCHARD_PROVIDER, OrchardDatacenterConfig, OrchardMachineConfig, OrchardZone
+from tests.unit.clusters.seen import NAMESPACE, NOW, applied, as_object, example, observer
+
+DOMAINS = [{"name": "east"}, {"name": "west"}]
+
+
+def linked(namespace: str = NAMESPACE, name: str = "trees", domains: Sequence[Tree] = ()) -> list[Tree]:
+    """All that the Clusters of a namespace link."""
+
+    def of(api_version: str, kind: str, name: str, namespace: str, **content: object) -> Tree:
+        metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}/{kind}/{name}", "resourceVersion": "3"}
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+    spec = {"moreMountsRef": "mounts", "credentialsRef": "credentials", "domains": list(domains)}
+    password = base64.b64encode(b"rose").decode()
+    eksa = OrchardDatacenterConfig.resource.api_version
+    return [
+        of(eksa, "OrchardDatacenterConfig", name, namespace, spec=spec),
+        of(eksa, "OrchardMachineConfig", "plane", namespace, spec={"users": ["ann"]}),
+        of("v1", "Secret", "credentials", "eksa-system", data={"password": password}),
+        of("v1", "ConfigMap", "mounts", "eksa-system", data={"paths": "/srv"}),
+        of("v1", "ConfigMap", "management-cluster", "eksa-system", data={"namespace": "default", "name": "laptop"}),
+    ]
+
+
+def cluster(
+    name: str, namespace: str = NAMESPACE, made: str = "2026-01-01T00:00:00Z", datacenter: str = "trees"
+) -> Tree:
+    config = {"kind": OrchardMachineConfig.resource.kind, "name": "plane"}
+    tree = example(
+        datacenterRef={"kind": OrchardDatacenterConfig.resource.kind, "name": datacenter},
+        controlPlaneConfiguration={"count": 1, "machineGroupRef": config},
+        workerNodeGroupConfigurations=[{"name": "md-0", "count": 1, "machineGroupRef": config}],
+    )[0]
+    tree["metadata"] |= {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "creationTimestamp": made}
+    tree["spec"]["managementCluster"] = {"name": "laptop"}
+    return tree
+
+
+def see(*trees: Tree) -> Observer:
+    return observer(*trees, providers=ORCHARD)
+
+
+def scope_of(seen: Observer, name: str, namespace: str = NAMESPACE) -> Scope:
+    found = seen.scope(Key(namespace, name))
+    assert found is not None
+    return found
+
+
+def made(found: Scope, present: ClusterAPIObjects | None = None) -> list[Tree]:
+    """Everything that is made of a Cluster, as it is stored."""
+    assert found.design is not None
+    wanted = plan.control_plane(found.design, present or ClusterAPIObjects())
+    return [applied(msgspec.to_builtins(one)) for one in wanted]
+
+
+def test_they_are_written_before_everything_that_may_name_them() -> None:
+    found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
+    assert [(tree["kind"], tree["metadata"]["name"]) for tree in made(found)][:4] == [
+        ("Secret", "orchard-garden"),
+        ("OrchardZone", "garden-trees-east"),
+        ("OrchardZone", "garden-trees-west"),
+        ("OrchardMachineTemplate", "garden-control-plane-1"),
+    ]
+    assert "namespace" not in made(found)[1]["metadata"]
+
+
+def test_one_that_is_no_longer_rendered_goes_and_one_that_differs_is_drift() -> None:
+    before = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
+    there = made(before)
+    now = scope_of(see(cluster("garden"), *linked(domains=DOMAINS[1:]), *there), "garden")
+    assert now.design is not None
+    assert [str(one) for one in plan.superfluous_extras(now.design, now.capi_objects)] == [
+        "deleted OrchardZone garden-trees-east"
+    ]
+    there[0]["data"]["password"] = base64.b64encode(b"lily").decode()
+    seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *there), "garden")
+    assert seen.design is not None
+    changes = plan.changes(plan.control_plane(seen.design, seen.capi_objects), seen.capi_objects)
+    assert [(str(one), one.fields) for one in changes] == [
+        ("changed Secret eksa-system/orchard-garden", ("data.password",))
+    ]
+
+
+def test_a_secret_that_somebody_else_labelled_for_the_cluster_is_neither_pruned_nor_deleted() -> None:
+    """Who brings the authority of his cluster labels it like that."""
+    metadata = {"name": "garden-ca", "namespace": "eksa-system", "uid": "ca", "labels": names.labels(_key("garden"))}
+    authority: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {}}
+    found = scope_of(see(cluster("garden"), *linked(), authority), "garden")
+    assert found.capi_objects.of(SECRET) == {}
+    assert problem(found) is None
+
+
+def test_the_last_to_go_of_a_deleted_cluster() -> None:
+    found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
+    seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *made(found)), "garden")
+    extra = extra_kinds(ORCHARD)
+    first = plan.leftovers(seen.capi_objects, extra)
+    assert {one.resource.kind for one in first} == {
+        "Cluster",
+        "OrchardCluster",
+        "KubeadmControlPlane",
+        "OrchardMachineTemplate",
+        "MachineHealthCheck",
+    }
+    objects = {kind: seen.capi_objects.of(kind) for kind in extra}
+    last = plan.leftovers(msgspec.structs.replace(seen.capi_objects, objects=objects), extra)
+    assert {one.resource for one in last} == set(extra)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_of_its_name_that_is_not_the_clusters_stops_it(place: int) -> None:
+    """A Secret, and an object without a namespace: unlabelled, or another Cluster's."""
+    tree = made(scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden"))[place]
+    for labels in ({}, names.labels(Key("team-b", "other"))):
+        theirs = {**tree, "metadata": {**tree["metadata"], "labels": labels}}
+        found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), theirs), "garden")
+        stopped = problem(found)
+        assert stopped is not None
+        assert stopped.reason == "ClusterNameTaken"
+        assert tree["metadata"]["name"] in stopped.message
+        assert found.capi_objects.of(SECRET if place == 0 else OrchardZone.resource) == {}
+
+
+def test_two_clusters_that_would_share_one_are_told_apart_at_admission() -> None:
+    """Cluster `a` with datacenter `b-c`, and cluster `a-b` with datacenter `c`: both mean the zone `a-b-c-east`."""
+    one = cluster("a", "team-a", datacenter="b-c")
+    other = cluster("a-b", "team-b", "2026-01-02T00:00:00Z", datacenter="c")
+    links = [*linked("team-a", "b-c", DOMAINS), *linked("team-b", "c", DOMAINS)[:2]]
+    zones = made(scope_of(see(one, *links), "a", "team-a"))
+    seen = see(one, other, *links, *zones)
+    stopped = problem(scope_of(seen, "a-b", "team-b"))
+    assert stopped is not None
+    assert "OrchardZone.infrastructure.cluster.x-k8s.io a-b-c-east (made for Cluster team-a/a)" in stopped.message
+
+
+def test_names_that_two_clusters_have_by_their_own_names_are_refused_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def first_word(name: str, *_: object) -> list[Name]:
+        return [Name(SECRET, f"orchard-{name.partition('-')[0]}")]
+
+    extras = Extras(kinds=(SECRET,), names=first_word)
+    known = {**ORCHARD, "OrchardDatacenterConfig": _with(extras)}
+    later = cluster("garden-b", made="2026-01-02T00:00:00Z")
+    seen = observer(cluster("garden-a"), *linked(), providers=known)
+    response = Admission(seen, lambda: NOW).validate(
+        AdmissionRequest("CREATE", "Cluster", NAMESPACE, "garden-b", ADMIN, as_object(later))
+    )
+    assert not response.allowed
+    assert 'would be named "Secret orchard-garden"' in response.message
+    seen = observer(cluster("garden-a"), later, *linked(), providers=known)
+    stopped = problem(scope_of(seen, "garden-b"))
+    assert stopped is not None
+    assert f"Secret orchard-garden of cluster {NAMESPACE}/garden-a" in stopped.message
+
+
+def test_one_under_a_name_that_nobody_was_told_is_not_rendered() -> None:
+    extras = Extras(kinds=(SECRET,), render=ORCHARD_PROVIDER.extras.render)
+    known = {**ORCHARD, "OrchardDatacenterConfig": _with(extras)}
+    found = scope_of(observer(cluster("garden"), *linked(), providers=known), "garden")
+    with pytest.raises(ValueError, match="Secret orchard-garden, which is none of the names that it gives"):
+        made(found)
+
+
+def test_the_clusters_that_could_need_a_name_are_all_that_are_in_it() -> None:
+    assert list(generated.parts("capx-core-md")) == ["capx", "capx-core", "capx-core-md", "core", "core-md", "md"]
+
+
+# Failure domains.
+
+
+def grouped(*names_: str) -> list[Tree]:
+    config = {"kind": OrchardMachineConfig.resource.kind, "name": "plane"}
+    return [{"name": name, "count": 5, "machineGroupRef": config} for name in names_]
+
+
+def test_machines_of_a_group_are_spread_over_its_failure_domains() -> None:
+    domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    tree = cluster("garden")
+    tree["spec"]["workerNodeGroupConfigurations"] = grouped("md-0", "md-1")
+    found = scope_of(see(tree, *linked(domains=domains)), "garden")
+    assert found.design is not None
+    made_ = [one for one in plan.worker_groups(found.design, ClusterAPIObjects()) if isinstance(one, MachineDeployment)]
+    assert [(one.metadata.name, one.spec.replicas, one.spec.template.spec.failure_domain) for one in made_] == [
+        ("garden-md-0-east", 3, "east"),
+        ("garden-md-0-west", 2, "west"),
+        ("garden-md-1", 5, ""),
+    ]
+    groups = [one.metadata.annotations for one in made_]
+    assert groups == [{names.GROUP_ANNOTATION: "md-0"}] * 2 + [{}]
+
+
+def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines() -> None:
+    """So that its machines don't skip a minor."""
+    domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    found = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
+    assert found.design is not None
+    deployments = [msgspec.to_builtins(one) for one in plan.worker_groups(found.design, ClusterAPIObjects())]
+    east = next(one for one in deployments if one["metadata"]["name"] == "garden-md-0-east")
+    east["spec"]["template"]["spec"]["version"] = "v1.34.4-eks-1-34-1"
+    stored = map(applied, (*deployments,))
+    seen = scope_of(see(cluster("garden"), *linked(domains=domains), *stored), "garden")
+    assert running(seen.capi_objects).groups["garden-md-0"].told == "1.34"
+
+
+def test_groups_that_would_have_the_same_machines_by_their_failure_domains_are_told_apart() -> None:
+    tree = cluster("garden")
+    tree["spec"]["workerNodeGroupConfigurations"] = grouped("md", "md-east")
+    found = problem(scope_of(see(tree, *linked(domains=[{"name": "east", "groups": ["md"]}])), "garden"))
+    assert found is not None
+    assert found.reason == "ClusterInvalid"
+    assert "md-east" in found.message
+
+
+def test_an_object_of_another_under_a_name_in_a_failure_domain_stops_the_cluster() -> None:
+    """Cluster `garden` with group `md` in domain `a`, and cluster `garden-md` with group `a`."""
+    theirs: Tree = {
+        "apiVersion": MachineDeployment.resource.api_version,
+        "kind": "MachineDeployment",
+        "metadata": {
+            "name": "garden-md-a",
+            "namespace": "eksa-system",
+            "uid": "theirs",
+            "labels": names.labels(Key("team-b", "garden-md")),
+        },
+        "spec": {"clusterName": "garden-md"},
+    }
+    tree = cluster("garden")
+    tree["spec"]["workerNodeGroupConfigurations"] = grouped("md")
+    in_domain = see(tree, *linked(domains=[{"name": "a", "groups": ["md"]}]), theirs)
+    stopped = problem(scope_of(in_domain, "garden"))
+    assert stopped is not None
+    assert "garden-md-a (made for Cluster team-b/garden-md)" in stopped.message
+    assert problem(scope_of(see(tree, *linked(), theirs), "garden")) is None
+
+
+def test_machines_of_a_group_stay_until_those_in_its_failure_domains_are_ready() -> None:
+    """And the other way round. A group that is no longer asked for goes at once."""
+    domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
+    for before, after in (([], domains), (domains, [])):
+        first = scope_of(see(cluster("garden"), *linked(domains=before)), "garden")
+        then = scope_of(see(cluster("garden"), *linked(domains=after)), "garden")
+        assert first.design is not None
+        assert then.design is not None
+        nothing = ClusterAPIObjects()
+        old = stored_workers(plan.worker_groups(first.design, nothing), ready=True)
+        for is_ready in (False, True):
+            new = stored_workers(plan.worker_groups(then.design, nothing), ready=is_ready)
+            seen = scope_of(see(cluster("garden"), *linked(domains=after), *old, *new), "garden")
+            assert seen.design is not None
+            gone = plan.superfluous_workers(seen.design, seen.capi_objects)
+            assert bool(gone) == is_ready, (before, is_ready)
+            at_once = plan.superfluous_workers(seen.design, seen.capi_objects, at_once=True)
+            assert {one.object.name for one in at_once} == {
+                tree["metadata"]["name"] for tree in old if tree["kind"].startswith("Machine")
+            }
+
+
+def stored_workers(objects: Sequence[KubeObject], *, ready: bool) -> list[Tree]:
+    kinds = ("MachineDeployment", "MachineHealthCheck")
+    trees = [applied(msgspec.to_builtins(one)) for one in objects if one.kind in kinds]
+    for tree in trees:
+        tree["status"] = {"readyReplicas": tree["spec"].get("replicas", 0) if ready else 0, "observedGeneration": 1}
+    return trees
+
+
+# What a controller of the provider finds out.
+
+
+def test_a_cluster_waits_for_what_is_not_looked_up_yet_of_the_present_spec() -> None:
+    links = linked()
+    links[1]["spec"]["variety"] = "pear"
+    links[1]["metadata"]["generation"] = 2
+    for status in ({}, {"rootstock": "M9", "observedGeneration": 1}):
+        links[1]["status"] = status
+        found = scope_of(see(cluster("garden"), *links), "garden")
+        assert found.design is None
+        decision = steps.find_children(found)
+        assert isinstance(decision, Wait)
+        assert decision.reason == "ValuesNotResolved"
+        assert decision.message.startswith("OrchardMachineConfig plane: spec.variety: waiting for the provider")
+    links[1]["status"] = {"rootstock": "Quince C", "observedGeneration": 2}
+    found = scope_of(see(cluster("garden"), *links), "garden")
+    assert steps.find_children(found) == Continue()
+    assert made(found)[1]["spec"]["template"]["spec"]["rootstock"] == "Quince C"
+
+
+def test_what_was_looked_up_is_content_and_only_where_there_is_any() -> None:
+    hashes = []
+    for status in ({"rootstock": "M9", "observedGeneration": 1}, {"rootstock": "M27", "observedGeneration": 1}):
+        links = linked()
+        links[1]["spec"]["variety"] = "apple"
+        links[1]["metadata"]["generation"] = 1
+        links[1]["status"] = status
+        hashes.append(scope_of(see(cluster("garden"), *links), "garden").content_hash)
+    assert len(set(hashes)) == 2
+    tree = as_object(cluster("garden"))
+    assert gate.content_hash(tree, [], resolved={}) == gate.content_hash(tree, [])
+
+
+# Contract v1beta1.
+
+
+def test_infrastructure_of_the_earlier_contract_is_there_when_it_is_ready_and_says_why_it_never_will_be() -> None:
+    body: Tree = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "X", "metadata": {"name": "a"}}
+    ready, failed = {"ready": True}, {"ready": False, "failureReason": "Refused", "failureMessage": "no credentials"}
+    assert contract.is_provisioned(as_object(body | {"status": ready}))
+    assert contract.failure(as_object(body | {"status": ready})) == ""
+    assert not contract.is_provisioned(as_object(body | {"status": failed}))
+    assert contract.failure(as_object(body | {"status": failed})) == "Refused: no credentials"
+    domains = {"b": {"controlPlane": True}, "a": {"attributes": {"rack": "1"}}}
+    read = as_object(body | {"status": {"ready": True, "failureDomains": domains}}).decode(InfrastructureCluster).status
+    assert [(one.name, one.control_plane, one.attributes) for one in read.domains] == [
+        ("a", None, {"rack": "1"}),
+        ("b", True, {}),
+    ]
+    assert msgspec.to_builtins(read.of("v1beta1"))["failureDomains"] == domains
+
+
+def test_a_failure_of_infrastructure_is_said() -> None:
+    first = scope_of(see(cluster("garden"), *linked()), "garden")
+    trees = made(first)
+    shared = next(one for one in trees if one["kind"] == "OrchardCluster")
+    shared["status"] = {"failureReason": "Refused", "failureMessage": "no credentials"}
+    found = readiness.conditions(scope_of(see(cluster("garden"), *linked(), *trees), "garden"))
+    assert found[0].message == "waiting for the infrastructure that its machines share: Refused: no credentials"
+
+
+def _key(name: str) -> Key:
+    return Key(NAMESPACE, name)
+
+
+def _with(extras: Extras) -> Provider:
+    one = ORCHARD_PROVIDER
+    return Provider(one.links, one.infrastructure, one.render, one.rules, extras)

@@ -1,0 +1,44 @@
+"""What a provider has in the workload cluster: what is noted of it, and what follows from the note."""
+
+from __future__ import annotations
+
+from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters import names, workload_objects
+from espalier.clusters.rendered import Manifest
+from espalier.clusters.scope import Scope
+from espalier.clusters.workload_objects import Installed, Placed
+from tests.unit.clusters.test_extras import cluster, linked, made, scope_of, see
+
+OBJECTS = (Placed(CONFIG_MAP, Key("kube-system", "a")), Placed(CLUSTER_ROLE, Key("", "system:orchard")))
+
+
+def noted(text: str) -> Scope:
+    trees = made(scope_of(see(cluster("garden"), *linked()), "garden"))
+    of_cluster_api = next(one for one in trees if one["kind"] == "Cluster")
+    of_cluster_api["metadata"]["annotations"] = {names.WORKLOAD_OBJECTS_ANNOTATION: text}
+    return scope_of(see(cluster("garden"), *linked(), *trees), "garden")
+
+
+def test_what_is_noted_is_read_again() -> None:
+    for installed in (Installed("1a2b", OBJECTS), Installed(names.UNFINISHED, OBJECTS[:1]), Installed("1a2b")):
+        assert workload_objects.installed(noted(str(installed))) == installed
+    assert str(Installed()) == ""
+    assert workload_objects.installed(noted("")) == Installed()
+
+
+def test_a_note_that_somebody_wrote_names_no_objects_that_can_not_be_read() -> None:
+    """What is read of it is deleted: an object that has too few parts is none."""
+    found = workload_objects.installed(noted("1a2b v1/configmaps,/v1/configmaps/ConfigMap/kube-system/a"))
+    assert found.objects == OBJECTS[:1]
+
+
+def test_a_digest_is_another_when_the_content_is() -> None:
+    def manifest(value: str) -> Manifest:
+        body: Tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}}
+        return Manifest(CONFIG_MAP, body | {"data": {"x": value}})
+
+    digests = {workload_objects.digest([manifest(value)]) for value in ("1", "2")} | {workload_objects.digest([])}
+    assert len(digests) == 3
+    assert workload_objects.placed([manifest("1")]) == OBJECTS[:1]

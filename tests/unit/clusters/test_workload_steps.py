@@ -1,0 +1,196 @@
+"""The steps that look after what a provider has in the workload cluster: when they write there, and what they note."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from espalier.api.core import CONFIG_MAP
+from espalier.api.meta import Tree
+from espalier.clusters import names, workload_objects
+from espalier.clusters.context import Context
+from espalier.clusters.copies import Copies
+from espalier.clusters.rendered import Manifest
+from espalier.clusters.workload_objects import Installed
+from espalier.clusters.workload_steps import (
+    INSTALLATION,
+    REFUSED,
+    begin_workload_objects,
+    compare_workload_objects,
+    install_workload_objects,
+)
+from espalier.kube.wire import Response
+from espalier.providers.docker.provider import DOCKER
+from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.virtual import Simulation, run
+from tests.unit.clusters.made import objects
+from tests.unit.clusters.reconciles import Server, Workload, World
+from tests.unit.clusters.seen import datacenter, example
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def config_map(name: str) -> Manifest:
+    metadata = {"name": name, "namespace": "kube-system"}
+    return Manifest(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": name}})
+
+
+class Story:
+    """A cluster of a provider that has these objects in the workload cluster."""
+
+    def __init__(self, *wanted: str) -> None:
+        self.manifests = [config_map(name) for name in wanted]
+        self.workload = Workload()
+        self.server = Server()
+        self.world = World(self.server, self.workload, Copies())
+        self.installed = Installed()
+        self.is_initialized = True
+
+    def of(self, *there: str) -> Installed:
+        """The note of these, once they are installed."""
+        manifests = [config_map(name) for name in there]
+        return Installed(workload_objects.digest(manifests), workload_objects.placed(manifests))
+
+    async def do(self, step: Callable[[Context], Awaitable[Outcome]]) -> Outcome:
+        self.server.asked.clear()
+        self.workload.asked.clear()
+        provider = replace(DOCKER, workload=lambda _design: self.manifests)
+        there = objects()
+        for tree in there:
+            if tree["kind"] == "Cluster":
+                note = {names.WORKLOAD_OBJECTS_ANNOTATION: str(self.installed)} if str(self.installed) else {}
+                tree["metadata"]["annotations"] = note
+                tree["status"] = {"initialization": {"controlPlaneInitialized": self.is_initialized}}
+            if tree["kind"] == "Secret":
+                maker = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden"}
+                tree["metadata"]["ownerReferences"] = [maker | {"uid": "uid-Cluster-garden"}]
+        providers = {DOCKER.links.datacenter.kind: provider}
+        return await step(self.world.begin(example()[0], datacenter(), *there, providers=providers))
+
+    @property
+    def notes(self) -> list[str]:
+        found = [
+            patch["metadata"]["annotations"] for patch in self.server.written if "annotations" in patch["metadata"]
+        ]
+        return [one[names.WORKLOAD_OBJECTS_ANNOTATION] for one in found if names.WORKLOAD_OBJECTS_ANNOTATION in one]
+
+    @property
+    def writes(self) -> list[tuple[str, str]]:
+        """Of the workload cluster: method and name."""
+        return [(one.method, one.path.rpartition("/")[2]) for one in self.workload.asked if one.method != "GET"]
+
+
+def tell(story: Callable[[], Awaitable[None]]) -> None:
+    async def main(_simulation: Simulation) -> None:
+        await story()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_they_are_installed_as_soon_as_the_api_server_answers_and_noted_before_and_after() -> None:
+    async def story() -> None:
+        one = Story("a", "b")
+        one.is_initialized = False
+        assert await one.do(begin_workload_objects) == Continue()
+        assert (one.writes, one.server.written) == ([], [])
+        one.is_initialized = True
+        assert await one.do(begin_workload_objects) == Continue()
+        assert one.writes == [("PATCH", "a"), ("PATCH", "b")]
+        done = one.of("a", "b")
+        assert one.notes == [str(done._replace(digest=names.UNFINISHED)), str(done)]
+        one.installed = done
+        for step in (begin_workload_objects, install_workload_objects):
+            assert await one.do(step) == Continue()
+            assert (one.writes, one.server.written) == ([], [])
+
+    tell(story)
+
+
+def test_other_versions_wait_for_the_control_plane() -> None:
+    async def story() -> None:
+        one = Story("a", "b")
+        one.installed = one.of("a")
+        assert await one.do(begin_workload_objects) == Continue()
+        assert one.writes == []
+        assert await one.do(install_workload_objects) == Continue()
+        assert one.writes == [("PATCH", "a"), ("PATCH", "b")]
+
+    tell(story)
+
+
+def test_one_that_is_no_longer_rendered_is_deleted_also_when_the_installation_stopped_half_way() -> None:
+    async def story() -> None:
+        one = Story("a")
+        one.installed = one.of("a", "b", "c")
+        one.workload.answers["PATCH"] = refused(500, "InternalError")
+        fault = await one.do(install_workload_objects)
+        assert isinstance(fault, Fault)
+        assert fault.reason == INSTALLATION
+        assert one.notes == [str(one.of("a", "b", "c")._replace(digest=names.UNFINISHED))]
+        one.installed = one.of("a", "b", "c")._replace(digest=names.UNFINISHED)
+        one.workload.answers.clear()
+        assert await one.do(install_workload_objects) == Continue()
+        assert one.writes == [("PATCH", "a"), ("DELETE", "c"), ("DELETE", "b")]
+        assert one.notes == [str(one.of("a"))]
+
+    tell(story)
+
+
+def test_the_last_ones_go_with_their_note() -> None:
+    async def story() -> None:
+        one = Story()
+        one.installed = one.of("a")
+        assert await one.do(install_workload_objects) == Continue()
+        assert one.writes == [("DELETE", "a")]
+        assert one.notes[-1] is None
+
+    tell(story)
+
+
+def test_a_provider_without_any_writes_nothing_and_asks_nothing() -> None:
+    async def story() -> None:
+        one = Story()
+        for step in (begin_workload_objects, install_workload_objects, compare_workload_objects):
+            assert await one.do(step) == Continue()
+            assert (one.workload.asked, one.server.asked) == ([], [])
+
+    tell(story)
+
+
+def test_what_the_workload_cluster_refuses_is_for_somebody_to_mend_and_a_slow_one_is_waited_for() -> None:
+    async def story() -> None:
+        one = Story("a")
+        one.workload.answers["PATCH"] = refused(403, "Forbidden")
+        fault = await one.do(install_workload_objects)
+        assert isinstance(fault, Fault)
+        assert fault.reason == REFUSED
+        slow = Story("a")
+        slow.workload.slow_writes = 5.0
+        waits = await slow.do(install_workload_objects)
+        assert isinstance(waits, Wait)
+        assert waits.reason == INSTALLATION
+        away = Story("a")
+        away.workload.away = True
+        fault = await away.do(install_workload_objects)
+        assert isinstance(fault, Fault)
+        assert fault.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+
+    tell(story)
+
+
+def test_what_was_changed_by_hand_is_brought_back() -> None:
+    async def story() -> None:
+        one = Story("a", "b")
+        one.installed = one.of("a", "b")
+        one.workload.store("/api/v1/namespaces/kube-system/configmaps/a", one.manifests[0].body)
+        assert await one.do(compare_workload_objects) == Continue()
+        assert one.writes == [("PATCH", "b")]
+
+    tell(story)
+
+
+def refused(code: int, reason: str) -> Response:
+    status: Tree = {"kind": "Status", "status": "Failure", "reason": reason, "code": code}
+    return Response(code, json.dumps(status).encode())
