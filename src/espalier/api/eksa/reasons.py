@@ -1,15 +1,12 @@
 """The reasons that conditions give while a cluster, or an upgrade in place, is not as it was asked for. One table.
 
-A row says of which kinds a reason is told, whether time helps, and what it means. From it follow `status.failureReason`
-and when a command stops waiting; `python -m espalier.api.eksa.reasons docs/reasons.md` writes the page for people.
+A row says which kinds give a reason, whether time helps, and what it means. `status.failureReason` follows from it,
+and when a command stops waiting. `make pages` writes `docs/reference/conditions.md`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from enum import Enum
-from pathlib import Path
 from typing import NamedTuple
 
 CLUSTER = "Cluster"
@@ -212,30 +209,3 @@ def what_helps(reason: str) -> Helps:
     """What has to happen after this reason; time, where it is none of ours: those of API servers pass."""
     found = BY_NAME.get(reason)
     return found.helps if found else Helps.TIME
-
-
-def page() -> str:
-    """The table for people, as Markdown."""
-    return "\n".join(_lines()) + "\n"
-
-
-def _lines() -> Iterator[str]:
-    yield "# Reasons"
-    yield ""
-    yield (
-        "What conditions say while something is not as it was asked for. Where somebody has to act, a Cluster also "
-        "says it in `status.failureReason`, with the"
-    )
-    yield "message in `status.failureMessage`, and `espalier create|upgrade|delete cluster` stop waiting."
-    for kind in (CLUSTER, GROUP, NODE):
-        yield ""
-        yield f"## {kind}"
-        yield ""
-        yield "| reason | goes on when | means |"
-        yield "|---|---|---|"
-        for one in sorted((found for found in REASONS if kind in found.kinds), key=lambda found: found.name):
-            yield f"| `{one.name}` | {'time passes' if one.helps is Helps.TIME else one.helps.value} | {one.meaning} |"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
