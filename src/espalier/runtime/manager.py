@@ -329,7 +329,7 @@ class Manager:
         kinds: dict[str, dict[str, None]] = {}
         for caches in followed:
             for resource, error in caches.unfilled.items():
-                kinds.setdefault(self._why(resource, _named(resource, error)), {})[resource.group_resource] = None
+                kinds.setdefault(self._why(resource, _worded(resource, error)), {})[resource.group_resource] = None
         return "; ".join(
             f"not listed yet: {', '.join(names)}{f' ({why})' if why else ''}" for why, names in kinds.items()
         )
@@ -347,8 +347,8 @@ class Manager:
         return ": ".join(["the webhook server does not serve yet", *troubles]) if waiting else ""
 
 
-def _named(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
-    """API servers have several sentences for a kind that they lack; none of them names it."""
+def _worded(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
+    """The same sentence for all kinds of a version that an API server lacks: they are named together before it."""
     if not isinstance(error, NotFound):
         return error
-    return NotFound.of(f"the API server does not serve {resource.api_version} {resource.plural}")
+    return NotFound.of(f"not served by the API server in {resource.version}")
