@@ -89,14 +89,14 @@ def read_manifests(text: str | bytes, *, source: str, expected: str = "the objec
                 if isinstance(item, dict):
                     documents.append(Document(item, source, len(documents) + 1, node))
                 else:
-                    message = f"found {shown(item)}, which is no object; an object has apiVersion, kind and metadata"
+                    message = f"found {shown(item)}, not an object; an object has apiVersion, kind and metadata"
                     problems.append(problem_at(source, message, node.start_mark))
     except ManifestError as error:
         problems += error.problems
     if problems:
         raise ManifestError(problems)
     if not documents:
-        raise error_in(source, f"there is no object in the file; expected {expected}, as YAML")
+        raise error_in(source, f"no object in the file; expected {expected}, as YAML")
     return documents
 
 
@@ -153,7 +153,7 @@ def _identity(document: Document, catalog: Catalog) -> list[Violation]:
     if document.kind not in kinds:
         nearest = nearest_name(document.kind, kinds)
         advice = f'did you mean "{nearest}"?' if nearest else "remove the object, or apply it with kubectl"
-        message = f"this kind is no part of a cluster's manifest; {advice}"
+        message = f"unexpected kind in a cluster's manifest; {advice}"
         return [Violation("kind", shown(document.kind), ", ".join(kinds), message)]
     expected = f"{GROUP}/{VERSION}"
     if document.api_version != expected:
@@ -175,7 +175,7 @@ def _twice(documents: Sequence[Document]) -> Iterator[Problem]:
         key = (document.kind, document.namespace, document.name)
         other = first.setdefault(key, document)
         if other is not document and document.name:
-            message = f"the object is given twice, first in {other.source}:{other.line('')}; remove one of them"
+            message = f"duplicate object, first in {other.source}:{other.line('')}; remove one of them"
             yield document.problem(Violation("metadata.name", f"{document.kind} {shown(document.name)}", "", message))
 
 
@@ -194,7 +194,7 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
     kind, name = reference.get("kind"), reference.get("name")
     if kind not in catalog.datacenters:
         allowed = ", ".join(catalog.datacenters)
-        message = "this release has no such kind of datacenter"
+        message = "unsupported kind of datacenter"
         return [Violation("spec.datacenterRef.kind", shown(kind), allowed, message)] if kind else []
     beside = [document for document in documents if document.kind == kind]
     if not beside or any(d.name == name and _one_namespace(d, cluster) for d in beside):

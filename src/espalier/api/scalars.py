@@ -36,7 +36,7 @@ def resolve(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if _NOT_A_NUMBER.fullmatch(text):
-        raise ValueError(f"{text} is no value that the Kubernetes API knows; put it in quotes if it is text")
+        raise ValueError(f"{text} is not a value of the Kubernetes API; put it in quotes if it is text")
     digits = text.replace("_", "") if text[0] in "+-0123456789" else text
     if len(digits) <= _LONGEST_INTEGER and _INTEGER.fullmatch(digits):
         return _integer(digits)

@@ -189,7 +189,7 @@ class Builder:
                 continue
             line = key_node.start_mark.line + 1
             if key in lines and not self._lenient:
-                message = f"the key is given twice, in line {lines[key]} and in line {line}; remove one of them"
+                message = f"duplicate key, in lines {lines[key]} and {line}; remove one of them"
                 self._add(message, key_node, (*path, key))
             lines.setdefault(key, line)
             tree[key] = self._value(value_node, (*path, key))
@@ -222,7 +222,7 @@ class Builder:
         if node.tag in (_QUOTED, f"{_TAG}str"):
             return str(node.value)
         if node.tag != _PLAIN and node.tag not in _PARSED_TAGS:
-            self._add(f"the tag {node.tag} is not used in manifests; remove it", node, path)
+            self._add(f"the tag {node.tag} is not allowed in manifests; remove it", node, path)
             return str(node.value)
         if self._lenient and node.value not in _KEPT:
             return str(node.value)

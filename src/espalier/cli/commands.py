@@ -14,7 +14,7 @@ EXIT_CODES = """
 \b
 Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
 2 wrong command line, or a broken file of the local environment ·
-3 no API server answered · 4 time is over · 130 interrupted
+3 no API server answered · 4 timed out · 130 interrupted
 """
 
 COMPLETING = "_ESPALIER_COMPLETE"
@@ -79,10 +79,10 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             known = context.command.list_commands(context)
             near = nearest_name(error.command_name, known)
             allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
-            return f"there is no command {error.command_name!r}; {allowed}"
+            return f"unknown command {error.command_name!r}; {allowed}"
         case click.NoSuchOption():
             meant = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-            return f"there is no flag {error.option_name}{meant}"
+            return f"unknown flag {error.option_name}{meant}"
         case click.BadOptionUsage():
             option = next(one for one in context.command.params if error.option_name in _spellings(one))
             if isinstance(option, click.Option) and option.is_flag:

@@ -69,7 +69,7 @@ class Story:
 )
 @flags.boot_seconds(0.5)
 async def demo(*, filename: Path, boot_seconds: float) -> None:
-    """Show the main job on simulated machines, in a world of its own that is gone afterwards.
+    """Show the main job on simulated machines, in a temporary local environment.
 
     \b
     Example:

@@ -32,7 +32,7 @@ LAST_EVENTS = 8
 
 @click.group(cls=Group)
 def describe() -> None:
-    """Show what an object is made of, and what it waits for."""
+    """Show the objects of a cluster, and what it waits for."""
 
 
 @describe.command()

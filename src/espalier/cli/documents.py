@@ -34,7 +34,7 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
         try:
             documents += manifests.read_manifests(path.read_bytes(), source=name)
         except FileNotFoundError:
-            raise Failure(f"{name}: there is no such file") from None
+            raise Failure(f"{name}: no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
     try:

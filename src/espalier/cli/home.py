@@ -142,7 +142,7 @@ class Home(msgspec.Struct, frozen=True):
             return urlsplit(Kubeconfig.load([self.kubeconfig]).context().server).port or 0
         except (KubeError, ValueError) as error:
             raise Broken(
-                f"{self.kubeconfig} can't be read, so the port before is not known: {error}\nMove the file away, and "
+                f"{self.kubeconfig} can't be read, so the earlier port is unknown: {error}\nMove the file away, and "
                 "`espalier up` writes a new one; --port says at which port"
             ) from error
 
@@ -154,7 +154,7 @@ class Home(msgspec.Struct, frozen=True):
         left = [*self.authority.glob("ca.*"), *self.clusters.glob("*/objects.db")]
         if left:
             state = "is empty" if there else "is not there"
-            raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that a world was kept here")
+            raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that there was one")
         self.database.unlink(missing_ok=True)  # a first start that got no further
 
     def no_space(self, problem: str) -> Broken:
@@ -165,7 +165,7 @@ class Home(msgspec.Struct, frozen=True):
         """The database can't be used."""
         return Broken(
             f"{problem}. Nothing was changed. Make it usable, or put the file back from a backup; "
-            "`espalier down --delete-data` deletes this world with all its clusters, for a new one"
+            "`espalier down --delete-data` deletes the local environment with all its clusters"
         )
 
     @contextmanager

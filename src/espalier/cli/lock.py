@@ -56,7 +56,8 @@ def hold(path: Path) -> Iterator[Lock]:
         except BlockingIOError:
             running = holder(path)
             raise Failure(
-                f"a world is running in {path.parent} already (process {running.pid if running else 'unknown'}); "
+                f"a local environment is already running in {path.parent} "
+                f"(process {running.pid if running else 'unknown'}); "
                 "stop it with `espalier down`, or set ESPALIER_HOME to another folder for a second one"
             ) from None
         lock = Lock(path, descriptor)
@@ -97,12 +98,12 @@ def stop(path: Path, running: Holder) -> None:
     try:
         descriptor = os.pidfd_open(running.pid)
     except ProcessLookupError:
-        raise _strange(path, running, "there is no such process") from None
+        raise _strange(path, running, "no such process") from None
     try:
         # Looked at while the descriptor stands for the process: its number can't get to another one in between.
         found = identify(running.pid)
         if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
-            raise _strange(path, running, "that number has another process by now")
+            raise _strange(path, running, "that process ID belongs to another process now")
         if not _has_open(running.pid, path):
             raise _strange(path, running, "that process does not have the file open, or belongs to another user")
         with contextlib.suppress(ProcessLookupError):
@@ -113,8 +114,9 @@ def stop(path: Path, running: Holder) -> None:
 
 def _strange(path: Path, running: Holder, why: str) -> Failure:
     return Failure(
-        f"{path} is locked, and names process {running.pid} as the world's, but {why}; nothing was stopped: find out "
-        f"who has the file locked (`fuser -v {path}`), end that, and run `espalier down` again"
+        f"{path} is locked, and names process {running.pid} as that of the local environment, but {why}; "
+        f"nothing was stopped: find out who has the file locked (`fuser -v {path}`), end that, and run "
+        "`espalier down` again"
     )
 
 
@@ -151,7 +153,7 @@ async def released(path: Path, timeout: float) -> bool:
             loop.call_soon_threadsafe(free.set)
 
     # A daemon, because nothing can end the kernel's wait: the loop's own threads would keep the process alive.
-    threading.Thread(target=wait, daemon=True, name="waiting for the world").start()
+    threading.Thread(target=wait, daemon=True, name="waiting for the local environment").start()
     try:
         async with asyncio.timeout(timeout):
             await free.wait()

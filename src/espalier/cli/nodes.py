@@ -26,7 +26,7 @@ LONGEST_LOG = 16 * 1024 * 1024
 
 @click.group(cls=Group)
 def nodes() -> None:
-    """Look at the real nodes of this machine, enter them, and have them break."""
+    """List, enter and crash the real nodes of this machine."""
 
 
 def state_of(home: Home) -> State:
@@ -57,7 +57,7 @@ async def list_(*, output_format: str) -> None:
 
 @nodes.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @NAME
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, help="What to run instead of a shell; after --.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, help="Command to run instead of a shell; after --.")
 async def shell(name: str, *, command: Sequence[str]) -> None:
     """Enter a node: a shell inside, or one command.
 
@@ -74,8 +74,8 @@ async def shell(name: str, *, command: Sequence[str]) -> None:
 @nodes.command()
 @NAME
 @click.option("--unit", "-u", default="", metavar="UNIT", help="Only this unit, such as kubelet.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
-@click.option("--bootstrap", is_flag=True, help="What the bootstrap data said; also of a dead node.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log.")
+@click.option("--bootstrap", is_flag=True, help="Output of the bootstrap data; also of a node that is off.")
 async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     """Show the journal of a node, or what its bootstrap data said.
 

@@ -47,7 +47,7 @@ def write(planned: Sequence[Planned]) -> None:
     for one in planned:
         output.write_styled("".join(f"{line}\n" for line in paper.cluster(one)))
     if not planned:
-        output.say("There are no clusters.")
+        output.say("No clusters found.")
         return
     output.write_styled("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
 

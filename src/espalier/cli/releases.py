@@ -30,7 +30,7 @@ UNKNOWN = "not announced"
 
 @click.group(cls=Group)
 def releases() -> None:
-    """Show releases, and bring them to a management cluster."""
+    """Show releases, and import them into a management cluster."""
 
 
 @releases.command("list")

@@ -170,14 +170,14 @@ class _Loading:
                 self._add(document, f"spec.releases[{index}].version", release.version, message)
         for index, version in enumerate(versions):
             if version in versions[:index]:
-                self._add(document, f"spec.releases[{index}].version", version, "the version is given twice")
+                self._add(document, f"spec.releases[{index}].version", version, "duplicate version")
         if self._problems:
             raise MalformedRelease(list(dict.fromkeys(self._problems)))  # shared Bundles are read for each release
         return [release for release in releases if release]
 
     def _release(self, entry: ReleaseEntry, field: str, document: Document) -> Release | None:
         if not semver.Version.is_valid(entry.version.removeprefix("v")):
-            self._add(document, f"{field}.version", entry.version, "this is no semantic version", ["v0.26.0"])
+            self._add(document, f"{field}.version", entry.version, "not a semantic version", ["v0.26.0"])
             return None
         if not _is_moment(entry.date):
             self._add(document, f"{field}.date", entry.date, "this is no date with time and zone", [_MOMENT])
@@ -209,7 +209,7 @@ class _Loading:
                     message = "this is no Kubernetes minor version"
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, message, ["1.35"])
                 if bundle.kube_version in seen:
-                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, "the version is given twice")
+                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, "duplicate version")
                 seen.add(bundle.kube_version)
                 self._read_distro(bundle, field, document)
         return self._bundles[url]

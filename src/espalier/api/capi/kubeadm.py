@@ -387,9 +387,9 @@ class KubeadmControlPlaneStatus(Observed, frozen=True):
         CLUSTER_COLUMN,
         Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
         Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
-        Column("Current", ".status.replicas", "integer", "Machines there are"),
+        Column("Current", ".status.replicas", "integer", "Machines that exist"),
         Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
-        Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines as the newest spec asks for"),
+        Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines that are up to date"),
         Column(
             "Initialized", ".status.initialization.controlPlaneInitialized", "boolean", "The API server has answered"
         ),

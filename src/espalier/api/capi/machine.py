@@ -36,10 +36,10 @@ from espalier.api.resource import Resource
 CLUSTER_COLUMN = Column("Cluster", ".spec.clusterName", "string", "Cluster the object belongs to")
 COUNT_COLUMNS = (
     Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
-    Column("Current", ".status.replicas", "integer", "Machines there are"),
+    Column("Current", ".status.replicas", "integer", "Machines that exist"),
     Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
     Column("Available", ".status.availableReplicas", "integer", "Machines that are available"),
-    Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines as the newest spec asks for"),
+    Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines that are up to date"),
 )
 
 
@@ -125,10 +125,10 @@ class MachineStatus(Observed, frozen=True):
         CLUSTER_COLUMN,
         Column("Node Name", ".status.nodeRef.name", "string", "Node that the machine became"),
         Column("Provider ID", ".spec.providerID", "string", "The infrastructure's name of the machine", 10),
-        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "Whether the machine is ready"),
+        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the machine is ready"),
         Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for long enough"),
         Column("Up-to-date", '.status.conditions[?(@.type=="UpToDate")].status', "string", "As its owner wants it"),
-        Column("Phase", ".status.phase", "string", "Where the machine is in its life"),
+        Column("Phase", ".status.phase", "string", "Phase of the machine"),
         AGE,
         Column("Version", ".spec.version", "string", "Kubernetes version"),
     ),
@@ -281,7 +281,7 @@ class MachineDeploymentStatus(MachineSetStatus, frozen=True):
             column if column.name != "Available" else column._replace(name="Available Machines")
             for column in COUNT_COLUMNS
         ),
-        Column("Phase", ".status.phase", "string", "Where the deployment is in its life"),
+        Column("Phase", ".status.phase", "string", "Phase of the deployment"),
         AGE,
         Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
     ),

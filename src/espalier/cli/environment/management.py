@@ -92,7 +92,7 @@ async def follow_newest(client: Client, releases: Releases) -> None:
     try:
         await client.patch(Cluster.resource, LAPTOP, "default", patch={"spec": wanted}, type=PatchType.MERGE)
     except ApiError as error:
-        _log.warning("the management cluster stays at its release", release=found.spec.eksa_version, reason=str(error))
+        _log.warning("the management cluster keeps its release", release=found.spec.eksa_version, reason=str(error))
 
 
 async def _namespace(client: Client) -> None:

@@ -188,7 +188,7 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
         except RangeInUse as error:
             reasons.append(str(error))
     if reasons:
-        raise Failure("no real nodes here: " + "; ".join(reasons))
+        raise Failure("real nodes are not possible here: " + "; ".join(reasons))
     return addresses
 
 

@@ -151,7 +151,8 @@ async def _serve(
     try:
         await shell.start()
     except AddressTaken as error:
-        raise Failure(f"{error}; another program has the port: choose one with --port, or stop that program") from error
+        advice = "another program uses the port: choose another with --port, or stop that program"
+        raise Failure(f"{error}; {advice}") from error
     stack.push_async_callback(shell.stop)
     kubeconfig = Kubeconfig.of_cluster(
         "espalier",
