@@ -101,7 +101,7 @@ def read_manifests(text: str | bytes, *, source: str, expected: str = "the objec
 
 
 def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]]:
-    """What a document holds: nothing, the items of a `List`, or itself."""
+    """Objects of a document: none, the items of a `List`, or itself."""
     if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("items"), list):
         items = child(node, "items")
         if items:
@@ -136,12 +136,12 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
 
 
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:
-    """What the manifest of a cluster may hold."""
+    """Kinds that the manifest of a cluster may contain."""
     return ("Cluster", *catalog.datacenters, *GIT_OPS_KINDS)
 
 
 def _identity(document: Document, catalog: Catalog) -> list[Violation]:
-    """What makes it impossible to say which kind an object is of."""
+    """Problems that leave the kind of an object unknown."""
     missing = [
         Violation(field, "nothing", "", "required field is missing; set it")
         for field, value in (("apiVersion", document.api_version), ("kind", document.kind))
@@ -186,7 +186,7 @@ def _no_cluster(documents: Sequence[Document]) -> Problem:
 
 
 def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catalog) -> list[Violation]:
-    """Whether the datacenter that a cluster names is the one beside it."""
+    """True if the datacenter that a cluster names is the one beside it."""
     spec = cluster.tree.get("spec")
     reference = spec.get("datacenterRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means to kubectl.
+"""Meaning of a plain YAML scalar to kubectl.
 
 The rules are those of sigs.k8s.io/yaml (YAML 1.1 as go-yaml v2 reads it), not those of PyYAML: `yes`, `on` and `y` are
 booleans, `0o17`, `017` and `0b11` are integers, `12:30:45` and `2026-01-02` are strings, `1e3` is a number. What comes

@@ -33,7 +33,7 @@ _TAG = "tag:yaml.org,2002:"
 _KEPT = frozenset(
     {"", "~", *(form for word in ("null", "true", "false") for form in (word, word.title(), word.upper()))}
 )
-"""What is not text even where all else is."""
+"""Scalars that are not text even where all others are."""
 
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
 
@@ -82,7 +82,7 @@ def _measure(text: str, source: str) -> None:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """What is in a text, as far as it is YAML: composing it stops at the same place, and says why."""
+    """Events of a text, as far as it is YAML: composing it stops at the same place, and says why."""
     with suppress(yaml.YAMLError):
         yield from yaml.parse(text, Loader=yaml.CBaseLoader)
 
@@ -196,7 +196,7 @@ class Builder:
         return {**merged, **tree}
 
     def _merged(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
-        """What `<<` brings in: a map, or several of which the first counts most."""
+        """Map merged by `<<`, or several of which the first counts most."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: Tree = {}
         for source in sources:

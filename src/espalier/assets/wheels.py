@@ -16,7 +16,7 @@ from espalier.assets.runtime import Debian
 from espalier.runtime import confined
 
 LEFT_OUT = (".pyi", ".pyx", ".pxd", ".c", ".h", ".js", "/RECORD", "/INSTALLER", "/REQUESTED", "/direct_url.json")
-"""What no program reads."""
+"""Files that no program reads."""
 FOLDED = ("purelib", "platlib")
 """Folders of a wheel's `.data` whose content belongs beside its packages."""
 
@@ -66,7 +66,7 @@ def unpack(wheel: Path, target: Path) -> Library:
 
 
 def _place(name: str) -> Path | None:
-    """Where a file of a wheel lies below the folder; None for one that is left out. Raises `ValueError`."""
+    """Path of a wheel's file below the folder; None for one that is left out. Raises `ValueError`."""
     parts = confined.relative(name)
     if name.startswith("/") or name.endswith("/") or name.endswith(LEFT_OUT):
         return None

@@ -1,4 +1,4 @@
-"""What all commands have in common: how help looks, how flags may be written, what is said of a wrong command line."""
+"""Base of all commands: help, spelling of flags, messages of a wrong command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
 """
 
 COMPLETING = "_ESPALIER_COMPLETE"
-"""What completion scripts set, as click names it."""
+"""Variable that completion scripts set, as click names it."""
 
 
 class _Shown(click.Command):
@@ -66,7 +66,7 @@ class Group(_Shown, click.Group):
 
 
 def sentence(error: click.UsageError) -> str:
-    """What is wrong with a command line: the flag, what was found, what is allowed, and where help is."""
+    """Message of a wrong command line: the flag, what was found, what is allowed, and where help is."""
     if error.ctx is None:
         return error.format_message()
     said = _wrong(error, error.ctx).rstrip(".")

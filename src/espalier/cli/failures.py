@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and the sentence on standard error that goes with each."""
+"""End of a command: exit codes, and the sentence on standard error for each."""
 
 from __future__ import annotations
 

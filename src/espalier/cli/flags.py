@@ -58,7 +58,7 @@ class Number(click.ParamType[float]):
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Which API server to talk to."""
+    """API server to talk to."""
 
     kubeconfig: Path | None = None
     context: str | None = None

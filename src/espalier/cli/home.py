@@ -1,4 +1,4 @@
-"""Where the local environment keeps its state: everything lies under `$ESPALIER_HOME`."""
+"""State of the local environment: everything lies under `$ESPALIER_HOME`."""
 
 from __future__ import annotations
 

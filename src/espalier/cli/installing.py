@@ -1,4 +1,4 @@
-"""What a manager brings to a management cluster at start: its releases."""
+"""Installation of releases at the start of a manager."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class InstallReleases:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _install(self, object_: KubeObject) -> KubeError | None:
-        """Why it is not there; None when it is."""
+        """Error of the installation; None if it succeeded."""
         try:
             created = await install(self.client, [object_])
         except KubeError as failure:

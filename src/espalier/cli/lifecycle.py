@@ -240,7 +240,7 @@ async def _check_may_go(client: Client, key: Key) -> None:
 
 
 async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> bool:
-    """Whether a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
+    """True if a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
     left = chosen_release.left_by_move(tree, existing, own)
     if not left:
         return True

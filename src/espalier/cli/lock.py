@@ -22,7 +22,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who runs the world: its process, and the address of its API server ("" until it serves)."""
+    """Process of the local environment, and the address of its API server ("" until it serves)."""
 
     pid: int
     url: str = ""
@@ -69,7 +69,7 @@ def hold(path: Path) -> Iterator[Lock]:
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock now; None when nobody does."""
+    """Holder of the lock; None if it is free."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def _oneself(url: str) -> Holder:
 
 
 async def released(path: Path, timeout: float) -> bool:
-    """Whether the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
+    """True if the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
     loop = asyncio.get_running_loop()
     free = asyncio.Event()
 

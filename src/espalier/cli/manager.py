@@ -262,7 +262,7 @@ def _authority(file: Path) -> bytes:
 
 
 def _hooks_at(url: str) -> Tree:
-    """Where Cluster API finds the hooks: at the webhooks' Service, unless a URL is given."""
+    """Address of the hooks for Cluster API: the webhooks' Service, unless a URL is given."""
     if not url:
         return {"service": {"namespace": SYSTEM_NAMESPACE, "name": manifests.SERVICE, "port": 443}}
     if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:

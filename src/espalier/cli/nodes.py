@@ -30,7 +30,7 @@ def nodes() -> None:
 
 
 def state_of(home: Home) -> State:
-    """Where a world writes down its real nodes."""
+    """Directory with the records of real nodes."""
     from espalier.realnodes.nspawn.state import State  # noqa: PLC0415
 
     return State(home.nodes)

@@ -28,7 +28,7 @@ _NO_TERMINAL = 120
 
 
 class Planned(NamedTuple):
-    """What would happen to a cluster now, and, of a new manager, at the cluster's next change."""
+    """Text of a preview: changes now and, for a new manager, at the cluster's next change."""
 
     now: Preview
     later: Preview | None = None

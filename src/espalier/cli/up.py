@@ -39,21 +39,21 @@ REAL_START_SECONDS = 240.0
 
 
 class Nodes(StrEnum):
-    """What machines are."""
+    """Kind of machines."""
 
     SIMULATED = "simulated"
     REAL = "real"
 
 
 class ApiServer(StrEnum):
-    """What serves the management cluster."""
+    """API server of the management cluster."""
 
     EMBEDDED = "embedded"
     REAL = "real"
 
 
 class RealNodes(NamedTuple):
-    """What is chosen of real nodes."""
+    """Options of real nodes."""
 
     addresses: str
     in_place: FrontEnd

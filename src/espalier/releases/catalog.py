@@ -107,7 +107,7 @@ class Releases:
         return tuple(release.version for release in self._releases)
 
     def objects(self) -> list[KubeObject]:
-        """What is installed in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases.
+        """Objects to install in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases.
 
         What is named comes before what names it.
         """
@@ -249,7 +249,7 @@ _MOMENT = "2026-08-14T00:00:00Z"
 
 
 def _is_moment(text: str) -> bool:
-    """Whether an API server takes this as a date-time."""
+    """True if an API server takes this as a date-time."""
     try:
         return "T" in text and datetime.fromisoformat(text).tzinfo is not None
     except ValueError:

@@ -1,4 +1,4 @@
-"""How an eksaVersion and the name of its EKSARelease become each other."""
+"""Conversion between an eksaVersion and the name of its EKSARelease."""
 
 from __future__ import annotations
 

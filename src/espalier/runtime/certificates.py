@@ -38,13 +38,13 @@ from espalier.runtime.outcome import Outcome, Wait
 SECRET_NAME = "espalier-webhook-server-cert"  # noqa: S105 - the name of a Secret
 
 _OTHER_NAMES = 32
-"""How many names of other replicas are kept in a certificate that is made anew."""
+"""Number of names of other replicas that a renewed certificate keeps."""
 
 _log = structlog.get_logger("espalier.webhooks")
 
 
 class Lifetime(NamedTuple):
-    """How many days certificates are made for. They are renewed after two thirds of it."""
+    """Lifetime of certificates in days. They are renewed after two thirds of it."""
 
     authority: float = 3650
     serving: float = 365
@@ -103,7 +103,7 @@ class ServingCertificate:
             for name in names_
         ]
         self.trouble: KubeError | None = None
-        """What the last reconcile failed with, if it did."""
+        """Error of the last reconcile, if it failed."""
         self._registrations = registrations
         registered = [registration.follow(self._caches) for registration in registrations]
         self.caches = self._caches
@@ -184,7 +184,7 @@ class ServingCertificate:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What the Secret keeps: the authority that signs, the pair that serves, and the certificates to trust."""
+    """Contents of the Secret: the signing authority, the serving pair, and the certificates to trust."""
 
     authority: Authority
     serving: KeyPair
@@ -192,16 +192,16 @@ class Kept(msgspec.Struct, frozen=True):
 
     @property
     def renew_at(self) -> datetime:
-        """When two thirds of the life of the first to end are over."""
+        """Time of renewal: two thirds of the life of the first to end."""
         return min(_renew_at(self.authority), _renew_at(self.serving))
 
     def good_for(self, names: Sequence[str], now: datetime) -> bool:
-        """Whether it may be served under these names, and need not be renewed yet."""
+        """True if it may be served under these names, and need not be renewed yet."""
         return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
 
 
 def _read(secret: Object) -> Kept | None:
-    """What a Secret holds; None when it cannot be used and has to be made anew."""
+    """Parse a Secret; None if it is unusable and has to be created again."""
     data = secret.decode(Secret).data
     try:
         authority = Authority.load(_first(data["ca.crt"]), data["ca.key"])

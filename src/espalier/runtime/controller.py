@@ -110,7 +110,7 @@ class Controller:
 
     @property
     def busy(self) -> bool:
-        """Whether a reconcile runs or could run now; delayed keys do not count."""
+        """True if a reconcile runs or could run now; delayed keys do not count."""
         return bool(self._passes or self._queue.depth())
 
     async def run(self) -> None:

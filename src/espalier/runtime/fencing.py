@@ -31,7 +31,7 @@ class Fence:
 
     @property
     def open(self) -> bool:
-        """Whether writes may leave now."""
+        """True if writes may leave now."""
         return self._monotonic() < self.deadline
 
     def extend(self, deadline: float) -> None:

@@ -40,14 +40,14 @@ _log = structlog.get_logger("espalier.manager")
 
 
 class Ending(IntEnum):
-    """Why a manager ended; the value is the exit code of its process."""
+    """End of a manager; the value is the exit code of its process."""
 
     STOPPED = 0
     LEADERSHIP_LOST = 3
 
 
 Advice: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
-"""What people can do when objects of a kind are refused, as the end of a sentence; empty when nothing is known."""
+"""Advice for objects of a kind that are refused, as the end of a sentence; empty if there is none."""
 
 TELL_EVERY = 5.0
 """Seconds between two looks of a process that is not ready yet at what it has to say about that."""
@@ -81,7 +81,7 @@ class Leadership(Protocol):
 
     @property
     def trouble(self) -> KubeError | None:
-        """What keeps this candidate from leading, for as long as nobody sees to it."""
+        """Error that keeps this candidate from leading until somebody acts."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -180,7 +180,7 @@ class Manager:
 
     @property
     def ports(self) -> list[int]:
-        """Where health and metrics are served."""
+        """Addresses of health and metrics."""
         return [server.port for server in self._servers]
 
     def stop(self) -> None:

@@ -152,7 +152,7 @@ MEASURES: tuple[Measure, ...] = (
 
 
 class QueueFacts(Protocol):
-    """What a work queue tells about itself."""
+    """Figures of a work queue."""
 
     adds: int
     retries: int
@@ -162,7 +162,7 @@ class QueueFacts(Protocol):
 
 
 class CacheFacts(Protocol):
-    """What a cache tells about itself."""
+    """Figures of a cache."""
 
     def __len__(self) -> int: ...
 

@@ -44,7 +44,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class RemoteTask(Generic[T_co]):
-    """What is to be done in a workload cluster.
+    """A task in a workload cluster.
 
     `name` is that of the kind of task; with `subject` and the kubeconfig it makes a result that of this task.
     One that `writes` is told of once: then whatever was seen before counts no longer, and a failure is tried again.
@@ -61,7 +61,7 @@ class RemoteTask(Generic[T_co]):
 
     @property
     def identity(self) -> Hashable:
-        """What makes a result that of this remote task."""
+        """Identity of a remote task."""
         return (self.name, self.subject, hashlib.sha256(self.kubeconfig).digest())
 
 
@@ -81,7 +81,7 @@ class _Result:
 
 @dataclass
 class _Progress:
-    """How many parts of a remote task are done."""
+    """Number of finished parts of a remote task."""
 
     identity: Hashable
     done: int

@@ -1,4 +1,4 @@
-"""What has to hold before anything on the node is touched. Each check raises `StepFailed`."""
+"""Preconditions, checked before anything on the node is touched. Each check raises `StepFailed`."""
 
 from __future__ import annotations
 

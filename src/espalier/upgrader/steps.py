@@ -75,7 +75,7 @@ def kubelet(node: Node) -> str:
 
 
 def _reported(node: Node) -> Verdict:
-    """What the API server knows of the node: that its kubelet has the new version, and that it is ready."""
+    """Check by the API server that the node's kubelet has the new version, and is ready."""
     try:
         answer = node.api.ask("GET", f"/api/v1/nodes/{quote(node.name)}")
     except Unreachable as error:

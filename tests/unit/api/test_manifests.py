@@ -141,7 +141,7 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
     (sentence,) = refused(text)
     assert sentence == (
         f"garden.yaml:{line + 1}:5: spec.workerNodeGroupConfigurations[0].count: "
-        f"duplicate key, in line {line} and in line {line + 1}; remove one of them"
+        f"duplicate key, in lines {line} and {line + 1}; remove one of them"
     )
 
 

@@ -36,7 +36,7 @@ class ReadinessGate(Part):
 
 
 class VersionCount(Observed, frozen=True):
-    """How many machines have a version."""
+    """Number of machines of a version."""
 
     version: str
     replicas: int
@@ -58,14 +58,14 @@ class ClusterNetwork(Part):
 
 
 class Endpoint(Part):
-    """Where an API server is reached."""
+    """Address of an API server."""
 
     host: str = ""
     port: int = 0
 
 
 class ClusterSpec(Part):
-    """What a cluster should be."""
+    """Desired state of a cluster."""
 
     paused: bool | None = None
     cluster_network: ClusterNetwork | None = None
@@ -101,7 +101,7 @@ class FailureDomain(Part):
 
 
 class ClusterStatus(Observed, frozen=True):
-    """What is known of a cluster."""
+    """Observed state of a cluster."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     initialization: ClusterInitialization = ClusterInitialization()

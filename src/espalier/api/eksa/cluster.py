@@ -38,7 +38,7 @@ class ManagementCluster(Part):
 
 
 class ClusterSpec(Part):
-    """What a cluster should be."""
+    """Desired state of a cluster."""
 
     validations: ClassVar[tuple[Rule, ...]] = cluster_rules.SPEC
 
@@ -105,14 +105,14 @@ class EksdReleaseRef(Observed, frozen=True):
 
 
 class ClusterCertificateInfo(Observed, frozen=True):
-    """When certificates of a machine expire."""
+    """Expiry of a machine's certificates."""
 
     machine: Annotated[str, Meta(description="Name of the machine.")]
     expires_in_days: Annotated[int, Meta(description="Days until the first certificate expires.")]
 
 
 class ClusterStatus(Observed, frozen=True):
-    """What became of the spec."""
+    """Observed state of a cluster."""
 
     conditions: Annotated[
         list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))

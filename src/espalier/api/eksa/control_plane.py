@@ -23,7 +23,7 @@ _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0
 
 
 class Endpoint(Part):
-    """Where the API server is reached."""
+    """Address of the API server."""
 
     host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
 
@@ -114,13 +114,13 @@ class KeyManagementService(Part):
 
 
 class EtcdEncryptionProvider(Part):
-    """What encrypts."""
+    """A provider of encryption."""
 
     kms: Annotated[KeyManagementService, Meta(description="A KMS plugin.")]
 
 
 class EtcdEncryption(Part):
-    """What is encrypted in etcd, and by what."""
+    """Resources that are encrypted in etcd, and the providers that do it."""
 
     providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC)]
     resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC)]

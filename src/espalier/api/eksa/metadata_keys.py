@@ -12,7 +12,7 @@ from espalier.api.eksa.group import GROUP
 
 
 class Sort(StrEnum):
-    """Where in an object's metadata a key stands."""
+    """Part of an object's metadata that has a key."""
 
     ANNOTATION = "annotation"
     LABEL = "label"
@@ -20,7 +20,7 @@ class Sort(StrEnum):
 
 
 class Writer(StrEnum):
-    """Who sets a key."""
+    """Writer of a key."""
 
     USER = "user"
     MANAGER = "manager"

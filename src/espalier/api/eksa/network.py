@@ -50,7 +50,7 @@ class Ranges(Part):
 
 
 class Nodes(Part):
-    """How the pod range is divided among nodes."""
+    """Division of the pod range among nodes."""
 
     cidr_mask_size: Annotated[int | None, Meta(description="Prefix length of each node's part of the pod range.")] = (
         None
@@ -233,7 +233,7 @@ class ProxyConfiguration(Part):
 
 
 class OCINamespace(Part):
-    """Where a registry's images are on the mirror."""
+    """Namespace of a registry's images on the mirror."""
 
     registry: Annotated[str, Meta(description="The registry.")]
     namespace: Annotated[str, Meta(description="Its namespace on the mirror.")] = ""

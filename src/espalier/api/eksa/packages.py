@@ -17,7 +17,7 @@ class ImageResource(Part):
 
 
 class PackageControllerResources(Part):
-    """What the controller of packages may use."""
+    """Credentials of the package controller."""
 
     limits: Annotated[ImageResource | None, Meta(description="The most it may use.")] = None
     requests: Annotated[ImageResource | None, Meta(description="What is reserved for it.")] = None

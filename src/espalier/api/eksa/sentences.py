@@ -1,4 +1,4 @@
-"""What people read when a field can't be so: one sentence for each rule that needs only the object itself.
+"""Messages of refused fields: one for each rule that needs only the object itself.
 
 The CRDs say it (CEL, also when no manager runs) and the webhooks say it: so it stands here, below both.
 """

@@ -35,7 +35,7 @@ RUNTIME_EXTENSION = "espalier-in-place"
 
 
 class FrontEnd(StrEnum):
-    """How Cluster API is kept from replacing machines that are to be upgraded in place."""
+    """The way to keep Cluster API from replacing machines that are upgraded in place."""
 
     ANNOTATIONS = "annotations"
     """It is paused, and told afterwards that nothing is left to roll: any Cluster API, any number of machines."""
@@ -44,12 +44,12 @@ class FrontEnd(StrEnum):
 
 
 def refusal(generation: int, sentence: str) -> str:
-    """What is annotated when a change can't be made in place."""
+    """Value of the annotation for a change that can't be made in place."""
     return f"{generation}: {sentence}"
 
 
 def refused(metadata: ObjectMeta) -> str:
-    """Why what is asked for now can't be made in place; empty when that was not said of the present generation."""
+    """Reason why the present generation can't be made in place; empty if there is none."""
     generation, _, sentence = metadata.annotations.get(IN_PLACE_REFUSED, "").partition(": ")
     return sentence if generation == str(metadata.generation) else ""
 
@@ -118,7 +118,7 @@ Generation = Annotated[int, Meta(description="metadata.generation that was obser
 
 
 class ControlPlaneUpgradeSpec(Part, kw_only=True):
-    """Which machines get which versions."""
+    """Machines, and the versions that they get."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -135,7 +135,7 @@ class ControlPlaneUpgradeSpec(Part, kw_only=True):
 
 
 class ControlPlaneUpgradeStatus(Observed, frozen=True, omit_defaults=False):
-    """How far the upgrade is."""
+    """Progress of the upgrade."""
 
     require_upgrade: Annotated[int, Meta(description="How many machines are left to upgrade.")] = 0
     upgraded: Annotated[int, Meta(description="How many machines are upgraded.")] = 0
@@ -169,7 +169,7 @@ class ControlPlaneUpgrade(KubeObject, kw_only=True):
 
 
 class MachineDeploymentUpgradeSpec(Part, kw_only=True):
-    """Which machines get which version."""
+    """Machines, and the version that they get."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -183,7 +183,7 @@ class MachineDeploymentUpgradeSpec(Part, kw_only=True):
 
 
 class MachineDeploymentUpgradeStatus(Observed, frozen=True):
-    """How far the upgrade is."""
+    """Progress of the upgrade."""
 
     require_upgrade: Annotated[int, Meta(description="How many machines are left to upgrade.")] = 0
     upgraded: Annotated[int, Meta(description="How many machines are upgraded.")] = 0
@@ -207,7 +207,7 @@ class MachineDeploymentUpgrade(KubeObject, kw_only=True):
 
 
 class NodeUpgradeSpec(Part, kw_only=True):
-    """Which machine gets which versions."""
+    """A machine, and the versions that it gets."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -221,7 +221,7 @@ class NodeUpgradeSpec(Part, kw_only=True):
 
 
 class NodeUpgradeStatus(Observed, frozen=True):
-    """How far the upgrade of the node is."""
+    """Progress of the upgrade of the node."""
 
     conditions: Conditions = []
     completed: Annotated[bool, Meta(description="True if every step succeeded.")] = False

@@ -63,7 +63,7 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class RealSettings:
-    """What a user may choose about real nodes."""
+    """Options of real nodes."""
 
     addresses: str
     bridge: str = DEFAULT_BRIDGE
@@ -71,7 +71,7 @@ class RealSettings:
 
 
 class BuiltBases:
-    """What `espalier assets build` made."""
+    """Programs built by `espalier assets build`."""
 
     def find(self, version: str) -> Base:
         """The base of a Kubernetes version. Raises `MissingAssets`."""

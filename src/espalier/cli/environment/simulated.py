@@ -119,7 +119,7 @@ class World:
 
 
 IN_PROCESS = "https://espalier.internal"
-"""Where webhook configurations of the laptop point: answered in this process, never sent."""
+"""Address in the webhook configurations of the local environment: answered in this process, never sent."""
 
 
 @dataclass(frozen=True)

@@ -107,11 +107,11 @@ class Answering(BaseHTTPRequestHandler):
         self._answer(with_content=True)
 
     def do_HEAD(self) -> None:
-        """Whether it is there."""
+        """True if it is there."""
         self._answer(with_content=False)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """What is answered well is not worth a line."""
+        """Log errors only."""
 
     def _answer(self, *, with_content: bool) -> None:
         url = urlsplit(self.path)

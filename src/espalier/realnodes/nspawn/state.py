@@ -79,7 +79,7 @@ class NodeFolder:
         self.path = path
         self.record = path / _NODE
         self.root = path / "root"
-        """Where the overlay is mounted."""
+        """Mount point of the overlay."""
         self.upper = path / "upper"
         self.work = path / "work"
         self.containerd = path / "containerd"
