@@ -27,7 +27,7 @@ class Lacking(Exception):
     """This machine lacks what building needs; `missing` names everything at once, each with its remedy."""
 
     def __init__(self, missing: Sequence[str]) -> None:
-        super().__init__("\n  - ".join(["This machine lacks what building needs:", *missing]))
+        super().__init__("\n  - ".join(["Missing on this machine for building:", *missing]))
         self.missing = missing
 
 

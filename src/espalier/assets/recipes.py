@@ -186,7 +186,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
 
 
 GROUPS = ("tests", "nodes")
-"""What people ask for: the management cluster that tests run against, and all that a world of real nodes needs."""
+"""Groups of components: the management cluster that tests run against, and everything for real nodes."""
 
 
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[Component]:

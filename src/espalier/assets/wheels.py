@@ -59,7 +59,7 @@ def unpack(wheel: Path, target: Path) -> Library:
             described = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
             facts = email.message_from_bytes(archive.read(described))
     except (zipfile.BadZipFile, ValueError, StopIteration) as error:
-        raise BuildFailed(f"{wheel.name} is no wheel that can be unpacked ({error})") from error
+        raise BuildFailed(f"{wheel.name} is not a wheel that can be unpacked ({error})") from error
     with wheel.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     return Library(facts["Name"], facts["Version"], _license(facts), digest)

@@ -40,7 +40,7 @@ TIMEOUT = 120.0
 
 @dataclass
 class Story:
-    """What every chapter needs: the world's client, the manifest as it is now, and a voice."""
+    """What every chapter needs: the local environment's client, the manifest as it is now, and a voice."""
 
     client: Client
     prepared: list[tuple[Resource, dict[str, Any]]]
@@ -75,7 +75,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
     Example:
       espalier demo -f examples/docker.yaml
     """
-    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole world
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole local environment
 
     lasting.settle_in()
     logs.setup(level="error")

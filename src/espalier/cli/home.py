@@ -61,17 +61,17 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def kubeconfig(self) -> Path:
-        """The kubeconfig of the world's administrator."""
+        """The kubeconfig of the local environment's administrator."""
         return self.root / "kubeconfig"
 
     @property
     def lock(self) -> Path:
-        """Held by the process that runs the world; holds its process id and address."""
+        """Held by the process that runs the local environment; holds its process id and address."""
         return self.root / "world.lock"
 
     @property
     def authority(self) -> Path:
-        """Folder of the world's own certificate authority and the certificates it issued."""
+        """Folder of the local environment's own certificate authority and the certificates it issued."""
         return self.root / "pki"
 
     @property
@@ -135,7 +135,7 @@ class Home(msgspec.Struct, frozen=True):
                 file.chmod(0o600)
 
     def port_before(self) -> int:
-        """The port that the world served at when it last ran, 0 before the first time."""
+        """The port that the local environment served at when it last ran, 0 before the first time."""
         if not self.kubeconfig.exists():
             return 0
         try:
@@ -147,7 +147,7 @@ class Home(msgspec.Struct, frozen=True):
             ) from error
 
     def require_database(self) -> None:
-        """Raise `Broken` when there was a world, and its database is not there any more, or empty."""
+        """Raise `Broken` when there was a local environment, and its database is not there any more, or empty."""
         there = self.database.exists()
         if there and self.database.stat().st_size:
             return

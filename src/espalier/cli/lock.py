@@ -1,4 +1,4 @@
-"""One process runs a world at a time: a lock file that the kernel releases however the process ends."""
+"""One process runs a local environment at a time: a lock file that the kernel releases however the process ends."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Holder:
     started: int = 0
     boot: str = ""
     """When the process began, as the machine counts: its number is given to another one once it is gone. Not known of
-    a world of an earlier release, nor where there is no /proc."""
+    a local environment of an earlier release, nor where there is no /proc."""
 
 
 class Lock:
-    """Held by the running world. The file says who holds it; the kernel's lock, whether that is still true."""
+    """Held by the running local environment. The file names its holder; the kernel's lock says if it still runs."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -89,7 +89,7 @@ def holder(path: Path) -> Holder | None:
 def stop(path: Path, running: Holder) -> None:
     """Ask the process that holds the lock to end. Raises `Failure` when the file names another one, which is let be.
 
-    Anybody may hold a lock on the file while a number stands in it that a process has which knows nothing of worlds.
+    Anybody may hold a lock on the file while the process ID in it belongs to another program.
     """
     if not (_PROC / "self/stat").exists():  # no /proc: the kernel's lock and the number are all there is
         with contextlib.suppress(ProcessLookupError):

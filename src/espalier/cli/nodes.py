@@ -1,4 +1,4 @@
-"""`espalier nodes list|shell|logs|crash`: the real nodes of this machine, whether or not a world runs."""
+"""`espalier nodes list|shell|logs|crash`: the real nodes of this machine, whether or not a local environment runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def state_of(home: Home) -> State:
 @nodes.command("list")
 @flags.output()
 async def list_(*, output_format: str) -> None:
-    """List the real nodes of this world, and whether they run.
+    """List the real nodes of this local environment, and whether they run.
 
     \b
     Example:

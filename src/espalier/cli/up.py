@@ -129,14 +129,14 @@ async def up(
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
-    # What a world in the background prints goes to its log.
+    # What a local environment in the background prints goes to its log.
     printed = naming(home.log) if ready_descriptor >= 0 else contextlib.nullcontext()
     with _Starter(ready_descriptor) as starter, home.explained(), printed:
         await _run(home, RealNodes(node_addresses, in_place), nodes, port, boot_seconds, offered, starter)
 
 
 class _Starter:
-    """The command that waits for a world in the background: it is told that it serves, or why it does not start.
+    """The waiting command: it is told that the local environment serves, or why it does not start.
 
     Not by the log, which may lie on a disk that is full.
     """
@@ -201,7 +201,7 @@ class RunningWorld(Protocol):
 def _world(
     home: Home, nodes: Nodes, real: RealNodes, port: int, boot_seconds: float, releases: Releases
 ) -> AbstractAsyncContextManager[RunningWorld]:
-    # Imported here: the other commands need not load a whole world.
+    # Imported here: the other commands need not load a whole local environment.
     if nodes is Nodes.REAL:
         from espalier.cli.environment.real import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
 

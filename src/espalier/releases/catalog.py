@@ -180,7 +180,7 @@ class _Loading:
             self._add(document, f"{field}.version", entry.version, "not a semantic version", ["v0.26.0"])
             return None
         if not _is_moment(entry.date):
-            self._add(document, f"{field}.date", entry.date, "this is no date with time and zone", [_MOMENT])
+            self._add(document, f"{field}.date", entry.date, "not a date with time and zone", [_MOMENT])
         try:
             bundles = self._read_bundles(entry.bundle_manifest_url)
         except ManifestError as error:
@@ -206,7 +206,7 @@ class _Loading:
             for index, bundle in enumerate(bundles.spec.versions_bundles):
                 field = f"spec.versionsBundles[{index}]"
                 if not _MINOR.fullmatch(bundle.kube_version):
-                    message = "this is no Kubernetes minor version"
+                    message = "not a Kubernetes minor version"
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, message, ["1.35"])
                 if bundle.kube_version in seen:
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, "duplicate version")

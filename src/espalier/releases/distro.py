@@ -27,7 +27,7 @@ class Image(NamedTuple):
         path, _, tag = uri.rpartition(":")
         repository, _, name = path.rpartition("/")
         if not (repository and name and tag) or "/" in tag:
-            raise ValueError(f"{uri} is no image with a tag")
+            raise ValueError(f"{uri} is not an image with a tag")
         return cls(repository, name, tag)
 
     def __str__(self) -> str:

@@ -144,7 +144,7 @@ class ServingCertificate:
             self._serve(kept.serving)
             _log.info("serving certificate loaded", not_after=kept.serving.not_after.isoformat())
         renew_in = (kept.renew_at - now).total_seconds()
-        return Wait("CertificateValid", "waiting until the serving certificate is due", after=max(renew_in, 1.0))
+        return Wait("CertificateValid", "waiting for the renewal of the serving certificate", after=max(renew_in, 1.0))
 
     def _renewed(self, kept: Kept | None, now: datetime) -> Kept:
         """A new serving pair; of a new authority as well when the old one is unusable or due."""
@@ -208,7 +208,7 @@ def _read(secret: Object) -> Kept | None:
         serving = KeyPair(data["tls.crt"], data["tls.key"])
         serving.x509.verify_directly_issued_by(authority.x509)
     except Exception as error:  # whatever somebody put there
-        _log.warning("the serving certificate is not usable and is made anew", error=type(error).__name__)
+        _log.warning("the serving certificate is unusable and is replaced", error=type(error).__name__)
         return None
     return Kept(authority, serving, data["ca.crt"])
 

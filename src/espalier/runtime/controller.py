@@ -93,7 +93,9 @@ class Controller:
             try:
                 wanted = predicate(old, new)
             except Exception:
-                _log.exception("a change could not be judged and counts", controller=self.name, object=repr(new or old))
+                _log.exception(
+                    "a predicate failed; the change is reconciled", controller=self.name, object=repr(new or old)
+                )
                 wanted = True
             if wanted:
                 for object_ in (old, new) if to_keys is not own_key else (new or old,):

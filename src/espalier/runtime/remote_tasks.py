@@ -181,7 +181,7 @@ class RemoteTasks:
         except (KubeError, ValueError, TimeoutError) as error:
             return Failed(error)
         except Exception as error:
-            _log.exception("a remote task went wrong", remote_task=remote_task.name, cluster=str(key))
+            _log.exception("a remote task failed", remote_task=remote_task.name, cluster=str(key))
             return Failed(error)
 
     async def _do_parts(self, key: Key, remote_task: RemoteTask[Any], client: Client) -> None:

@@ -80,7 +80,7 @@ def read(folder: Path) -> Contents:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepFailed(
-            f"this image is no upgrader image: {path} can't be read ({type(error).__name__}: {error}); "
+            f"this image is not an upgrader image: {path} can't be read ({type(error).__name__}: {error}); "
             "give the image that belongs to the Kubernetes version"
         ) from error
 

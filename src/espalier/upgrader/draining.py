@@ -87,7 +87,7 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
             blockers = "; ".join(f"{name}: {reason}" for name, reason in sorted(held.items()))
             raise StepFailed(
                 f"after {timeout:.0f} s the node is not drained, {len(held)} pods are left ({blockers}); "
-                "it stays cordoned; give way to them, then delete the pod to try again"
+                "it stays cordoned; make room for their eviction, then delete the pod to try again"
             )
         cordon.clock.wait(EVERY)
 

@@ -55,4 +55,4 @@ class Node:
 
 def on_disk(error: OSError, what: str) -> StepFailed:
     """What to tell of a disk that does not do what it should."""
-    return StepFailed(f"{what}: {error}; look after the node's disk, then delete the pod to try again")
+    return StepFailed(f"{what}: {error}; check the node's disk, then delete the pod to try again")

@@ -95,7 +95,7 @@ def test_a_file_that_is_not_there(folder: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert problems(tmp_path / "nowhere") == [
-        f"{tmp_path}/nowhere: there is no such folder; give one with releases.yaml and what that names"
+        f"{tmp_path}/nowhere: no such folder; give one with releases.yaml and what that names"
     ]
 
 
@@ -163,7 +163,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "releases.yaml",
             "'2026-06-19T00:00:00Z'",
             "yesterday",
-            "releases.yaml:15: Release eks-a-release: spec.releases[1].date: this is no date with time and zone; found "
+            "releases.yaml:15: Release eks-a-release: spec.releases[1].date: not a date with time and zone; found "
             "yesterday",
         ),
         (
@@ -176,7 +176,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "bundles-1.yaml",
             "kubeVersion: '1.36'",
             "kubeVersion: '1.36.3'",
-            "Bundles bundles-1: spec.versionsBundles[2].kubeVersion: this is no Kubernetes minor version; found 1.36.3",
+            "Bundles bundles-1: spec.versionsBundles[2].kubeVersion: not a Kubernetes minor version; found 1.36.3",
         ),
         (
             "releases.yaml",

@@ -1,4 +1,4 @@
-"""The world of real nodes: a real management cluster, Cluster API's managers, and our controllers in this process."""
+"""Real nodes: a management cluster, Cluster API's managers, and our controllers in this process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class BuiltBases:
 
 @dataclass
 class RealWorld:
-    """A running world of real nodes."""
+    """A running local environment of real nodes."""
 
     url: str
     managing: Managing

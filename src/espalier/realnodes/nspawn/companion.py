@@ -1,4 +1,4 @@
-"""Programs of ours that go on while the world's process is away: started once, taken over when they run already."""
+"""Programs that outlive the process of the local environment: started once, taken over when they run already."""
 
 from __future__ import annotations
 

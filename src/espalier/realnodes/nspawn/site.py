@@ -33,7 +33,7 @@ BY_OWNER = "nspawn/owner"
 
 @dataclass(frozen=True)
 class Site:
-    """One world's real nodes."""
+    """One local environment's real nodes."""
 
     clusters: Cache
     machines: Cache
