@@ -1,4 +1,4 @@
-# The door for people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
+# For people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
