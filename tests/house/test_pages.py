@@ -12,7 +12,7 @@ import pytest
 from espalier.api.eksa import condition_types, events, metadata_keys, reasons
 from espalier.api.eksa.metadata_keys import Sort
 from espalier.cli import pages
-from espalier.clusters import status
+from espalier.clusters import status, synced
 from espalier.kube import metrics as requests
 from espalier.runtime import metrics as managers
 from espalier.upgrades import node_steps
@@ -112,6 +112,14 @@ def test_each_condition_of_our_kinds_is_in_the_table() -> None:
         if kind.endswith("Upgrade"):
             assert condition in told[reasons.NODE if kind == reasons.NODE else reasons.GROUP], line
     assert {one.name for one in condition_types.of_kind(reasons.CLUSTER)} == set(status._SHOWN)
+
+
+def test_each_reason_of_a_true_condition_is_in_the_table() -> None:
+    """When this fails: add a row to SATISFIED in `espalier/api/eksa/condition_types.py`."""
+    code = "\n".join(path.read_text() for name in ("clusters", "upgrades") for path in (SOURCE / name).rglob("*.py"))
+    given = set(re.findall(r'"True", "([A-Z]\w+)"', code)) - {"False"}
+    assert {"ClusterReady", "ServesThisAPI"} <= given
+    assert given | {synced.AS_RENDERED, node_steps.SKIPPED} == set(condition_types.SATISFIED)
 
 
 def test_each_metric_is_in_the_table() -> None:

@@ -48,6 +48,8 @@ def conditions() -> Iterator[str]:
                 for one in sorted((found for found in reasons.REASONS if kind in found.kinds), key=lambda one: one.name)
             ),
         )
+    yield from ("", "## Reasons of conditions that are True", "")
+    yield from _table(("reason", "means"), ((f"`{name}`", said) for name, said in condition_types.SATISFIED.items()))
 
 
 def metadata() -> Iterator[str]:

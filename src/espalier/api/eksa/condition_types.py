@@ -72,3 +72,20 @@ CONDITIONS: tuple[ConditionType, ...] = (
 def of_kind(kind: str) -> list[ConditionType]:
     """The conditions of a kind, in the order in which they are looked at."""
     return [one for one in CONDITIONS if kind in one.kinds]
+
+
+SATISFIED = {
+    "AsRendered": "nothing drifted",
+    "ClusterReady": "everything that the spec asks for is there",
+    "ControlPlaneInitialized": "the API server has answered",
+    "ControlPlaneReady": "all control plane machines are ready",
+    "DefaultCNIConfigured": "the CNI is installed",
+    "Done": "the step on the node succeeded",
+    "NoWorkers": "the spec asks for no workers",
+    "NothingCanMove": "the step was left out: no pod can be moved to another node",
+    "PodCreated": "the upgrader pod exists",
+    "ServesThisAPI": "the management cluster: it serves the API that was asked",
+    "Upgraded": "the upgrade in place is done",
+    "WorkersReady": "all workers are ready",
+}
+"""Reasons of conditions that are True. Nobody has to do anything."""
