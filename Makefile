@@ -1,4 +1,4 @@
-# The door for people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
+# For people: `make demo` and `make test` set up all they need (Python >= 3.11) in .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets test-real look lock release
+.PHONY: help demo test smoke check bench soak real-assets test-real look pages lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -54,6 +54,9 @@ look: $(VENV)/.installed ## Sizes that stick out
 release: $(VENV)/.installed ## Enter a release into the embedded manifest: make release VERSION=v0.27.0 [BUNDLES=bundles-4.yaml]
 	@$(BIN)/python -m espalier.releases.adding $(VERSION) $(BUNDLES)
 	@sed -i 's/^version = .*/version = "$(VERSION:v%=%)"/' pyproject.toml
+
+pages: $(VENV)/.installed ## Write docs/reference from the tables in the code
+	@$(BIN)/python -m espalier.cli.pages docs/reference
 
 lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra local pyproject.toml -o requirements.txt

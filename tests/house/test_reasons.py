@@ -119,8 +119,3 @@ def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
     assert not needing & (node_steps.UNDER_WAY | node_steps.BEGINNING | node_steps.PASSING)
     assert reasons.waiting_for_people(reasons.CLUSTER) == names.FAILURES
     assert {synced.AS_RENDERED} & reasons.BY_NAME.keys() == set()
-
-
-def test_the_page_is_that_of_the_table() -> None:
-    """When this fails: python -m espalier.api.eksa.reasons docs/reasons.md."""
-    assert (SOURCE.parents[1] / "docs" / "reasons.md").read_text() == reasons.page()

@@ -72,14 +72,17 @@ CASES = {
     "group twice": (changed(twice_the_group), ["spec.workerNodeGroupConfigurations[1].name", "md-0"]),
     "self-managed": (spec("managementCluster.name", "garden"), ["spec.managementCluster.name", "self-managed"]),
     "external etcd": (spec("externalEtcdConfiguration", {"count": 3}), ["spec.externalEtcdConfiguration"]),
-    "key twice": (EXAMPLE.replace("spec:", "spec:\n  kubernetesVersion: '1.35'", 1), ["kubernetesVersion", "twice"]),
+    "key twice": (
+        EXAMPLE.replace("spec:", "spec:\n  kubernetesVersion: '1.35'", 1),
+        ["kubernetesVersion", "duplicate key"],
+    ),
     "document missing": (
         yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if d["kind"] != "Cluster")),
         ["one Cluster", "missing"],
     ),
-    "document doubled": (EXAMPLE + "---\n" + EXAMPLE, ["given twice"]),
+    "document doubled": (EXAMPLE + "---\n" + EXAMPLE, ["duplicate object"]),
     "no YAML": ("kind: [Cluster", ["standard input:2:1", "not YAML"]),
-    "a list of words": ("- a\n- b\n", ["no object"]),
+    "a list of words": ("- a\n- b\n", ["not an object"]),
     "empty": ("", ["empty"]),
 }
 

@@ -81,7 +81,7 @@ def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
         await until_so(world, NodeUpgrade.resource, "by-hand", reasons("CopyingComponentsFailed"))
         upgraders.failing.clear()
         await asyncio.sleep(600)
-        assert upgraders.ran == [(worker, "components-copier")], "by itself nothing is tried again"
+        assert upgraders.ran == [(worker, "components-copier")], "by itself nothing is being retried"
         await name_image(world, RIGHT)
         await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
 

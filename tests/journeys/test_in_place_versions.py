@@ -193,7 +193,7 @@ def told(cluster: Cluster, type_: str) -> Condition:
 @pytest.mark.parametrize(
     ("at_first", "then", "said"),
     [
-        ("1.34", "1.36", "take those between first"),
+        ("1.34", "1.36", "upgrade to those in between first"),
         ("1.36", "1.35", "can't be downgraded"),
     ],
 )
@@ -213,7 +213,7 @@ def test_etcd_on_machines_of_its_own_is_refused() -> None:
         with pytest.raises(ApiError) as refused:
             await world.apply(**spec(1, 1), name="orchard", externalEtcdConfiguration={"count": 3})
         assert "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type" in str(refused.value)
-        assert "etcd on machines of its own is not upgraded in place" in str(refused.value)
+        assert "external etcd is not upgraded in place" in str(refused.value)
 
     journey(story)
 

@@ -185,4 +185,4 @@ def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: 
     assert told.code == 1
     assert "Release eks-a-release: spec.releases[0].version" in told.err
     away = world.espalier("manager", "--releases", str(tmp_path / "nowhere"))
-    assert (away.code, f"{tmp_path}/nowhere: there is no such folder" in away.err) == (1, True)
+    assert (away.code, f"{tmp_path}/nowhere: no such folder" in away.err) == (1, True)

@@ -274,7 +274,7 @@ def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_
         await world.apply(eksaVersion=DEBUG)
         failed = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
-            "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1 that is named for it "
+            "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1 that it references "
             f"is of Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
         )
         await asyncio.sleep(CALM)

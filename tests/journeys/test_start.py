@@ -158,8 +158,8 @@ class Unlisted:
 
 def undefined(kind: type[KubeObject]) -> Unlisted:
     resource = kind.resource
-    why = f"the API server does not serve {resource.api_version} {resource.plural}"
-    says = f"not listed yet: {resource.group_resource} ({why}; {APPLY} defines {resource.group_resource})"
+    why = f"not served by the API server in {resource.version}"
+    says = f"not listed yet: {resource.group_resource} ({why}; {APPLY} defines it)"
     return Unlisted(lambda client: no_definition(kind, client), says, lambda client: define(kind, client))
 
 

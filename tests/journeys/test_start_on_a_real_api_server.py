@@ -28,9 +28,8 @@ pytestmark = pytest.mark.envtest
 
 DISTRO = "kubernetes-1-35-eks-1"
 UNDEFINED = (
-    "[-]caches failed: not listed yet: releases.distro.eks.amazonaws.com (the API server does not serve "
-    "distro.eks.amazonaws.com/v1alpha1 releases; apply the output of this version's `espalier manifests`, which "
-    "defines releases.distro.eks.amazonaws.com)\n"
+    "[-]caches failed: not listed yet: releases.distro.eks.amazonaws.com (not served by the API server "
+    "in v1alpha1; apply the output of this version's `espalier manifests`, which defines it)\n"
 )
 STRANGERS = f"""
 apiVersion: admissionregistration.k8s.io/v1

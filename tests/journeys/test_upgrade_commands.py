@@ -38,7 +38,7 @@ def create(world: LaptopWorld, machine: str) -> None:
 def test_upgrades_are_listed_described_and_tried_again(world: LaptopWorld) -> None:
     nothing = world.espalier("upgrades", "list")
     assert (nothing.code, nothing.out) == (0, "")
-    assert "Nothing is being upgraded in place" in nothing.err
+    assert "No upgrades in place found" in nothing.err
     create(world, "nobody")
     told = ""
     for _ in range(100):
@@ -53,7 +53,7 @@ def test_upgrades_are_listed_described_and_tried_again(world: LaptopWorld) -> No
     assert [one["kind"] for one in listed["items"]] == ["NodeUpgrade"]
     assert (
         world.espalier("upgrades", "retry", "nobody-node-upgrader").out
-        == "NodeUpgrade nobody-node-upgrader is tried again\n"
+        == "NodeUpgrade nobody-node-upgrader is being retried\n"
     )
     unknown = world.espalier("upgrades", "retry", "somebody")
     assert unknown.code == 1

@@ -192,7 +192,7 @@ def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_writ
         before = machines(world)
         assert "already says which Bundles" in await refusal(world, eksaVersion="v0.26.0")
         assert "same write" in await refusal(world, bundlesRef=None)
-        assert "can't be exchanged" in await refusal(world, bundlesRef={**BUNDLES_1, "name": "bundles-2"})
+        assert "can't be changed" in await refusal(world, bundlesRef={**BUNDLES_1, "name": "bundles-2"})
         await world.change(bundlesRef=None, eksaVersion="v0.26.0")
         await world.until_ready()
         assert machines(world) == before
@@ -222,9 +222,7 @@ def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -
 
 def test_a_new_cluster_can_not_name_bundles() -> None:
     async def story(world: ManagedLaptop) -> None:
-        assert "Bundles of a new cluster are those of its release" in await _creation_refused(
-            world, bundlesRef=BUNDLES_1
-        )
+        assert "a new cluster uses the Bundles of its release" in await _creation_refused(world, bundlesRef=BUNDLES_1)
 
     journey(story)
 

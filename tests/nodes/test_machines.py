@@ -232,7 +232,7 @@ async def test_a_second_world_is_told_of_the_first_and_changes_nothing_of_it(tmp
         while_first = footprint(tmp_path)
         await second.make_cluster(becomes=says("AddressesMissing"))
         found = second.cache(DockerCluster.resource).get(Key("default", "garden"))
-        assert "another world runs real nodes here; only one can" in ready(found)["message"]
+        assert "another local environment runs real nodes here; only one can" in ready(found)["message"]
         assert not is_provisioned(found)
         assert footprint(tmp_path) == while_first
         await second.delete_cluster()

@@ -45,7 +45,7 @@ def why_not(*versions: str, watchers: int = 0) -> str:
     if shutil.which("systemd-nspawn") is None:
         return "needs systemd-nspawn (package systemd-container)"
     if Path("/sys/class/net", DEFAULT_BRIDGE).exists():
-        return f"another world runs real nodes here (interface {DEFAULT_BRIDGE})"
+        return f"another local environment runs real nodes here (interface {DEFAULT_BRIDGE})"
     if find_control_plane() is None or find_cluster_api() is None:
         return "run make real-assets"
     try:

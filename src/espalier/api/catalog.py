@@ -1,4 +1,4 @@
-"""Which typed kind an `apiVersion` and `kind` name."""
+"""Typed kinds by `apiVersion` and `kind`."""
 
 from __future__ import annotations
 

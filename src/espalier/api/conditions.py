@@ -18,13 +18,13 @@ def get(conditions: Iterable[Condition], type: str) -> Condition | None:
 
 
 def is_true(conditions: Iterable[Condition], type: str) -> bool:
-    """Whether the condition is there and "True"."""
+    """True if the condition is there and "True"."""
     found = get(conditions, type)
     return found is not None and found.status == "True"
 
 
 def is_false(conditions: Iterable[Condition], type: str) -> bool:
-    """Whether the condition is there and "False"."""
+    """True if the condition is there and "False"."""
     found = get(conditions, type)
     return found is not None and found.status == "False"
 

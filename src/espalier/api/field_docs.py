@@ -45,7 +45,7 @@ def _rows(schema: Schema, path: str) -> Iterator[str]:
 
 
 def _type(schema: Schema) -> tuple[str, Schema, str]:
-    """How a type is called, the schema whose fields come next, and what the path to them gets."""
+    """Name of a type, the schema whose fields come next, and the suffix of the path to them."""
     if schema.get("x-kubernetes-int-or-string"):
         return "integer or percentage", {}, ""
     if schema.get("type") == "array":

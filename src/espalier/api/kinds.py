@@ -56,7 +56,7 @@ class Rule(NamedTuple):
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What a CRD says of a kind beside its schema."""
+    """Facts of a kind in its CRD beside the schema."""
 
     resource: Resource
     short_names: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 """Extra schema of an object whose fields are not all declared: the server keeps what it does not know."""
 
 LARGEST_INT32 = 2**31 - 1
-"""What many fields of Kubernetes and Cluster API hold: counts, seconds."""
+"""Integer of many fields of Kubernetes and Cluster API: counts, seconds."""
 
 INT_OR_STRING: dict[str, Any] = {"x-kubernetes-int-or-string": True}
 """Extra schema of a number or a percentage."""

@@ -89,19 +89,19 @@ def read_manifests(text: str | bytes, *, source: str, expected: str = "the objec
                 if isinstance(item, dict):
                     documents.append(Document(item, source, len(documents) + 1, node))
                 else:
-                    message = f"found {shown(item)}, which is no object; an object has apiVersion, kind and metadata"
+                    message = f"found {shown(item)}, not an object; an object has apiVersion, kind and metadata"
                     problems.append(problem_at(source, message, node.start_mark))
     except ManifestError as error:
         problems += error.problems
     if problems:
         raise ManifestError(problems)
     if not documents:
-        raise error_in(source, f"there is no object in the file; expected {expected}, as YAML")
+        raise error_in(source, f"no object in the file; expected {expected}, as YAML")
     return documents
 
 
 def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]]:
-    """What a document holds: nothing, the items of a `List`, or itself."""
+    """Objects of a document: none, the items of a `List`, or itself."""
     if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("items"), list):
         items = child(node, "items")
         if items:
@@ -136,12 +136,12 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
 
 
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:
-    """What the manifest of a cluster may hold."""
+    """Kinds that the manifest of a cluster may contain."""
     return ("Cluster", *catalog.datacenters, *GIT_OPS_KINDS)
 
 
 def _identity(document: Document, catalog: Catalog) -> list[Violation]:
-    """What makes it impossible to say which kind an object is of."""
+    """Problems that leave the kind of an object unknown."""
     missing = [
         Violation(field, "nothing", "", "required field is missing; set it")
         for field, value in (("apiVersion", document.api_version), ("kind", document.kind))
@@ -153,7 +153,7 @@ def _identity(document: Document, catalog: Catalog) -> list[Violation]:
     if document.kind not in kinds:
         nearest = nearest_name(document.kind, kinds)
         advice = f'did you mean "{nearest}"?' if nearest else "remove the object, or apply it with kubectl"
-        message = f"this kind is no part of a cluster's manifest; {advice}"
+        message = f"unexpected kind in a cluster's manifest; {advice}"
         return [Violation("kind", shown(document.kind), ", ".join(kinds), message)]
     expected = f"{GROUP}/{VERSION}"
     if document.api_version != expected:
@@ -175,7 +175,7 @@ def _twice(documents: Sequence[Document]) -> Iterator[Problem]:
         key = (document.kind, document.namespace, document.name)
         other = first.setdefault(key, document)
         if other is not document and document.name:
-            message = f"the object is given twice, first in {other.source}:{other.line('')}; remove one of them"
+            message = f"duplicate object, first in {other.source}:{other.line('')}; remove one of them"
             yield document.problem(Violation("metadata.name", f"{document.kind} {shown(document.name)}", "", message))
 
 
@@ -186,7 +186,7 @@ def _no_cluster(documents: Sequence[Document]) -> Problem:
 
 
 def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catalog) -> list[Violation]:
-    """Whether the datacenter that a cluster names is the one beside it."""
+    """True if the datacenter that a cluster names is the one beside it."""
     spec = cluster.tree.get("spec")
     reference = spec.get("datacenterRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):
@@ -196,7 +196,7 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
         return []  # the schema says it
     if kind not in catalog.datacenters:
         allowed = ", ".join(catalog.datacenters)
-        message = "this release has no such kind of datacenter"
+        message = "unsupported kind of datacenter"
         return [Violation("spec.datacenterRef.kind", shown(kind), allowed, message)] if kind else []
     beside = [document for document in documents if document.kind == kind]
     if not beside or any(d.name == name and _one_namespace(d, cluster) for d in beside):

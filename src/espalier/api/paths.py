@@ -60,7 +60,7 @@ def _steps(text: str, position: int) -> Iterator[tuple[int, Step]]:
 
 
 def _readable(text: str) -> int:
-    """How many characters of what is no path can be read as one."""
+    """Number of characters of an invalid path that can be parsed."""
     position = 0
     while position < len(text) and (found := next(_steps(text, position), None)) is not None:
         position = found[0]

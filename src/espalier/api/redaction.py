@@ -1,4 +1,4 @@
-"""What may be shown of objects: one rule by path and one by value, for whatever people or logs get to see.
+"""Redaction of objects: one rule by path and one by value, for everything that people or logs see.
 
 By path: a field whose name, or that of a field above it, says that it is secret is not shown. By value: what stands in
 such a field is not shown elsewhere either, in whatever sentence it was quoted.
@@ -26,7 +26,7 @@ _SPOKEN = re.compile(
 )
 """Flags and headers in the middle of a text."""
 _OBJECT = re.compile(r"\s*(\{\s*\"|\[\s*[\"{\[])")
-"""How an object begins that is told as text (JSON in an annotation)."""
+"""Start of an object that is text (JSON in an annotation)."""
 _CONTENTS = ("content", "passwd", "auditPolicyContent")
 _DATA = ("data", "stringData")
 _NAMED = ("name", "key")
@@ -37,7 +37,7 @@ _PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]
 
 
 def is_secret(path: Iterable[paths.Step]) -> bool:
-    """Whether the value at a path may be secret by the names on the way to it."""
+    """True if the value at a path may be secret by the names on the way to it."""
     names = [step for step in path if isinstance(step, str)]
     if any(_SECRET.search(name) and not _HARMLESS.search(name) for name in names):
         return True
@@ -89,7 +89,7 @@ def all_concealed(value: Any, secrets: Collection[str]) -> Any:
 
 
 def digest_of(text: str) -> str:
-    """What is said of a text that is not shown: equal texts have equal digests."""
+    """Placeholder of a hidden text: equal texts have equal digests."""
     lines = text.count("\n") + 1
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return f"({lines} {'line' if lines == 1 else 'lines'}, sha256 {digest})"

@@ -1,4 +1,4 @@
-"""What the API server calls a resource: the coordinates under which objects of a kind are read and written."""
+"""API resources: the coordinates under which objects of a kind are read and written."""
 
 from __future__ import annotations
 

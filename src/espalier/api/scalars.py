@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means to kubectl.
+"""Meaning of a plain YAML scalar to kubectl.
 
 The rules are those of sigs.k8s.io/yaml (YAML 1.1 as go-yaml v2 reads it), not those of PyYAML: `yes`, `on` and `y` are
 booleans, `0o17`, `017` and `0b11` are integers, `12:30:45` and `2026-01-02` are strings, `1e3` is a number. What comes
@@ -36,7 +36,7 @@ def resolve(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if _NOT_A_NUMBER.fullmatch(text):
-        raise ValueError(f"{text} is no value that the Kubernetes API knows; put it in quotes if it is text")
+        raise ValueError(f"{text} is not a value of the Kubernetes API; put it in quotes if it is text")
     digits = text.replace("_", "") if text[0] in "+-0123456789" else text
     if len(digits) <= _LONGEST_INTEGER and _INTEGER.fullmatch(digits):
         return _integer(digits)

@@ -1,4 +1,4 @@
-"""What is wrong with an object, everything at once: unknown fields, types, enumerations, patterns, limits.
+"""Schema validation, all problems at once: unknown fields, types, enumerations, patterns, limits.
 
 Stricter than an API server, which prunes unknown fields or warns of them: a typing error is the likelier reason.
 """

@@ -1,4 +1,4 @@
-"""What is wrong, as it is said to people: the field, what was found, what is allowed, what to do, and where."""
+"""Violations as people read them: the field, what was found, what is allowed, what to do, and where."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _TAG = "tag:yaml.org,2002:"
 _KEPT = frozenset(
     {"", "~", *(form for word in ("null", "true", "false") for form in (word, word.title(), word.upper()))}
 )
-"""What is not text even where all else is."""
+"""Scalars that are not text even where all others are."""
 
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
 
@@ -82,7 +82,7 @@ def _measure(text: str, source: str) -> None:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """What is in a text, as far as it is YAML: composing it stops at the same place, and says why."""
+    """Events of a text, as far as it is YAML: composing it stops at the same place, and says why."""
     with suppress(yaml.YAMLError):
         yield from yaml.parse(text, Loader=yaml.CBaseLoader)
 
@@ -189,14 +189,14 @@ class Builder:
                 continue
             line = key_node.start_mark.line + 1
             if key in lines and not self._lenient:
-                message = f"the key is given twice, in line {lines[key]} and in line {line}; remove one of them"
+                message = f"duplicate key, in lines {lines[key]} and {line}; remove one of them"
                 self._add(message, key_node, (*path, key))
             lines.setdefault(key, line)
             tree[key] = self._value(value_node, (*path, key))
         return {**merged, **tree}
 
     def _merged(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
-        """What `<<` brings in: a map, or several of which the first counts most."""
+        """Map merged by `<<`, or several of which the first counts most."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: Tree = {}
         for source in sources:
@@ -222,7 +222,7 @@ class Builder:
         if node.tag in (_QUOTED, f"{_TAG}str"):
             return str(node.value)
         if node.tag != _PLAIN and node.tag not in _PARSED_TAGS:
-            self._add(f"the tag {node.tag} is not used in manifests; remove it", node, path)
+            self._add(f"the tag {node.tag} is not allowed in manifests; remove it", node, path)
             return str(node.value)
         if self._lenient and node.value not in _KEPT:
             return str(node.value)

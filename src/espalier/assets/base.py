@@ -1,4 +1,4 @@
-"""What a real node starts from, and where it lies.
+"""Bases of real nodes, and their location.
 
 A base is one folder per Kubernetes version, `node-base-<version>-<recipe>/`, beside a folder that all of them share:
 
@@ -43,7 +43,7 @@ class MissingAssets(Exception):
 
 @dataclass(frozen=True)
 class Base:
-    """What nodes of one Kubernetes version start from."""
+    """Base of nodes of one Kubernetes version."""
 
     version: str
     """Kubernetes, without a leading v."""
@@ -53,7 +53,7 @@ class Base:
     images: Mapping[str, str]
     """Full image name -> digest of its manifest; all of them are in the store."""
     repository: str
-    """Where the names say that the images come from."""
+    """Repository in the images' names."""
 
     @property
     def system(self) -> Path:

@@ -27,7 +27,7 @@ class Lacking(Exception):
     """This machine lacks what building needs; `missing` names everything at once, each with its remedy."""
 
     def __init__(self, missing: Sequence[str]) -> None:
-        super().__init__("\n  - ".join(["This machine lacks what building needs:", *missing]))
+        super().__init__("\n  - ".join(["Missing on this machine for building:", *missing]))
         self.missing = missing
 
 
@@ -118,7 +118,7 @@ def lacking(components: Sequence[Component], assets: Path) -> list[str]:
 
 
 def _lacking_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
-    """What is wrong with Go here, if anything, and where it caches."""
+    """Problem of Go here, if any, and its cache."""
     needed = max(module.go_version for module in modules)
     go = f"Go {'.'.join(map(str, needed))} or newer"
     remedy = "install it with your package manager or from go.dev/dl, and put its bin folder on PATH"

@@ -1,4 +1,4 @@
-"""Where finished builds lie, and whether they are what they were when they were made."""
+"""Cache of finished builds, with checks that they are unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNFINISHED = ".unfinished-"
 
 
 def assets_folder() -> Path:
-    """Where assets lie: below `$ESPALIER_CACHE`, else below `espalier` in the user's cache folder."""
+    """Directory of assets: below `$ESPALIER_CACHE`, else below `espalier` in the user's cache folder."""
     return cache_folder() / "assets"
 
 
@@ -28,12 +28,12 @@ def cache_folder() -> Path:
 
 
 def is_finished(home: Path) -> bool:
-    """Whether a build ended there; its files are not looked at."""
+    """True if a build ended there; its files are not looked at."""
     return (home / SUMS).is_file()
 
 
 def is_intact(home: Path) -> bool:
-    """Whether a build ended there, and nothing was changed, lost or added since: every byte is read.
+    """True if a build ended there, and nothing was changed, lost or added since: every byte is read.
 
     What only another user may read counts as intact: this one could not build it anew either.
     """

@@ -1,4 +1,4 @@
-"""What all components have: a name, a version, a price, a recipe whose hash is part of the folder's name."""
+"""Base of components: a name, a version, a cost, a recipe whose hash is part of the folder's name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Component(abc.ABC):
     @property
     @abc.abstractmethod
     def contents(self) -> Sequence[str]:
-        """What people find in the folder: programs, or other names."""
+        """Contents of the folder: programs, or other names."""
 
     @property
     @abc.abstractmethod
@@ -48,7 +48,7 @@ class Component(abc.ABC):
 
     @property
     def needs(self) -> Sequence[Component]:
-        """What must be there before it can be built."""
+        """Components that must be built before."""
         return ()
 
     @property
@@ -63,7 +63,7 @@ class Component(abc.ABC):
 
     @property
     def as_root(self) -> bool:
-        """Whether only root can build it."""
+        """True if only root can build it."""
         return False
 
     @abc.abstractmethod

@@ -17,7 +17,7 @@ UNREAD = (
     "usr/share/bash-completion/",
     "usr/lib/x86_64-linux-gnu/gconv/",
 )
-"""What no program reads."""
+"""Files that no program reads."""
 
 
 def mirror(etc_apt: Path = Path("/etc/apt")) -> str | None:

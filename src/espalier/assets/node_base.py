@@ -28,7 +28,7 @@ FOLDERS = (
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NODE_PROGRAMS = ("kubelet", "kubeadm", "kubectl")
 PROXY_PACKAGES = ("iptables", "nftables", "conntrack", "kmod")
-"""What kube-proxy calls, in each of its modes."""
+"""Programs that kube-proxy calls, in each of its modes."""
 PROBE_IMAGE = "espalier.local/probe:1"
 
 
@@ -47,7 +47,7 @@ class NodeBase(Component):
     etcd_tag: str
     pause_tag: str
     repository: str = base.DEFAULT_REPOSITORY
-    """Where the images' names say that they come from, as kubeadm's imageRepository."""
+    """Repository in the images' names, as kubeadm's imageRepository."""
 
     @property
     def version(self) -> str:

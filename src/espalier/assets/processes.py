@@ -70,7 +70,7 @@ def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 
 def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None) -> str:
-    """What a short program says. Raises `BuildFailed` with its words when it fails."""
+    """Run a short program and return its output. Raises `BuildFailed` with its words when it fails."""
     said = subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, env=environment
     )

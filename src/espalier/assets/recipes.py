@@ -1,4 +1,4 @@
-"""What can be built, and how. Data; a new version of a program is a change of a go.mod (then `go mod tidy`).
+"""Recipes of components. Data; a new version of a program is a change of a go.mod (then `go mod tidy`).
 
 A further Kubernetes version for nodes is a `.mod` file in `kubernetes-node/` and a line in `NODES`.
 """
@@ -149,7 +149,7 @@ NODE_ROOT = NodeRoot(
 )
 
 ENVTEST = (ETCD, KUBERNETES)
-"""What a control plane for tests is made of."""
+"""Components of a control plane for tests."""
 TESTED = (*ENVTEST, CLUSTER_API)
 """What tests run against when it is there, and what a management cluster of real nodes runs."""
 
@@ -186,7 +186,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
 
 
 GROUPS = ("tests", "nodes")
-"""What people ask for: the management cluster that tests run against, and all that a world of real nodes needs."""
+"""Groups of components: the management cluster that tests run against, and everything for real nodes."""
 
 
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[Component]:

@@ -16,9 +16,9 @@ from espalier.assets.processes import run
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
 LINKS = {"lib": "usr/lib", "lib64": "usr/lib64", f"usr/lib64/{Path(LOADER).name}": f"/{LOADER}"}
-"""Where programs look for the loader, and the loader for libraries."""
+"""Paths of the loader and of libraries."""
 PACKAGES = "var/lib/dpkg/status.d"
-"""Where scanners of images look for the Debian packages of an image that has no dpkg."""
+"""Path of the package facts that scanners read in an image without dpkg."""
 
 FIND = """
 import importlib, sys
@@ -148,7 +148,7 @@ class Debian:
         return run([*interpreter, "-S", "-c", code, *arguments], "Python of the node's file system", settings)
 
     def _libraries(self, binary: Path) -> Iterable[Path]:
-        """What the loader loads for a program or library."""
+        """Libraries that the loader loads for a program or library."""
         libraries = self._root / LIBRARIES
         said = run([self._root / LOADER, "--library-path", libraries, "--list", binary], str(binary))
         for line in said.splitlines():
@@ -157,7 +157,7 @@ class Debian:
                 yield Path(place.split(" (")[0])
 
     def _packages(self, files: Iterable[str], workshop: Path) -> Mapping[str, Path]:
-        """What scanners read: one file for each package that something is from."""
+        """Package facts for scanners: one file for each package."""
         made = {}
         folder = workshop / PACKAGES
         shutil.rmtree(folder, ignore_errors=True)
@@ -171,6 +171,6 @@ class Debian:
 
 
 def _stays(entry: Path) -> bool:
-    """Whether an entry of the standard library's folders is among the files of a runtime."""
+    """True if an entry of the standard library's folders is among the files of a runtime."""
     name = entry.name.partition(".")[0] if entry.suffix == ".so" else entry.name
     return name not in MODULES_LEFT_OUT and not (entry.suffix == ".so" and name.startswith(TESTS_LEFT_OUT))

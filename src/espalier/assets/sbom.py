@@ -1,4 +1,4 @@
-"""What an image is made of, for scanners: a bill of materials in CycloneDX's JSON. Pure: same content, same text."""
+"""Bill of materials of an image in CycloneDX's JSON, for scanners. Pure: same content, same text."""
 
 from __future__ import annotations
 

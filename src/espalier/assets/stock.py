@@ -1,4 +1,4 @@
-"""What lies in the cache: which components are built, and which folders no present recipe names."""
+"""Stock of the cache: built components, and folders of no present recipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.assets.recipes import ENVTEST, chosen
 
 
 class State(enum.StrEnum):
-    """What a row of the stock is."""
+    """State of a row of the stock."""
 
     BUILT = "built"
     MISSING = "missing"

@@ -16,7 +16,7 @@ from espalier.assets.runtime import Debian
 from espalier.runtime import confined
 
 LEFT_OUT = (".pyi", ".pyx", ".pxd", ".c", ".h", ".js", "/RECORD", "/INSTALLER", "/REQUESTED", "/direct_url.json")
-"""What no program reads."""
+"""Files that no program reads."""
 FOLDED = ("purelib", "platlib")
 """Folders of a wheel's `.data` whose content belongs beside its packages."""
 
@@ -59,14 +59,14 @@ def unpack(wheel: Path, target: Path) -> Library:
             described = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
             facts = email.message_from_bytes(archive.read(described))
     except (zipfile.BadZipFile, ValueError, StopIteration) as error:
-        raise BuildFailed(f"{wheel.name} is no wheel that can be unpacked ({error})") from error
+        raise BuildFailed(f"{wheel.name} is not a wheel that can be unpacked ({error})") from error
     with wheel.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     return Library(facts["Name"], facts["Version"], _license(facts), digest)
 
 
 def _place(name: str) -> Path | None:
-    """Where a file of a wheel lies below the folder; None for one that is left out. Raises `ValueError`."""
+    """Path of a wheel's file below the folder; None for one that is left out. Raises `ValueError`."""
     parts = confined.relative(name)
     if name.startswith("/") or name.endswith("/") or name.endswith(LEFT_OUT):
         return None

@@ -12,7 +12,7 @@ from espalier.cli.commands import Group
 
 @click.group(cls=Group)
 def assets() -> None:
-    """Build what real clusters are made of, from sources, into $ESPALIER_CACHE (~/.cache/espalier)."""
+    """Build the programs of real clusters from sources, into $ESPALIER_CACHE (~/.cache/espalier)."""
 
 
 @assets.command()
@@ -20,9 +20,9 @@ def assets() -> None:
 @click.option(
     "--image-repository",
     metavar="NAME",
-    help="Where the names of nodes' images say that they come from; else registry.k8s.io.",
+    help="Repository in the names of the nodes' images. Default: registry.k8s.io.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be built, and what is lacking.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be built, and what is missing.")
 def build(*, what: Sequence[str], image_repository: str | None, dry_run: bool) -> None:
     """Build what is not there yet; without a name all of it. What is finished stays when it is stopped.
 
@@ -53,7 +53,7 @@ def list_(*, output_format: str) -> None:
 
 
 @assets.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def prune(*, dry_run: bool) -> None:
     """Remove what no present recipe makes, after saying what. What nodes are mounted from stays.
 

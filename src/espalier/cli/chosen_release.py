@@ -1,4 +1,4 @@
-"""Which release a cluster gets from this program: its own, on every creation and upgrade."""
+"""Choice of a cluster's release: this program's own, on every creation and upgrade."""
 
 from __future__ import annotations
 

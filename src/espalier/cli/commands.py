@@ -1,4 +1,4 @@
-"""What all commands have in common: how help looks, how flags may be written, what is said of a wrong command line."""
+"""Base of all commands: help, spelling of flags, messages of a wrong command line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EXIT_CODES = """
 \b
 Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
 2 wrong command line, or a broken file of the local environment ·
-3 no API server answered · 4 time is over · 130 interrupted
+3 no API server answered · 4 timed out · 130 interrupted
 """
 
 COMPLETING = "_ESPALIER_COMPLETE"
-"""What completion scripts set, as click names it."""
+"""Variable that completion scripts set, as click names it."""
 
 
 class _Shown(click.Command):
@@ -66,7 +66,7 @@ class Group(_Shown, click.Group):
 
 
 def sentence(error: click.UsageError) -> str:
-    """What is wrong with a command line: the flag, what was found, what is allowed, and where help is."""
+    """Message of a wrong command line: the flag, what was found, what is allowed, and where help is."""
     if error.ctx is None:
         return error.format_message()
     said = _wrong(error, error.ctx).rstrip(".")
@@ -79,10 +79,10 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             known = context.command.list_commands(context)
             near = nearest_name(error.command_name, known)
             allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
-            return f"there is no command {error.command_name!r}; {allowed}"
+            return f"unknown command {error.command_name!r}; {allowed}"
         case click.NoSuchOption():
             meant = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-            return f"there is no flag {error.option_name}{meant}"
+            return f"unknown flag {error.option_name}{meant}"
         case click.BadOptionUsage():
             option = next(one for one in context.command.params if error.option_name in _spellings(one))
             if isinstance(option, click.Option) and option.is_flag:

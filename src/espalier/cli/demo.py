@@ -40,7 +40,7 @@ TIMEOUT = 120.0
 
 @dataclass
 class Story:
-    """What every chapter needs: the world's client, the manifest as it is now, and a voice."""
+    """What every chapter needs: the local environment's client, the manifest as it is now, and a voice."""
 
     client: Client
     prepared: list[tuple[Resource, dict[str, Any]]]
@@ -69,13 +69,13 @@ class Story:
 )
 @flags.boot_seconds(0.5)
 async def demo(*, filename: Path, boot_seconds: float) -> None:
-    """Show the main job on simulated machines, in a world of its own that is gone afterwards.
+    """Show the main job on simulated machines, in a temporary local environment.
 
     \b
     Example:
       espalier demo -f examples/docker.yaml
     """
-    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole world
+    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole local environment
 
     lasting.settle_in()
     logs.setup(level="error")

@@ -32,7 +32,7 @@ LAST_EVENTS = 8
 
 @click.group(cls=Group)
 def describe() -> None:
-    """Show what an object is made of, and what it waits for."""
+    """Show the objects of a cluster, and what it waits for."""
 
 
 @describe.command()
@@ -129,7 +129,7 @@ async def _events(client: Client, root: Tree) -> list[Tree]:
 
 
 def _top(whole: Member, supported: str, now: datetime) -> Iterator[str]:
-    """What matters most, one fact for each line."""
+    """Summary, one fact for each line."""
     metadata, spec, state = whole.tree["metadata"], whole.tree["spec"], whole.state
     release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
     yield f"Cluster   {metadata['namespace']}/{metadata['name']}"

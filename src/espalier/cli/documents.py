@@ -45,7 +45,7 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
         try:
             documents += manifests.read_manifests(path.read_bytes(), source=name)
         except FileNotFoundError:
-            raise Failure(f"{name}: there is no such file") from None
+            raise Failure(f"{name}: no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
     try:
@@ -56,7 +56,7 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
 
 
 def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> Iterator[Problem]:
-    """What is wrong with Clusters beside what their schema finds, as far as they can be read: to be told at once."""
+    """Problems of Clusters beyond their schema, as far as they can be read, to report them all at once."""
     from espalier.clusters.rules import content  # noqa: PLC0415
     from espalier.clusters.scope import is_self_managed  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  only for those who got something wrong
@@ -138,7 +138,7 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
 
 
 def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether a Cluster refers to another object of its manifest; both have their namespace."""
+    """True if a Cluster refers to another object of its manifest; both have their namespace."""
     references = [cluster["spec"].get(field) or {} for field in ("datacenterRef", "gitOpsRef")]
     same = other["metadata"].get("namespace") == cluster["metadata"]["namespace"]
     named = [(reference.get("kind"), reference.get("name")) for reference in references]

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and the sentence on standard error that goes with each."""
+"""End of a command: exit codes, and the sentence on standard error for each."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case KubeError():
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():
-            return Exit.INTERRUPTED, "interrupted; what was begun goes on in the background"
+            return Exit.INTERRUPTED, "interrupted; operations that were started continue in the background"
         case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL):
             return Exit.REFUSED, (
-                f"this is for the local environment, which is not installed here (there is no module {error.name}): "
+                f"this command needs the local environment, which is not installed (no module {error.name}): "
                 "install it with `pip install 'espalier[local]'`"
             )
         case OSError() if error.filename:

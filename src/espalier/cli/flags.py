@@ -58,7 +58,7 @@ class Number(click.ParamType[float]):
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Which API server to talk to."""
+    """API server to talk to."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -72,10 +72,10 @@ def connection(command: Callable[..., Result]) -> Callable[..., Result]:
         "--kubeconfig",
         type=FILE,
         metavar="FILE",
-        help="Kubeconfig file; else $KUBECONFIG, the local environment's, ~/.kube/config.",
+        help="Kubeconfig file. Default: $KUBECONFIG, the local environment's, ~/.kube/config.",
     )
     @click.option("--context", metavar="NAME", help="Context within the kubeconfig.")
-    @click.option("--namespace", "-n", metavar="NAME", help="Namespace; else the context's.")
+    @click.option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context.")
     @functools.wraps(command)
     def connected(*, kubeconfig: Path | None, context: str | None, namespace: str | None, **others: Any) -> Result:
         return command(connect=Connection(kubeconfig, context, namespace), **others)
@@ -102,7 +102,7 @@ def boot_seconds(default: float) -> Callable[[Decorated], Decorated]:
         default=default,
         metavar="SECONDS",
         show_default=True,
-        help="How long a simulated machine takes to boot.",
+        help="Boot time of simulated machines.",
     )
 
 
@@ -132,7 +132,7 @@ watched_namespaces = click.option(
     "-n",
     multiple=True,
     metavar="NAMES",
-    help="Only Clusters of these namespaces: names by comma, or the flag several times. Else those of all.",
+    help="Only Clusters of these namespaces: separated by commas, or the flag several times. Default: all.",
 )
 
 

@@ -18,7 +18,7 @@ from espalier.kube.objects import Object
 PATIENCE = 3.0
 """Seconds for which a failure must last before a command gives up."""
 
-BACKGROUND = "It goes on in the background while a manager runs; `espalier get clusters -A` shows where it is"
+BACKGROUND = "It continues in the background while a manager runs; `espalier get clusters -A` shows its status"
 
 
 async def follow(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Object | None, None]:
@@ -46,13 +46,13 @@ async def until_ready(client: Client, key: Key, *, generation: int, timeout: flo
     Raises `Failure` with its failure reason, `Overdue` after `timeout` seconds with what is still waited for. A failure
     counts once it has lasted for `PATIENCE` seconds: the first one seen may be older than what was asked for just now.
     """
-    waiting, failure = "waiting for the controller to look at it", ""
+    waiting, failure = "waiting for the first reconcile", ""
     try:
         async with asyncio.timeout(timeout), aclosing(follow(client, Cluster.resource, key)) as states:
             while True:
                 state = await _next(states, failure)
                 if state is None:
-                    raise Failure(f"cluster {key} was deleted while it was waited for")
+                    raise Failure(f"cluster {key} was deleted meanwhile")
                 cluster = state.decode(Cluster)
                 ready = condition(cluster, "Ready")
                 if ready and ready.observed_generation >= generation:
@@ -107,4 +107,4 @@ def condition(cluster: Cluster, type_: str) -> Condition | None:
 def blocking(cluster: Cluster) -> str:
     """The one thing that is waited for, in the words of the conditions."""
     ready = condition(cluster, "Ready")
-    return ready.message if ready and ready.message else "waiting for the first report of the controller"
+    return ready.message if ready and ready.message else "waiting for the first status"

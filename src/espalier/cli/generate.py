@@ -14,7 +14,7 @@ from espalier.cli.commands import Group
 
 @click.group(cls=Group)
 def generate() -> None:
-    """Show what would be written, without any cluster."""
+    """Print the objects that would be written, without any cluster."""
 
 
 @generate.command()

@@ -24,7 +24,7 @@ def get() -> None:
 @flags.connection
 @flags.all_namespaces
 @click.option("--selector", "-l", default="", metavar="LABELS", help="Label selector.")
-@click.option("--watch", "-w", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@click.option("--watch", "-w", is_flag=True, help="Print a line for each change, until Ctrl-C.")
 @flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
 async def clusters(
     name: str | None,

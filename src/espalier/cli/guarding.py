@@ -1,4 +1,4 @@
-"""What keeps the manager's account from doing more to its webhook configurations than it needs to.
+"""Policy that keeps the manager's account from changing its webhook configurations beyond their caBundle.
 
 Its right to patch them is there for the caBundle. RBAC knows no fields, and who may change the rest of a webhook may
 have the API server send him everything that anybody writes. A ValidatingAdmissionPolicy (Kubernetes 1.30 and later)

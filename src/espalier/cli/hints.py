@@ -1,4 +1,4 @@
-"""What an operator can do for a manager that is refused something of its management cluster."""
+"""Advice for operators whose manager lacks a kind or a right in its management cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _APPLY = "apply the output of this version's `espalier manifests`, which"
 
 
 def advice(resource: Resource, error: Exception) -> str:
-    """What helps against a failure to read or create objects of a kind; empty where that is not known."""
+    """What to do about a failure to read or create objects of a kind; empty where that is not known."""
     if isinstance(error, Forbidden) and _LACKS_RIGHT.search(str(error)):
         return f"{_APPLY} gives the right"
     if not isinstance(error, NotFound):
@@ -22,5 +22,5 @@ def advice(resource: Resource, error: Exception) -> str:
     if str(error).startswith('namespaces "'):
         return f"{_APPLY} makes the namespace"
     if resource.group.endswith(_OURS):
-        return f"{_APPLY} defines {resource.group_resource}"
-    return f"install {resource.group} in a version that does; for Cluster API, `clusterctl init` installs it"
+        return f"{_APPLY} defines it"
+    return "install Cluster API and its providers in a version that serves it, as `clusterctl init` does"

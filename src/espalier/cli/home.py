@@ -1,4 +1,4 @@
-"""Where the local environment keeps its state: everything lies under `$ESPALIER_HOME`."""
+"""State of the local environment: everything lies under `$ESPALIER_HOME`."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def kubeconfig(self) -> Path:
-        """The kubeconfig of the world's administrator."""
+        """The kubeconfig of the local environment's administrator."""
         return self.root / "kubeconfig"
 
     @property
     def lock(self) -> Path:
-        """Held by the process that runs the world; holds its process id and address."""
+        """Held by the process that runs the local environment; holds its process id and address."""
         return self.root / "world.lock"
 
     @property
     def authority(self) -> Path:
-        """Folder of the world's own certificate authority and the certificates it issued."""
+        """Folder of the local environment's own certificate authority and the certificates it issued."""
         return self.root / "pki"
 
     @property
@@ -135,26 +135,26 @@ class Home(msgspec.Struct, frozen=True):
                 file.chmod(0o600)
 
     def port_before(self) -> int:
-        """The port that the world served at when it last ran, 0 before the first time."""
+        """The port that the local environment served at when it last ran, 0 before the first time."""
         if not self.kubeconfig.exists():
             return 0
         try:
             return urlsplit(Kubeconfig.load([self.kubeconfig]).context().server).port or 0
         except (KubeError, ValueError) as error:
             raise Broken(
-                f"{self.kubeconfig} can't be read, so the port before is not known: {error}\nMove the file away, and "
+                f"{self.kubeconfig} can't be read, so the earlier port is unknown: {error}\nMove the file away, and "
                 "`espalier up` writes a new one; --port says at which port"
             ) from error
 
     def require_database(self) -> None:
-        """Raise `Broken` when there was a world, and its database is not there any more, or empty."""
+        """Raise `Broken` when there was a local environment, and its database is not there any more, or empty."""
         there = self.database.exists()
         if there and self.database.stat().st_size:
             return
         left = [*self.authority.glob("ca.*"), *self.clusters.glob("*/objects.db")]
         if left:
             state = "is empty" if there else "is not there"
-            raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that a world was kept here")
+            raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that there was one")
         self.database.unlink(missing_ok=True)  # a first start that got no further
 
     def no_space(self, problem: str) -> Broken:
@@ -165,7 +165,7 @@ class Home(msgspec.Struct, frozen=True):
         """The database can't be used."""
         return Broken(
             f"{problem}. Nothing was changed. Make it usable, or put the file back from a backup; "
-            "`espalier down --delete-data` deletes this world with all its clusters, for a new one"
+            "`espalier down --delete-data` deletes the local environment with all its clusters"
         )
 
     @contextmanager

@@ -32,13 +32,13 @@ def image() -> None:
 
 @image.command()
 @click.argument(
-    "name", type=flags.OneOf(("manager", "upgrader")), metavar="NAME", help="Which image: manager, upgrader."
+    "name", type=flags.OneOf(("manager", "upgrader")), metavar="NAME", help="Image to build: manager or upgrader."
 )
 @click.option(
     "--kubernetes-version",
     default="",
     metavar="VERSION",
-    help="Of the upgrader, as clusters write it: v1.36.3, or v1.36.3-eks-1-36-1.",
+    help="Version of the upgrader, as in clusters: v1.36.3, or v1.36.3-eks-1-36-1.",
 )
 @click.option("--output", "-o", required=True, type=flags.FILE, metavar="FILE", help="The archive to write.")
 @click.option(

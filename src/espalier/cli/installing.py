@@ -1,4 +1,4 @@
-"""What a manager brings to a management cluster at start: its releases."""
+"""Installation of releases at the start of a manager."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ manager, and its server may trust them, or find them, only now."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 
 _REFUSALS = (BadRequest, Conflict, Forbidden, Invalid, NotFound)
-"""What will not pass by itself. Nobody waits for it, but it is tried again, for somebody may see to it."""
+"""What will not pass by itself. Nobody waits for it, but it is being retried, for somebody may see to it."""
 
 _log = structlog.get_logger("espalier.releases")
 
@@ -55,7 +55,7 @@ class InstallReleases:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _install(self, object_: KubeObject) -> KubeError | None:
-        """Why it is not there; None when it is."""
+        """Error of the installation; None if it succeeded."""
         try:
             created = await install(self.client, [object_])
         except KubeError as failure:

@@ -23,7 +23,7 @@ from espalier.kube.objects import Object
 MANIFEST = "Manifest file; - for standard input. Repeatable."
 
 timeout_ = click.option(
-    "--timeout", default="1h", metavar="TIME", show_default=True, help="How long to wait, as 90s, 5m, 1h30m."
+    "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
 )
 wait_ = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
 dry_run_ = click.option(
@@ -31,7 +31,7 @@ dry_run_ = click.option(
     type=flags.OneOf(("none", "server")),
     default="none",
     show_default=True,
-    help="server: have the server check everything, and change nothing.",
+    help="server: the server checks everything and changes nothing.",
 )
 
 
@@ -239,7 +239,7 @@ async def _check_may_go(client: Client, key: Key) -> None:
 
 
 async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> bool:
-    """Whether a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
+    """True if a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
     left = chosen_release.left_by_move(tree, existing, own)
     if not left:
         return True

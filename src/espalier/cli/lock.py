@@ -1,4 +1,4 @@
-"""One process runs a world at a time: a lock file that the kernel releases however the process ends."""
+"""One process runs a local environment at a time: a lock file that the kernel releases however the process ends."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who runs the world: its process, and the address of its API server ("" until it serves)."""
+    """Process of the local environment, and the address of its API server ("" until it serves)."""
 
     pid: int
     url: str = ""
     started: int = 0
     boot: str = ""
     """When the process began, as the machine counts: its number is given to another one once it is gone. Not known of
-    a world of an earlier release, nor where there is no /proc."""
+    a local environment of an earlier release, nor where there is no /proc."""
 
 
 class Lock:
-    """Held by the running world. The file says who holds it; the kernel's lock, whether that is still true."""
+    """Held by the running local environment. The file names its holder; the kernel's lock says if it still runs."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -56,7 +56,8 @@ def hold(path: Path) -> Iterator[Lock]:
         except BlockingIOError:
             running = holder(path)
             raise Failure(
-                f"a world is running in {path.parent} already (process {running.pid if running else 'unknown'}); "
+                f"a local environment is already running in {path.parent} "
+                f"(process {running.pid if running else 'unknown'}); "
                 "stop it with `espalier down`, or set ESPALIER_HOME to another folder for a second one"
             ) from None
         lock = Lock(path, descriptor)
@@ -68,7 +69,7 @@ def hold(path: Path) -> Iterator[Lock]:
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock now; None when nobody does."""
+    """Holder of the lock; None if it is free."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -88,7 +89,7 @@ def holder(path: Path) -> Holder | None:
 def stop(path: Path, running: Holder) -> None:
     """Ask the process that holds the lock to end. Raises `Failure` when the file names another one, which is let be.
 
-    Anybody may hold a lock on the file while a number stands in it that a process has which knows nothing of worlds.
+    Anybody may hold a lock on the file while the process ID in it belongs to another program.
     """
     if not (_PROC / "self/stat").exists():  # no /proc: the kernel's lock and the number are all there is
         with contextlib.suppress(ProcessLookupError):
@@ -97,12 +98,12 @@ def stop(path: Path, running: Holder) -> None:
     try:
         descriptor = os.pidfd_open(running.pid)
     except ProcessLookupError:
-        raise _strange(path, running, "there is no such process") from None
+        raise _strange(path, running, "no such process") from None
     try:
         # Looked at while the descriptor stands for the process: its number can't get to another one in between.
         found = identify(running.pid)
         if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
-            raise _strange(path, running, "that number has another process by now")
+            raise _strange(path, running, "that process ID belongs to another process now")
         if not _has_open(running.pid, path):
             raise _strange(path, running, "that process does not have the file open, or belongs to another user")
         with contextlib.suppress(ProcessLookupError):
@@ -113,8 +114,9 @@ def stop(path: Path, running: Holder) -> None:
 
 def _strange(path: Path, running: Holder, why: str) -> Failure:
     return Failure(
-        f"{path} is locked, and names process {running.pid} as the world's, but {why}; nothing was stopped: find out "
-        f"who has the file locked (`fuser -v {path}`), end that, and run `espalier down` again"
+        f"{path} is locked, and names process {running.pid} as that of the local environment, but {why}; "
+        f"nothing was stopped: find out who has the file locked (`fuser -v {path}`), end that, and run "
+        "`espalier down` again"
     )
 
 
@@ -137,7 +139,7 @@ def _oneself(url: str) -> Holder:
 
 
 async def released(path: Path, timeout: float) -> bool:
-    """Whether the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
+    """True if the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
     loop = asyncio.get_running_loop()
     free = asyncio.Event()
 
@@ -151,7 +153,7 @@ async def released(path: Path, timeout: float) -> bool:
             loop.call_soon_threadsafe(free.set)
 
     # A daemon, because nothing can end the kernel's wait: the loop's own threads would keep the process alive.
-    threading.Thread(target=wait, daemon=True, name="waiting for the world").start()
+    threading.Thread(target=wait, daemon=True, name="waiting for the local environment").start()
     try:
         async with asyncio.timeout(timeout):
             await free.wait()

@@ -45,7 +45,10 @@ USER_AGENT = "espalier-manager"
 
 @click.command(cls=Command)
 @click.option(
-    "--kubeconfig", type=flags.FILE, metavar="FILE", help="Kubeconfig; else $KUBECONFIG, or the pod's service account."
+    "--kubeconfig",
+    type=flags.FILE,
+    metavar="FILE",
+    help="Kubeconfig. Default: $KUBECONFIG, or the pod's service account.",
 )
 @click.option("--context", metavar="NAME", help="Context within the kubeconfig.")
 @click.option(
@@ -53,7 +56,7 @@ USER_AGENT = "espalier-manager"
     default="*",
     metavar="NAMES",
     show_default=True,
-    help="Which controllers run here: names by comma, * all, -NAME not that.",
+    help="Controllers to run: names separated by commas, * for all, -NAME to exclude one.",
 )
 @flags.watched_namespaces
 @click.option(
@@ -65,14 +68,14 @@ USER_AGENT = "espalier-manager"
 @flags.choice(
     "--isolation",
     Isolation.LAYERS,
-    help="layers: a cluster of which nothing new is asked is left alone, and each has the ways of its own "
-    "eksaVersion; gate: those of this manager from its next change on; off: always those of this manager.",
+    help="layers: unchanged clusters are left alone, and each is rendered as its own eksaVersion does it; "
+    "gate: as this manager does it, from its next change on; off: always as this manager does it.",
 )
 @flags.choice(
     "--in-place",
     FrontEnd.ANNOTATIONS,
-    help="What keeps Cluster API from replacing machines upgraded in place. annotations: it is paused; "
-    "hooks: it asks the runtime hooks of this manager (its gates RuntimeSDK and InPlaceUpdates, three control "
+    help="Keeps Cluster API from replacing machines that are upgraded in place. annotations: it is paused; "
+    "hooks: it calls the runtime hooks of this manager (its gates RuntimeSDK and InPlaceUpdates, three control "
     "plane machines or more, `espalier manifests --in-place hooks`).",
 )
 @click.option(
@@ -80,7 +83,7 @@ USER_AGENT = "espalier-manager"
     default="10h",
     metavar="TIME",
     show_default=True,
-    help="How often every Cluster is looked at, whether or not anything happened: 90s, 5m, 1h30m.",
+    help="Interval at which every Cluster is reconciled without an event: 90s, 5m, 1h30m.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
@@ -99,7 +102,7 @@ USER_AGENT = "espalier-manager"
     default="0.0.0.0:9443",
     metavar="HOST:PORT",
     show_default=True,
-    help="What the admission webhooks listen on; 0 for none.",
+    help="Listen address of the admission webhooks; 0 for none.",
 )
 @click.option(
     "--hooks-url",
@@ -112,13 +115,13 @@ USER_AGENT = "espalier-manager"
     default=manifests.SERVICE_NAMES,
     metavar="NAMES",
     show_default="those of its Service",
-    help="Names and addresses of the webhooks' certificate, by comma.",
+    help="Names and addresses in the webhooks' certificate, separated by commas.",
 )
 @click.option(
     "--webhook-client-ca",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Answer admission reviews only to callers with a certificate of this authority (PEM); API servers are given "
+    help="Serve admission reviews only to clients with a certificate of this authority (PEM); API servers get "
     "theirs by --admission-control-config-file.",
 )
 @click.option(
@@ -126,14 +129,14 @@ USER_AGENT = "espalier-manager"
     default="0.0.0.0:8081",
     metavar="HOST:PORT",
     show_default=True,
-    help="Where /healthz and /readyz are; 0 for none.",
+    help="Listen address of /healthz and /readyz; 0 for none.",
 )
 @click.option(
     "--metrics-address",
     default="127.0.0.1:8080",
     metavar="HOST:PORT",
     show_default=True,
-    help="Where /metrics is; 0 for none.",
+    help="Listen address of /metrics; 0 for none.",
 )
 @flags.releases
 @flags.log_level(default="info")
@@ -228,7 +231,7 @@ def _authority(file: Path) -> bytes:
 
 
 def _hooks_at(url: str) -> Tree:
-    """Where Cluster API finds the hooks: at the webhooks' Service, unless a URL is given."""
+    """Address of the hooks for Cluster API: the webhooks' Service, unless a URL is given."""
     if not url:
         return {"service": {"namespace": SYSTEM_NAMESPACE, "name": manifests.SERVICE, "port": 443}}
     if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:

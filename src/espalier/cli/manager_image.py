@@ -18,7 +18,7 @@ from espalier.cli.manifests import USER
 
 PROGRAM = "usr/local/bin/espalier"
 LIBRARY = "usr/lib/espalier"
-"""Where Espalier and its libraries lie in the image."""
+"""Directory of Espalier and its libraries in the image."""
 BILL = "usr/share/sbom/espalier.cdx.json"
 REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
 """The locked ones of Espalier without its extra."""

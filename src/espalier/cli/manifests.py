@@ -118,7 +118,7 @@ def manifests(
 
 
 def management(record: str) -> Tree:
-    """What says which Cluster is the record of the management cluster. Raises `Usage`."""
+    """ConfigMap that names the record of the management cluster. Raises `Usage`."""
     namespace, slash, name = record.partition("/")
     if not (slash and _NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
         raise Usage(

@@ -1,4 +1,4 @@
-"""`espalier nodes list|shell|logs|crash`: the real nodes of this machine, whether or not a world runs."""
+"""`espalier nodes list|shell|logs|crash`: the real nodes of this machine, whether or not a local environment runs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LONGEST_LOG = 16 * 1024 * 1024
 
 @click.group(cls=Group)
 def nodes() -> None:
-    """Look at the real nodes of this machine, enter them, and have them break."""
+    """List, enter and crash the real nodes of this machine."""
 
 
 def state_of(home: Home) -> State:
-    """Where a world writes down its real nodes."""
+    """Directory with the records of real nodes."""
     from espalier.realnodes.nspawn.state import State  # noqa: PLC0415
 
     return State(home.nodes)
@@ -39,7 +39,7 @@ def state_of(home: Home) -> State:
 @nodes.command("list")
 @flags.output()
 async def list_(*, output_format: str) -> None:
-    """List the real nodes of this world, and whether they run.
+    """List the real nodes of this local environment, and whether they run.
 
     \b
     Example:
@@ -57,7 +57,7 @@ async def list_(*, output_format: str) -> None:
 
 @nodes.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @NAME
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, help="What to run instead of a shell; after --.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, help="Command to run instead of a shell; after --.")
 async def shell(name: str, *, command: Sequence[str]) -> None:
     """Enter a node: a shell inside, or one command.
 
@@ -74,8 +74,8 @@ async def shell(name: str, *, command: Sequence[str]) -> None:
 @nodes.command()
 @NAME
 @click.option("--unit", "-u", default="", metavar="UNIT", help="Only this unit, such as kubelet.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
-@click.option("--bootstrap", is_flag=True, help="What the bootstrap data said; also of a dead node.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log.")
+@click.option("--bootstrap", is_flag=True, help="Output of the bootstrap data; also of a node that is off.")
 async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     """Show the journal of a node, or what its bootstrap data said.
 

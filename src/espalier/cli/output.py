@@ -1,4 +1,4 @@
-"""How objects are printed: tables that fit a terminal, or `-o name|wide|json|yaml|jsonpath=...`."""
+"""Output of objects: tables that fit a terminal, or `-o name|wide|json|yaml|jsonpath=...`."""
 
 from __future__ import annotations
 
@@ -208,5 +208,5 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def cell_of(value: Any) -> str:
-    """What stands in a cell of a table: one line, and nothing that steers a terminal."""
+    """Text of a table cell: one line, without control characters."""
     return "<none>" if value in (None, "") else in_one_line(str(value))

@@ -42,7 +42,7 @@ class Member:
 
     @property
     def state(self) -> State:
-        """How the object is."""
+        """State of the object."""
         return state_of(self.tree)
 
     def whole(self) -> Iterator[Member]:
@@ -53,7 +53,7 @@ class Member:
 
     @property
     def is_calm(self) -> bool:
-        """Whether nothing here or below is in trouble or under way."""
+        """True if nothing here or below is in trouble or under way."""
         return all(member.state.is_calm for member in self.whole())
 
 
@@ -65,13 +65,13 @@ class State:
     reason: str = ""
     message: str = ""
     since: str = ""
-    """When it became so, RFC 3339."""
+    """Time of the last transition, RFC 3339."""
     busy: tuple[str, ...] = field(default=())
-    """What is under way, as names of conditions."""
+    """Operations in progress, as names of conditions."""
 
     @property
     def is_calm(self) -> bool:
-        """Whether there is neither trouble nor work under way."""
+        """True if there is neither trouble nor work under way."""
         return self.status in ("True", "") and not self.busy
 
     @property
@@ -81,7 +81,7 @@ class State:
 
     @property
     def sentence(self) -> str:
-        """Why it is not as it should be; empty when it is."""
+        """Reason of the trouble; empty if there is none."""
         if self.is_calm:
             return ""
         lines = "; ".join(line.lstrip("* ").strip() for line in self.message.splitlines() if line.strip())
@@ -90,7 +90,7 @@ class State:
 
 
 def state_of(tree: Tree) -> State:
-    """How an object says that it is."""
+    """State of an object, as it reports it."""
     conditions = _conditions(tree)
     busy = tuple(type_ for type_ in BUSY if conditions.get(type_, {}).get("status") == "True")
     if tree["metadata"].get("deletionTimestamp") and "Deleting" not in busy:
@@ -130,7 +130,7 @@ def family(root: Tree, objects: Iterable[Tree]) -> Member:
 
 
 def _leads_to(top: str, uid: str, parents: dict[str, str]) -> bool:
-    """Whether an object has the root above it: two that own each other have not."""
+    """True if an object has the root above it: two that own each other have not."""
     passed = set()
     while uid != top and uid not in passed:
         passed.add(uid)

@@ -17,7 +17,7 @@ NOTHING, CHANGES, REFUSED = 0, 1, 2
 EXIT_CODES = """
 \b
 Exit codes: 0 nothing would change · 1 something would · 2 refused, failed,
-or a wrong command line · 3 no API server answered · 4 time is over ·
+or a wrong command line · 3 no API server answered · 4 timed out ·
 130 interrupted
 """
 
@@ -28,15 +28,15 @@ or a wrong command line · 3 no API server answered · 4 time is over ·
     "--eksa-version",
     default="",
     metavar="VERSION",
-    help="As if this release were asked for; without -f, of all clusters.",
+    help="Plan an update to this release; without -f, of all clusters.",
 )
 @click.option(
     "--move-release/--keep-release",
     default=None,
-    help="What `espalier upgrade cluster -f FILE` with this flag would do; without it, what applying FILE would do.",
+    help="Plan `espalier upgrade cluster -f FILE` with this flag. Default: plan `kubectl apply -f FILE`.",
 )
-@click.option("--manager", is_flag=True, help="What a manager of this build would do with the clusters as they are.")
-@flags.choice("--isolation", Isolation.LAYERS, help="The setting of the manager that is asked about.")
+@click.option("--manager", is_flag=True, help="Plan an upgrade of the manager to this build; clusters as they are.")
+@flags.choice("--isolation", Isolation.LAYERS, help="The manager's --isolation setting.")
 @flags.all_namespaces
 @flags.connection
 @flags.releases

@@ -28,7 +28,7 @@ _NO_TERMINAL = 120
 
 
 class Planned(NamedTuple):
-    """What would happen to a cluster now, and, of a new manager, at the cluster's next change."""
+    """Text of a preview: changes now and, for a new manager, at the cluster's next change."""
 
     now: Preview
     later: Preview | None = None
@@ -47,7 +47,7 @@ def write(planned: Sequence[Planned]) -> None:
     for one in planned:
         output.write_styled("".join(f"{line}\n" for line in paper.cluster(one)))
     if not planned:
-        output.say("There are no clusters.")
+        output.say("No clusters found.")
         return
     output.write_styled("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
 

@@ -30,7 +30,7 @@ from espalier.runtime.snapshot import Snapshot
 
 
 class Asked:
-    """What the command line asks about."""
+    """Question of the command line."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ _API_VERSION = Cluster.resource.api_version
 
 
 def _is_managed(cluster: Object) -> bool:
-    """Whether a manager does anything with a Cluster; of one that can't be read, it says so."""
+    """True if a manager does anything with a Cluster; of one that can't be read, it says so."""
     try:
         return not is_self_managed(read(cluster))
     except msgspec.ValidationError:

@@ -72,7 +72,7 @@ async def install_releases(client: Client, needed: str | None, releases: Release
 
 
 _SELF_MANAGED = (
-    "espalier creates and upgrades only clusters that another cluster manages. A laptop's management cluster gets the "
+    "espalier creates and upgrades only clusters that another cluster manages. That of a local environment gets the "
     "release of the espalier that serves it: `espalier down`, then `espalier up` with the new one. Any other is "
     "upgraded by what made it, and its manager with `espalier manifests`"
 )

@@ -30,7 +30,7 @@ UNKNOWN = "not announced"
 
 @click.group(cls=Group)
 def releases() -> None:
-    """Show releases, and bring them to a management cluster."""
+    """Show releases, and import them into a management cluster."""
 
 
 @releases.command("list")
@@ -138,7 +138,7 @@ def _fate(object_: KubeObject, created: Sequence[KubeObject], different: Sequenc
 
 
 async def _is_equal(client: Client, object_: KubeObject) -> bool:
-    """Whether an object has the content of that which is there; in what is absent, a default is nothing else."""
+    """True if an object has the content of that which is there; in what is absent, a default is nothing else."""
     meta = object_.metadata
     found = await client.get(object_.resource, meta.name, meta.namespace or None)
     return replace(found.decode(type(object_)), metadata=meta) == object_

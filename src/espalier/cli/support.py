@@ -1,4 +1,4 @@
-"""How long the Kubernetes version of a cluster is supported, as its Bundles say."""
+"""End of support of a cluster's Kubernetes version, as its Bundles say."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ACCEPT = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 @dataclass(frozen=True)
 class Selection:
-    """Which objects: all of a namespace (None: of all namespaces), or those of a name or label selector."""
+    """Selected objects: all of a namespace (None: of all namespaces), or those of a name or label selector."""
 
     resource: Resource
     namespace: str | None
@@ -36,7 +36,7 @@ class Selection:
 
 @dataclass
 class Columns:
-    """Which of the server's columns are shown."""
+    """Columns of the server that are shown."""
 
     wide: bool
     namespaces: bool
@@ -60,7 +60,7 @@ class Columns:
         return found
 
     def news(self, row: list[Any]) -> list[Any]:
-        """What makes a line worth another look: all of it but the age, which is another each time."""
+        """Identity of a line: all of it but the age, which always changes."""
         return [cell for name, cell in zip(self.names, row, strict=True) if name != "Age"]
 
 

@@ -39,28 +39,28 @@ REAL_START_SECONDS = 240.0
 
 
 class Nodes(StrEnum):
-    """What machines are."""
+    """Kind of machines."""
 
     SIMULATED = "simulated"
     REAL = "real"
 
 
 class ApiServer(StrEnum):
-    """What serves the management cluster."""
+    """API server of the management cluster."""
 
     EMBEDDED = "embedded"
     REAL = "real"
 
 
 class RealNodes(NamedTuple):
-    """What is chosen of real nodes."""
+    """Options of real nodes."""
 
     addresses: str
     in_place: FrontEnd
 
 
 @click.command(cls=Command)
-@click.option("--detach", "-d", is_flag=True, help="Go to the background once it serves.")
+@click.option("--detach", "-d", is_flag=True, help="Run in the background.")
 @click.option(
     "--port",
     type=flags.Number(0, 65535),
@@ -129,14 +129,14 @@ async def up(
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
-    # What a world in the background prints goes to its log.
+    # What a local environment in the background prints goes to its log.
     printed = naming(home.log) if ready_descriptor >= 0 else contextlib.nullcontext()
     with _Starter(ready_descriptor) as starter, home.explained(), printed:
         await _run(home, RealNodes(node_addresses, in_place), nodes, port, boot_seconds, offered, starter)
 
 
 class _Starter:
-    """The command that waits for a world in the background: it is told that it serves, or why it does not start.
+    """The waiting command: it is told that the local environment serves, or why it does not start.
 
     Not by the log, which may lie on a disk that is full.
     """
@@ -186,7 +186,7 @@ async def _run(
         progress.say("stopped; `espalier up` goes on where it was")
         left = state_of(home).nodes()
         if left:
-            progress.say(f"{len(left)} real nodes go on; `espalier down --delete-data` takes them away")
+            progress.say(f"{len(left)} real nodes keep running; `espalier down --delete-data` removes them")
 
 
 class RunningWorld(Protocol):
@@ -201,7 +201,7 @@ class RunningWorld(Protocol):
 def _world(
     home: Home, nodes: Nodes, real: RealNodes, port: int, boot_seconds: float, releases: Releases
 ) -> AbstractAsyncContextManager[RunningWorld]:
-    # Imported here: the other commands need not load a whole world.
+    # Imported here: the other commands need not load a whole local environment.
     if nodes is Nodes.REAL:
         from espalier.cli.environment.real import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
 
@@ -213,8 +213,8 @@ def _world(
     if left:
         names = ", ".join(record.name for record in left)
         raise Failure(
-            f"the world in {home.root} has real nodes ({names}): go on with `espalier up --nodes real`, "
-            "or take them away with `espalier down --delete-data`"
+            f"the local environment in {home.root} has real nodes ({names}): go on with `espalier up --nodes real`, "
+            "or remove them with `espalier down --delete-data`"
         )
     return World.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
 
@@ -266,7 +266,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
                 answer = (await reader.read()).decode(errors="replace")
         except TimeoutError:
             process.kill()
-            raise Overdue(f"the world did not serve within {seconds:g} s; see {home.log}") from None
+            raise Overdue(f"the local environment did not serve within {seconds:g} s; see {home.log}") from None
         code, _, text = answer.partition(" ")
         if code.isdecimal():
             failure = Failure(text)
@@ -274,7 +274,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
             raise failure
         if answer != _READY:
             tail = home.log.read_text(errors="replace").splitlines()[-5:]
-            raise Failure("the world did not start:\n" + "\n".join(tail) + f"\n(all of it: {home.log})")
+            raise Failure("the local environment did not start:\n" + "\n".join(tail) + f"\n(all of it: {home.log})")
         running = lock.holder(home.lock)
         progress.say(
             f"the local environment runs in the background (process {process.pid})"
@@ -284,7 +284,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
 
 
 @click.command(cls=Command)
-@click.option("--delete-data", is_flag=True, help="Also delete all its state: clusters, certificates, kubeconfig.")
+@click.option("--delete-data", is_flag=True, help="Also delete its state: clusters, certificates, kubeconfig.")
 async def down(*, delete_data: bool) -> None:
     """Stop the local environment. Its state stays, and `espalier up` goes on with it, unless --delete-data is given.
 
@@ -296,21 +296,22 @@ async def down(*, delete_data: bool) -> None:
     running = lock.holder(home.lock)
     with Progress() as progress:
         if running and running.pid:
-            progress.wait(f"stopping the world (process {running.pid})")
+            progress.wait(f"stopping the local environment (process {running.pid})")
             lock.stop(home.lock, running)
             if not await lock.released(home.lock, STOP_SECONDS):
                 raise Overdue(
-                    f"the world (process {running.pid}) is still stopping after {STOP_SECONDS:g} s; see {home.log}"
+                    f"the local environment (process {running.pid}) is still stopping after {STOP_SECONDS:g} s; "
+                    f"see {home.log}"
                 )
-            progress.say("the world has stopped")
+            progress.say("the local environment has stopped")
         else:
-            progress.say("no world was running", mark="-")
+            progress.say("no local environment was running", mark="-")
         if delete_data and home.root.exists():
             from espalier.realnodes.nspawn.setup import remove_everything  # noqa: PLC0415
 
             left = state_of(home).nodes()
             if left or state_of(home).network() is not None:
-                progress.wait(f"taking {len(left)} real nodes away")
+                progress.wait(f"removing {len(left)} real nodes")
                 await remove_everything(state_of(home))
                 progress.say(f"{len(left)} real nodes are gone")
             for path in (home.clusters, home.authority, home.management, home.simulated):
@@ -323,7 +324,7 @@ async def down(*, delete_data: bool) -> None:
 @click.command(cls=Command)
 @flags.output()
 async def status(*, output_format: str) -> None:
-    """Say whether the local environment runs, and what is in it. Exit code 3 when it does not run.
+    """Show the status of the local environment. Exit code 3 when it does not run.
 
     \b
     Example:
@@ -333,7 +334,7 @@ async def status(*, output_format: str) -> None:
     home = Home.locate()
     running = lock.holder(home.lock)
     if running is None:
-        raise Away(f"no world runs in {home.root}; start it with `espalier up`")
+        raise Away(f"no local environment runs in {home.root}; start it with `espalier up`")
     facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
     from espalier.realnodes.management.processes import read_states  # noqa: PLC0415
 
@@ -342,7 +343,7 @@ async def status(*, output_format: str) -> None:
         more = {"programs": msgspec.to_builtins(programs)} if programs else {}
         output.write_facts({**facts, **more}, output_format)
         return
-    output.write_table(("world", ""), list(facts.items()))
+    output.write_table(("local environment", ""), list(facts.items()))
     output.say()
     if programs:
         rows = [
@@ -354,4 +355,4 @@ async def status(*, output_format: str) -> None:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
             await tables.write(connected.client, Selection(Cluster.resource, None))
     except KubeError as error:
-        raise Away(f"the world's process runs, but its API server does not answer: {error}") from error
+        raise Away(f"the process of the local environment runs, but its API server does not answer: {error}") from error

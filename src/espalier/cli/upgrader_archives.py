@@ -23,7 +23,7 @@ from espalier.upgrader import image as upgrader
 
 
 def makings(releases: Releases, place: Path) -> dict[str, Making]:
-    """How each upgrader image of the releases is made below `place`, by its name."""
+    """Builders of the upgrader images of the releases below `place`, by name."""
     found = {}
     for name, version in versions_by_image(releases).items():
         folder = place / _name(version, name)

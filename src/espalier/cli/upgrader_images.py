@@ -18,7 +18,7 @@ from espalier.upgrader import contents, image
 from espalier.upgrader.contents import Carried, Contents
 
 CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
-"""What the images bring besides Kubernetes."""
+"""Contents of the images besides Kubernetes."""
 LIBRARY = "upgrader-program"
 START = "import sys; sys.path.insert(0, {!r}); from {}.main import main; raise SystemExit(main())"
 VARIABLES = ("NODE_NAME", "KUBERNETES_VERSION")

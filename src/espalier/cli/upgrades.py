@@ -32,7 +32,7 @@ Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
 
 @click.group(cls=Group)
 def upgrades() -> None:
-    """Show machines that are upgraded where they stand, and try again."""
+    """Show upgrades in place, and retry failed ones."""
 
 
 @upgrades.command("list")
@@ -51,7 +51,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     if output_format:
         output.write_objects([one.tree for one, _ in found], output_format, single=False)
     elif not found:
-        output.say("Nothing is being upgraded in place.", stderr=True)
+        output.say("No upgrades in place found.", stderr=True)
     else:
         rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
         output.write_table(("Kind", "Name", "Version", "Progress", "State", "Message"), rows)
@@ -112,7 +112,7 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
             await connected.client.patch(
                 NodeUpgrade.resource, one.name, one.namespace, patch=asked, type=PatchType.MERGE
             )
-            output.say(f"NodeUpgrade {one.name} is tried again")
+            output.say(f"NodeUpgrade {one.name} is being retried")
 
 
 async def _all(client: Client) -> list[tuple[Object, Upgrade]]:

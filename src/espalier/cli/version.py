@@ -19,7 +19,7 @@ def text() -> str:
 @click.command(cls=Command)
 @flags.output()
 def version(*, output_format: str) -> None:
-    """Say which version this is and which Kubernetes versions its newest release has.
+    """Print the version, and the Kubernetes versions of its newest release.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""How to reach one API server, and as whom: what a kubeconfig context or a pod's service account comes down to."""
+"""Access to one API server: the result of a kubeconfig context or a pod's service account."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ExecPlugin(Discreet, frozen=True):
     env: Mapping[str, str] = {}
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """What the plugin is told about the cluster, when it asked to be (`provideClusterInfo`)."""
+    """Facts of the cluster for a plugin that asks for them (`provideClusterInfo`)."""
 
 
 class Impersonation(msgspec.Struct, frozen=True):

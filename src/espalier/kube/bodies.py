@@ -16,7 +16,7 @@ _decode_list = json_trees.decoder(ListHead)
 
 
 class Target(NamedTuple):
-    """What a body says it is about."""
+    """Head of a body."""
 
     raw: bytes
     name: str
@@ -52,7 +52,7 @@ def decode_list(raw: bytes, resource: Resource) -> tuple[ObjectList, str]:
 
 
 def is_status(raw: bytes) -> bool:
-    """Whether a response body is a `Status` and not an object."""
+    """True if a response body is a `Status` and not an object."""
     try:
         head = decode_head(raw)
     except msgspec.MsgspecError as error:

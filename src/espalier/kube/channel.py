@@ -1,4 +1,4 @@
-"""What every way over HTTP to one API server has in common: its address, credentials, whom it trusts, and its words."""
+"""Common part of HTTP transports to one API server: address, credentials, trust, and messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Channel:
         return urlsplit(self.base).netloc
 
     def url(self, request: Request) -> str:
-        """Where a request goes."""
+        """URL of a request."""
         url = self.base + quote(request.path, safe="/:@!$&'()*+,;=~")
         return f"{url}?{urlencode(request.query)}" if request.query else url
 
@@ -117,17 +117,17 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def no_connection() -> str:
-    """Why there was no connection, when nobody said."""
+    """Message of a connection error without text."""
     return f"no connection within {CONNECT_SECONDS:g} seconds"
 
 
 def no_answer(request: Request) -> str:
-    """Why there was no answer, when nobody said."""
+    """Message of a missing answer without text."""
     return f"no answer within {request.timeout:g} seconds"
 
 
 def not_trusted(error: ssl.SSLCertVerificationError) -> str:
-    """Why a server is not spoken to."""
+    """Message of a TLS error."""
     return f"its certificate is not trusted: {getattr(error, 'verify_message', '') or error}"
 
 

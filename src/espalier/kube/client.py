@@ -37,7 +37,7 @@ _JSON = {"content-type": "application/json"}
 
 
 class PatchType(Enum):
-    """How a patch is written; the value is its content type."""
+    """Type of a patch; the value is its content type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"

@@ -1,4 +1,4 @@
-"""Where a transport gets its token or client certificate from, and when it gets new ones."""
+"""Sources of tokens and client certificates, and their renewal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CredentialsError(KubeError):
 
 
 class Credential(Discreet, frozen=True):
-    """What a request is sent with; either part may be missing. Not part of the printed form."""
+    """Credentials of a request; either part may be missing. Not part of the printed form."""
 
     token: str = ""
     certificate: bytes | None = None

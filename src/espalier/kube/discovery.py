@@ -1,4 +1,4 @@
-"""What an API server serves, and which resource people mean by a word.
+"""Discovery: resources that an API server serves, and the one that a word means.
 
 Aggregated discovery (two requests) where the server has it, else one request for each group and version.
 """

@@ -1,4 +1,4 @@
-"""What can go wrong when talking to an API server, one class for each thing that callers treat differently.
+"""Errors of requests to an API server, one class for each that callers treat differently.
 
 KubeError
 ├── Unreachable          no response arrived
@@ -32,7 +32,7 @@ be refused."""
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What may be raised when somebody else's JSON is decoded."""
+"""Errors of decoding JSON that others wrote."""
 
 
 class StatusCause(Part):
@@ -44,7 +44,7 @@ class StatusCause(Part):
 
 
 class StatusDetails(Part):
-    """What the failed request was about."""
+    """Details of the failed request."""
 
     name: str = ""
     group: str = ""
@@ -131,7 +131,7 @@ class NotFound(ApiError):
 
 
 def of_the_future(error: ApiError) -> bool:
-    """Whether a server says that it has not come as far as a resource version: it may have been put back."""
+    """True if a server says that it has not come as far as a resource version: it may have been put back."""
     causes = error.status.details.causes if error.status.details is not None else []
     return any(cause.reason == "ResourceVersionTooLarge" for cause in causes) or (
         "Too large resource version" in error.status.message

@@ -82,7 +82,7 @@ def serialize(fields: FieldSet) -> bytes:
 
 
 def has(fields: FieldSet, *path: str) -> bool:
-    """Whether a path is in the set itself (not only something below it)."""
+    """True if a path is in the set itself (not only something below it)."""
     for element in path:
         if element not in fields:
             return False
@@ -102,7 +102,7 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in either."""
+    """Union."""
     if not one or one is other:
         return other
     if not other:
@@ -126,7 +126,7 @@ def _union_below(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in both."""
+    """Intersection."""
     result: FieldSet = {}
     for element, below in one.items():
         if element in other and element != SELF:
@@ -142,7 +142,7 @@ def _intersection_below(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in the first and not in the second."""
+    """Difference: the first without the second."""
     if not other:
         return one
     result: FieldSet = {}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 
+from espalier.kube.measures import Measure
 from espalier.kube.wire import Request, Response, Stream, Transport
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -13,30 +14,32 @@ _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 1677
 _NO_ANSWER = "<error>"
 
 
+_BY_VERB = ("verb", "host")
+
+REQUESTS = Measure(
+    "rest_client_requests",
+    "counter",
+    "Requests by status code, method and host; <error> when no answer arrived.",
+    ("code", "method", "host"),
+    to_do="a rise of `<error>` or 5xx: look at that API server; of 429: it is overloaded",
+)
+REQUEST_SECONDS = Measure(
+    "rest_client_request_duration_seconds", "histogram", "Seconds to the whole answer.", _BY_VERB, _SECONDS
+)
+REQUEST_BYTES = Measure("rest_client_request_size_bytes", "histogram", "Bytes of request bodies.", _BY_VERB, _BYTES)
+RESPONSE_BYTES = Measure("rest_client_response_size_bytes", "histogram", "Bytes of answers.", _BY_VERB, _BYTES)
+
+MEASURES = (REQUESTS, REQUEST_SECONDS, REQUEST_BYTES, RESPONSE_BYTES)
+
+
 class RequestMetrics:
     """Counts and durations of requests, in one registry. Watches are counted, and timed to their beginning."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        by_verb = ("verb", "host")
-        self.total = Counter(
-            "rest_client_requests_total",
-            "Requests by status code, method and host; <error> when no answer arrived.",
-            ("code", "method", "host"),
-            registry=registry,
-        )
-        self.seconds = Histogram(
-            "rest_client_request_duration_seconds",
-            "Seconds to the whole answer.",
-            by_verb,
-            registry=registry,
-            buckets=_SECONDS,
-        )
-        self.request_bytes = Histogram(
-            "rest_client_request_size_bytes", "Bytes of request bodies.", by_verb, registry=registry, buckets=_BYTES
-        )
-        self.response_bytes = Histogram(
-            "rest_client_response_size_bytes", "Bytes of answers.", by_verb, registry=registry, buckets=_BYTES
-        )
+        self.total = REQUESTS.counter(registry)
+        self.seconds = REQUEST_SECONDS.histogram(registry)
+        self.request_bytes = REQUEST_BYTES.histogram(registry)
+        self.response_bytes = RESPONSE_BYTES.histogram(registry)
 
 
 class MeasuredTransport:

@@ -27,7 +27,7 @@ encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 
 
 VIEWS = 1024
-"""How many typed views are remembered, of all objects together: a bound, whatever the size of the caches."""
+"""Limit of remembered typed views of all objects together."""
 
 
 @lru_cache(maxsize=VIEWS)
@@ -103,7 +103,7 @@ class Object:
 
 
 Body: TypeAlias = Struct | Mapping[str, Any] | bytes | Object
-"""What may be written: a typed object, a tree, encoded JSON, or an object that was read."""
+"""Content of a write: a typed object, a tree, encoded JSON, or an object that was read."""
 
 
 class ListMeta(Part):

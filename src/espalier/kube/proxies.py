@@ -1,4 +1,4 @@
-"""Which proxy a request goes through, by the environment variables and the rules that Go programs follow.
+"""Choice of a proxy for a request, by the environment variables and rules of Go programs.
 
 The rules are those of golang.org/x/net/http/httpproxy, so that kubectl and Espalier take the same way.
 """
@@ -39,7 +39,7 @@ def _is_local(host: str) -> bool:
 
 
 def _excludes(entry: str, host: str, port: int) -> bool:
-    """Whether one entry of NO_PROXY covers a host: `*`, an address, a network, a domain and what is below; `:port`."""
+    """True if one entry of NO_PROXY covers a host: `*`, an address, a network, a domain and what is below; `:port`."""
     if entry == "*":
         return True
     if not entry:

@@ -1,4 +1,4 @@
-"""When a request is worth repeating, and how long to wait before.
+"""Rules for repeating requests, and the pauses before.
 
 The rules are client-go's, a little stricter: a server that names a time to come back (429 and 503 with `Retry-After`,
 see API priority and fairness) has done nothing yet, so any request may be repeated. After a broken connection only
@@ -19,7 +19,7 @@ _COME_BACK = frozenset({429, 503})
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """How patient a client is: attempts in all, and seconds for the first and the longest pause.
+    """Patience of a client: attempts in all, and seconds for the first and the longest pause.
 
     Without `failures` only what a server put off is repeated, not what broke.
     """

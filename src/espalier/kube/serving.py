@@ -1,4 +1,4 @@
-"""What every HTTP server of this program holds its clients to: who sends or reads too slowly is cut off.
+"""Time limits of all HTTP servers of this program: clients that send or read too slowly are cut off.
 
 The limits are those of kube-apiserver. A connection that is idle between two requests, and a watch whose reader keeps
 up, are left alone. Nothing a client sends is logged: headers carry tokens, bodies carry Secrets.

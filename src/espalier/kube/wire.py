@@ -13,7 +13,7 @@ import msgspec
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks, as the authenticator found out."""
+    """The authenticated user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()

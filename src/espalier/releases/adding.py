@@ -28,7 +28,7 @@ def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str
     """
     there = Releases.load(folder)
     if not version.startswith("v") or not semver.Version.is_valid(version[1:]):
-        raise ValueError(f"{version} is no version; give one like v0.27.0")
+        raise ValueError(f"{version} is not a version; give one like v0.27.0")
     if version in there.versions:
         raise ValueError(f"{version} is released already; its facts don't change, so give the next version")
     file = folder / MANIFEST

@@ -107,7 +107,7 @@ class Releases:
         return tuple(release.version for release in self._releases)
 
     def objects(self) -> list[KubeObject]:
-        """What is installed in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases.
+        """Objects to install in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases.
 
         What is named comes before what names it.
         """
@@ -170,17 +170,17 @@ class _Loading:
                 self._add(document, f"spec.releases[{index}].version", release.version, message)
         for index, version in enumerate(versions):
             if version in versions[:index]:
-                self._add(document, f"spec.releases[{index}].version", version, "the version is given twice")
+                self._add(document, f"spec.releases[{index}].version", version, "duplicate version")
         if self._problems:
             raise MalformedRelease(list(dict.fromkeys(self._problems)))  # shared Bundles are read for each release
         return [release for release in releases if release]
 
     def _release(self, entry: ReleaseEntry, field: str, document: Document) -> Release | None:
         if not semver.Version.is_valid(entry.version.removeprefix("v")):
-            self._add(document, f"{field}.version", entry.version, "this is no semantic version", ["v0.26.0"])
+            self._add(document, f"{field}.version", entry.version, "not a semantic version", ["v0.26.0"])
             return None
         if not _is_moment(entry.date):
-            self._add(document, f"{field}.date", entry.date, "this is no date with time and zone", [_MOMENT])
+            self._add(document, f"{field}.date", entry.date, "not a date with time and zone", [_MOMENT])
         try:
             bundles = self._read_bundles(entry.bundle_manifest_url)
         except ManifestError as error:
@@ -206,10 +206,10 @@ class _Loading:
             for index, bundle in enumerate(bundles.spec.versions_bundles):
                 field = f"spec.versionsBundles[{index}]"
                 if not _MINOR.fullmatch(bundle.kube_version):
-                    message = "this is no Kubernetes minor version"
+                    message = "not a Kubernetes minor version"
                     self._add(document, f"{field}.kubeVersion", bundle.kube_version, message, ["1.35"])
                 if bundle.kube_version in seen:
-                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, "the version is given twice")
+                    self._add(document, f"{field}.kubeVersion", bundle.kube_version, "duplicate version")
                 seen.add(bundle.kube_version)
                 self._read_distro(bundle, field, document)
         return self._bundles[url]
@@ -249,7 +249,7 @@ _MOMENT = "2026-08-14T00:00:00Z"
 
 
 def _is_moment(text: str) -> bool:
-    """Whether an API server takes this as a date-time."""
+    """True if an API server takes this as a date-time."""
     try:
         return "T" in text and datetime.fromisoformat(text).tzinfo is not None
     except ValueError:

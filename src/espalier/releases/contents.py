@@ -1,4 +1,4 @@
-"""What Bundles contain: the versions there are, the entry for one of them, and all images."""
+"""Contents of Bundles: the versions, the entry for one of them, and all images."""
 
 from __future__ import annotations
 

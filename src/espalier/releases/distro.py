@@ -1,4 +1,4 @@
-"""What kubeadm needs to know of an EKS Distro release: repositories and tags."""
+"""Repositories and tags of an EKS Distro release for kubeadm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Image(NamedTuple):
         path, _, tag = uri.rpartition(":")
         repository, _, name = path.rpartition("/")
         if not (repository and name and tag) or "/" in tag:
-            raise ValueError(f"{uri} is no image with a tag")
+            raise ValueError(f"{uri} is not an image with a tag")
         return cls(repository, name, tag)
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Distro(msgspec.Struct, frozen=True):
 
     @property
     def repository(self) -> str:
-        """Where kubeadm pulls the images of Kubernetes from."""
+        """Repository from which kubeadm pulls the images of Kubernetes."""
         return self.kube_apiserver.repository
 
     @property
@@ -130,7 +130,7 @@ def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None)
 
 
 def mismatch(field: str, kubernetes_version: str, distro: Distro) -> Violation | None:
-    """What is wrong with an entry of Bundles for a Kubernetes minor version that names this release; None if nothing.
+    """Problem of an entry of Bundles for a Kubernetes minor version that names this release; None if there is none.
 
     `field` is the path of the entry's version.
     """

@@ -22,7 +22,7 @@ async def install(client: Client, objects: Sequence[KubeObject]) -> list[Object]
 
 
 class Uninstalled:
-    """What a manager brings and could not install so far, each with the reason: said where it is missed."""
+    """Objects that a manager could not install so far, each with the reason."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Resource, Key], tuple[KubeObject, str]] = {}

@@ -1,4 +1,4 @@
-"""How an eksaVersion and the name of its EKSARelease become each other."""
+"""Conversion between an eksaVersion and the name of its EKSARelease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def release_name(eksa_version: str) -> str:
     Raises `ValueError` when the text is no version.
     """
     if not _VERSION.fullmatch(eksa_version):
-        raise ValueError(f'"{eksa_version}" is no eksaVersion; expected a version like v0.26.0')
+        raise ValueError(f'"{eksa_version}" is not an eksaVersion; expected a version like v0.26.0')
     return "eksa-" + eksa_version.lower().replace("+", "-plus-").replace(".", "-")
 
 

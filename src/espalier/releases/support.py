@@ -1,11 +1,11 @@
-"""How long a Kubernetes version is supported, as Bundles say: the one place that words it."""
+"""End of support of a Kubernetes version, as Bundles say: the one place that words it."""
 
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 
 NOTICE = timedelta(days=60)
-"""How long before the end it is warned of."""
+"""Time before the end of support from which there is a warning."""
 
 
 def told(ends: str, now: datetime) -> str:
@@ -14,7 +14,7 @@ def told(ends: str, now: datetime) -> str:
 
 
 def is_due(ends: str, now: datetime) -> bool:
-    """Whether the end is near or past. Never of what is no date."""
+    """True if the end is near or past. Never of what is no date."""
     try:
         return date.fromisoformat(ends) <= (now + NOTICE).date()
     except ValueError:

@@ -1,1 +1,1 @@
-"""What a controller needs to run: caches, queues, controllers, manager, leader election, webhooks, clock, steps."""
+"""Runtime of controllers: caches, queues, controllers, manager, leader election, webhooks, clock, steps."""

@@ -54,7 +54,7 @@ _CHANGES_BY_ITSELF = re.compile(
 """What differs in every write of a fight, though the same is written."""
 
 _BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
-"""What has a pace of its own, or changes nothing."""
+"""Kinds that are written at their own pace."""
 
 
 OnBraked: TypeAlias = Callable[[str], None]
@@ -85,12 +85,12 @@ class _Account:
     pause: float = 0.0
     until: float = 0.0
     counted: float = 0.0
-    """When a write was last counted, let through or not."""
+    """Time of the last counted write, let through or not."""
     written: OrderedDict[bytes, tuple[int, float]] = field(default_factory=OrderedDict)
     """How often each content was let through, and when last; the latest last."""
 
     def times(self, content: bytes, now: float) -> int:
-        """How often this was written, this time included."""
+        """Number of writes, this one included."""
         count, last = self.written.get(content, (0, now))
         return count + 1 if now - last <= _FORGOTTEN_AFTER else 1
 

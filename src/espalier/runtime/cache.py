@@ -46,7 +46,7 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether the first list is complete."""
+        """True if the first list is complete."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -171,7 +171,7 @@ class Cache:
             self._put(object)
 
     def _knows(self, object_: Object, type_: EventType) -> bool:
-        """Whether an event is no news, or even old, because of an own write."""
+        """True if an event is no news, or even old, because of an own write."""
         written = self._written.get(object_.key)
         version = _number(object_.resource_version)
         if written is None or version is None:
@@ -297,7 +297,7 @@ class Caches:
 
     @property
     def synced(self) -> bool:
-        """Whether every first list is complete."""
+        """True if every first list is complete."""
         return all(cache.synced for cache in self._caches.values())
 
     @property

@@ -38,13 +38,13 @@ from espalier.runtime.outcome import Outcome, Wait
 SECRET_NAME = "espalier-webhook-server-cert"  # noqa: S105 - the name of a Secret
 
 _OTHER_NAMES = 32
-"""How many names of other replicas are kept in a certificate that is made anew."""
+"""Number of names of other replicas that a renewed certificate keeps."""
 
 _log = structlog.get_logger("espalier.webhooks")
 
 
 class Lifetime(NamedTuple):
-    """How many days certificates are made for. They are renewed after two thirds of it."""
+    """Lifetime of certificates in days. They are renewed after two thirds of it."""
 
     authority: float = 3650
     serving: float = 365
@@ -103,7 +103,7 @@ class ServingCertificate:
             for name in names_
         ]
         self.trouble: KubeError | None = None
-        """What the last reconcile failed with, if it did."""
+        """Error of the last reconcile, if it failed."""
         self._registrations = registrations
         registered = [registration.follow(self._caches) for registration in registrations]
         self.caches = self._caches
@@ -144,7 +144,7 @@ class ServingCertificate:
             self._serve(kept.serving)
             _log.info("serving certificate loaded", not_after=kept.serving.not_after.isoformat())
         renew_in = (kept.renew_at - now).total_seconds()
-        return Wait("CertificateValid", "waiting until the serving certificate is due", after=max(renew_in, 1.0))
+        return Wait("CertificateValid", "waiting for the renewal of the serving certificate", after=max(renew_in, 1.0))
 
     def _renewed(self, kept: Kept | None, now: datetime) -> Kept:
         """A new serving pair; of a new authority as well when the old one is unusable or due."""
@@ -184,7 +184,7 @@ class ServingCertificate:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What the Secret keeps: the authority that signs, the pair that serves, and the certificates to trust."""
+    """Contents of the Secret: the signing authority, the serving pair, and the certificates to trust."""
 
     authority: Authority
     serving: KeyPair
@@ -192,23 +192,23 @@ class Kept(msgspec.Struct, frozen=True):
 
     @property
     def renew_at(self) -> datetime:
-        """When two thirds of the life of the first to end are over."""
+        """Time of renewal: two thirds of the life of the first to end."""
         return min(_renew_at(self.authority), _renew_at(self.serving))
 
     def good_for(self, names: Sequence[str], now: datetime) -> bool:
-        """Whether it may be served under these names, and need not be renewed yet."""
+        """True if it may be served under these names, and need not be renewed yet."""
         return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
 
 
 def _read(secret: Object) -> Kept | None:
-    """What a Secret holds; None when it cannot be used and has to be made anew."""
+    """Parse a Secret; None if it is unusable and has to be created again."""
     data = secret.decode(Secret).data
     try:
         authority = Authority.load(_first(data["ca.crt"]), data["ca.key"])
         serving = KeyPair(data["tls.crt"], data["tls.key"])
         serving.x509.verify_directly_issued_by(authority.x509)
     except Exception as error:  # whatever somebody put there
-        _log.warning("the serving certificate is not usable and is made anew", error=type(error).__name__)
+        _log.warning("the serving certificate is unusable and is replaced", error=type(error).__name__)
         return None
     return Kept(authority, serving, data["ca.crt"])
 

@@ -96,12 +96,12 @@ def read(root: Path, path: str, *, start: int = 0, limit: int = LONGEST_READ) ->
 
 
 def text(root: Path, path: str) -> str:
-    """What a text file says. Raises `OSError`."""
+    """Read a text file. Raises `OSError`."""
     return read(root, path).decode(errors="replace")
 
 
 def is_file(root: Path, path: str) -> bool:
-    """Whether a regular file is there."""
+    """True if a regular file is there."""
     try:
         return stat.S_ISREG(place(root, path).lstat().st_mode)
     except OSError:

@@ -93,7 +93,9 @@ class Controller:
             try:
                 wanted = predicate(old, new)
             except Exception:
-                _log.exception("a change could not be judged and counts", controller=self.name, object=repr(new or old))
+                _log.exception(
+                    "a predicate failed; the change is reconciled", controller=self.name, object=repr(new or old)
+                )
                 wanted = True
             if wanted:
                 for object_ in (old, new) if to_keys is not own_key else (new or old,):
@@ -110,7 +112,7 @@ class Controller:
 
     @property
     def busy(self) -> bool:
-        """Whether a reconcile runs or could run now; delayed keys do not count."""
+        """True if a reconcile runs or could run now; delayed keys do not count."""
         return bool(self._passes or self._queue.depth())
 
     async def run(self) -> None:

@@ -56,7 +56,7 @@ class Lease(KubeObject):
 
 
 class _Found(Part):
-    """What is read of a Lease: nothing but its `spec`."""
+    """Fields of a Lease that are read: its `spec`."""
 
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
@@ -95,7 +95,7 @@ class Election:
         self._transitions = 0
         self._told = ""
         self.trouble: KubeError | None = None
-        """What keeps this candidate from the Lease and does not pass by itself: a right, or the namespace."""
+        """Error that keeps this candidate from the Lease until somebody acts: a right, or the namespace."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""

@@ -27,7 +27,7 @@ BURST, REFILL_SECONDS = 25, 300.0
 """An object may have so many events at once, and one more each five minutes."""
 
 REMEMBERED = 4096
-"""How many recent events and objects are remembered, to raise counts and to cut floods."""
+"""Number of recent events and objects that are remembered, to raise counts and to cut floods."""
 
 FORGOTTEN_AFTER = 600.0
 """Seconds after which a repeated event is a new one."""
@@ -39,7 +39,7 @@ _log = structlog.get_logger("espalier.events")
 
 
 class _Said(NamedTuple):
-    """What makes two events the same."""
+    """Identity of an event."""
 
     uid: str
     type: str

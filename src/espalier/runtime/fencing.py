@@ -31,7 +31,7 @@ class Fence:
 
     @property
     def open(self) -> bool:
-        """Whether writes may leave now."""
+        """True if writes may leave now."""
         return self._monotonic() < self.deadline
 
     def extend(self, deadline: float) -> None:
@@ -47,7 +47,7 @@ class Fence:
         if request.method not in READS and not self.open:
             raise Fenced(
                 f"{request.method} {request.path} was not sent: this process does not hold its Lease; "
-                "another one may lead by now"
+                "another process may lead now"
             )
 
 

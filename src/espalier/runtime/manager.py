@@ -41,14 +41,14 @@ _log = structlog.get_logger("espalier.manager")
 
 
 class Ending(IntEnum):
-    """Why a manager ended; the value is the exit code of its process."""
+    """End of a manager; the value is the exit code of its process."""
 
     STOPPED = 0
     LEADERSHIP_LOST = 3
 
 
 Advice: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
-"""What people can do when objects of a kind are refused, as the end of a sentence; empty when nothing is known."""
+"""Advice for objects of a kind that are refused, as the end of a sentence; empty if there is none."""
 
 TELL_EVERY = 5.0
 """Seconds between two looks of a process that is not ready yet at what it has to say about that."""
@@ -82,7 +82,7 @@ class Leadership(Protocol):
 
     @property
     def trouble(self) -> KubeError | None:
-        """What keeps this candidate from leading, for as long as nobody sees to it."""
+        """Error that keeps this candidate from leading until somebody acts."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -185,7 +185,7 @@ class Manager:
 
     @property
     def ports(self) -> list[int]:
-        """Where health and metrics are served."""
+        """Addresses of health and metrics."""
         return [server.port for server in self._servers]
 
     def stop(self) -> None:
@@ -335,7 +335,7 @@ class Manager:
         kinds: dict[str, dict[str, None]] = {}
         for caches in followed:
             for resource, error in caches.unfilled.items():
-                kinds.setdefault(self._why(resource, _named(resource, error)), {})[resource.group_resource] = None
+                kinds.setdefault(self._why(resource, _worded(resource, error)), {})[resource.group_resource] = None
         return "; ".join(
             f"not listed yet: {', '.join(names)}{f' ({why})' if why else ''}" for why, names in kinds.items()
         )
@@ -353,8 +353,8 @@ class Manager:
         return ": ".join(["the webhook server does not serve yet", *troubles]) if waiting else ""
 
 
-def _named(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
-    """API servers have several sentences for a kind that they lack; none of them names it."""
+def _worded(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
+    """The same sentence for all kinds of a version that an API server lacks: they are named together before it."""
     if not isinstance(error, NotFound):
         return error
-    return NotFound.of(f"the API server does not serve {resource.api_version} {resource.plural}")
+    return NotFound.of(f"not served by the API server in {resource.version}")

@@ -1,6 +1,6 @@
 """Measures of a manager under the names of controller-runtime and client-go, so that their dashboards and alerts fit.
 
-One registry per manager: in the local environment many share a process. What the hot path counts anyway (queues,
+One registry per manager: in the local environment several share a process. What the hot path counts anyway (queues,
 caches) is read when somebody scrapes; the rest is one `inc` or `observe` a reconcile.
 """
 
@@ -9,18 +9,150 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from espalier.api.resource import Resource
+from espalier.kube.measures import Measure
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUEUE_SECONDS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1000)
 
 
+_BY_CONTROLLER = ("controller",)
+_BY_QUEUE = ("name", "controller")
+
+RECONCILES = Measure("controller_runtime_reconcile", "counter", "Reconciles by result.", ("controller", "result"))
+RECONCILE_ERRORS = Measure(
+    "controller_runtime_reconcile_errors",
+    "counter",
+    "Reconciles that failed.",
+    _BY_CONTROLLER,
+    to_do="a lasting rise: the log names object and error",
+)
+TERMINAL_ERRORS = Measure(
+    "controller_runtime_terminal_reconcile_errors",
+    "counter",
+    "Reconciles that failed and are not retried.",
+    _BY_CONTROLLER,
+    to_do="the object's condition says what has to change",
+)
+RECONCILE_PANICS = Measure(
+    "controller_runtime_reconcile_panics",
+    "counter",
+    "Reconciles that ended in an unexpected exception.",
+    _BY_CONTROLLER,
+    to_do="report it, with the traceback in the log",
+)
+RECONCILE_SECONDS = Measure(
+    "controller_runtime_reconcile_time_seconds", "histogram", "Duration of reconciles.", _BY_CONTROLLER, _SECONDS
+)
+MAX_CONCURRENT = Measure(
+    "controller_runtime_max_concurrent_reconciles", "gauge", "Reconciles that may run at once.", _BY_CONTROLLER
+)
+ACTIVE_WORKERS = Measure("controller_runtime_active_workers", "gauge", "Reconciles that run now.", _BY_CONTROLLER)
+QUEUE_SECONDS = Measure(
+    "workqueue_queue_duration_seconds",
+    "histogram",
+    "Time that ready keys waited for a worker.",
+    _BY_QUEUE,
+    _QUEUE_SECONDS,
+    to_do="seconds and more: the manager is overloaded; divide it by `--namespace` or `--watch-filter`",
+)
+WORK_SECONDS = Measure(
+    "workqueue_work_duration_seconds",
+    "histogram",
+    "Time that workers took for a key.",
+    _BY_QUEUE,
+    _QUEUE_SECONDS,
+)
+QUEUE_DEPTH = Measure(
+    "workqueue_depth", "gauge", "Ready keys.", (*_BY_QUEUE, "priority"), to_do="grows and does not shrink: as above"
+)
+QUEUE_ADDS = Measure("workqueue_adds", "counter", "Keys added.", _BY_QUEUE)
+QUEUE_RETRIES = Measure("workqueue_retries", "counter", "Keys added after a failure.", _BY_QUEUE)
+UNFINISHED_SECONDS = Measure(
+    "workqueue_unfinished_work_seconds", "gauge", "Seconds that running reconciles have taken, in total.", _BY_QUEUE
+)
+LONGEST_SECONDS = Measure(
+    "workqueue_longest_running_processor_seconds",
+    "gauge",
+    "Seconds that the longest reconcile has run.",
+    _BY_QUEUE,
+    to_do="minutes: a reconcile hangs; report it",
+)
+LEADER = Measure(
+    "leader_election_master_status",
+    "gauge",
+    "1 while this process leads.",
+    ("name",),
+    to_do="no replica has 1 for a minute: look at the Lease in `eksa-system`",
+)
+UNINSTALLED = Measure(
+    "espalier_uninstalled_objects",
+    "gauge",
+    "Objects of this build's releases that the manager could not create so far.",
+    to_do="more than 0 for minutes: the log names them; mostly CRDs or rights of an earlier `espalier manifests`",
+)
+BRAKED_WRITES = Measure(
+    "espalier_braked_writes",
+    "counter",
+    "Writes that were held back, because somebody else changes the object back each time.",
+    ("resource",),
+    to_do="condition reason `TooManyWrites` names the object; its managedFields name the other writer",
+)
+WEBHOOK_REQUESTS = Measure(
+    "controller_runtime_webhook_requests", "counter", "Admission requests by status code.", ("webhook", "code")
+)
+WEBHOOK_SECONDS = Measure(
+    "controller_runtime_webhook_latency_seconds",
+    "histogram",
+    "Time to answer admission requests.",
+    ("webhook",),
+    _SECONDS,
+    to_do="above some seconds API servers give up (`timeoutSeconds`), and refuse writes",
+)
+WEBHOOKS_IN_FLIGHT = Measure(
+    "controller_runtime_webhook_requests_in_flight", "gauge", "Admission requests being answered.", ("webhook",)
+)
+CACHE_OBJECTS = Measure("espalier_cache_objects", "gauge", "Objects in caches.", ("resource",))
+CACHE_BYTES = Measure(
+    "espalier_cache_bytes",
+    "gauge",
+    "Bytes of JSON in caches.",
+    ("resource",),
+    to_do="the greatest part of the manager's memory: give the Deployment a limit above it",
+)
+
+MEASURES: tuple[Measure, ...] = (
+    RECONCILES,
+    RECONCILE_ERRORS,
+    TERMINAL_ERRORS,
+    RECONCILE_PANICS,
+    RECONCILE_SECONDS,
+    MAX_CONCURRENT,
+    ACTIVE_WORKERS,
+    QUEUE_SECONDS,
+    WORK_SECONDS,
+    QUEUE_DEPTH,
+    QUEUE_ADDS,
+    QUEUE_RETRIES,
+    UNFINISHED_SECONDS,
+    LONGEST_SECONDS,
+    LEADER,
+    UNINSTALLED,
+    BRAKED_WRITES,
+    WEBHOOK_REQUESTS,
+    WEBHOOK_SECONDS,
+    WEBHOOKS_IN_FLIGHT,
+    CACHE_OBJECTS,
+    CACHE_BYTES,
+)
+
+
 class QueueFacts(Protocol):
-    """What a work queue tells about itself."""
+    """Figures of a work queue."""
 
     adds: int
     retries: int
@@ -30,7 +162,7 @@ class QueueFacts(Protocol):
 
 
 class CacheFacts(Protocol):
-    """What a cache tells about itself."""
+    """Figures of a cache."""
 
     def __len__(self) -> int: ...
 
@@ -60,90 +192,21 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry(auto_describe=False)
-        by_controller = ["controller"]
-        self.reconciles = Counter(
-            "controller_runtime_reconcile",
-            "Passes of reconcile by result.",
-            ["controller", "result"],
-            registry=registry,
-        )
-        self.reconcile_errors = Counter(
-            "controller_runtime_reconcile_errors", "Passes that failed.", by_controller, registry=registry
-        )
-        self.terminal_errors = Counter(
-            "controller_runtime_terminal_reconcile_errors",
-            "Passes that failed and are not retried.",
-            by_controller,
-            registry=registry,
-        )
-        self.reconcile_panics = Counter(
-            "controller_runtime_reconcile_panics",
-            "Passes that ended in an unexpected exception.",
-            by_controller,
-            registry=registry,
-        )
-        self.reconcile_time = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Length of reconciles.",
-            by_controller,
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.max_concurrent = Gauge(
-            "controller_runtime_max_concurrent_reconciles",
-            "How many reconciles may run at once.",
-            by_controller,
-            registry=registry,
-        )
-        self.active_workers = Gauge(
-            "controller_runtime_active_workers", "Passes that run now.", by_controller, registry=registry
-        )
-        by_queue = ["name", "controller"]
-        self.queue_duration = Histogram(
-            "workqueue_queue_duration_seconds",
-            "How long ready keys waited for a worker.",
-            by_queue,
-            buckets=_QUEUE_SECONDS,
-            registry=registry,
-        )
-        self.work_duration = Histogram(
-            "workqueue_work_duration_seconds",
-            "How long keys were in the hands of a worker.",
-            by_queue,
-            buckets=_QUEUE_SECONDS,
-            registry=registry,
-        )
-        self.leader = Gauge("leader_election_master_status", "1 while this process leads.", ["name"], registry=registry)
-        self.uninstalled = Gauge(
-            "espalier_uninstalled_objects",
-            "Objects that this process brings to its cluster and could not create so far.",
-            registry=registry,
-        )
-        self.braked_writes = Counter(
-            "espalier_braked_writes",
-            "Writes that were not sent, because an object is written too often: somebody else changes it each time.",
-            ["resource"],
-            registry=registry,
-        )
-        self.webhook_requests = Counter(
-            "controller_runtime_webhook_requests",
-            "Admission requests by status code.",
-            ["webhook", "code"],
-            registry=registry,
-        )
-        self.webhook_latency = Histogram(
-            "controller_runtime_webhook_latency_seconds",
-            "Time to answer admission requests.",
-            ["webhook"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.webhook_in_flight = Gauge(
-            "controller_runtime_webhook_requests_in_flight",
-            "Admission requests being answered.",
-            ["webhook"],
-            registry=registry,
-        )
+        self.reconciles = RECONCILES.counter(registry)
+        self.reconcile_errors = RECONCILE_ERRORS.counter(registry)
+        self.terminal_errors = TERMINAL_ERRORS.counter(registry)
+        self.reconcile_panics = RECONCILE_PANICS.counter(registry)
+        self.reconcile_time = RECONCILE_SECONDS.histogram(registry)
+        self.max_concurrent = MAX_CONCURRENT.gauge(registry)
+        self.active_workers = ACTIVE_WORKERS.gauge(registry)
+        self.queue_duration = QUEUE_SECONDS.histogram(registry)
+        self.work_duration = WORK_SECONDS.histogram(registry)
+        self.leader = LEADER.gauge(registry)
+        self.uninstalled = UNINSTALLED.gauge(registry)
+        self.braked_writes = BRAKED_WRITES.counter(registry)
+        self.webhook_requests = WEBHOOK_REQUESTS.counter(registry)
+        self.webhook_latency = WEBHOOK_SECONDS.histogram(registry)
+        self.webhook_in_flight = WEBHOOKS_IN_FLIGHT.gauge(registry)
         self._facts = _Facts()
         registry.register(self._facts)
 
@@ -176,18 +239,9 @@ class _Facts(Collector):
         self.caches: list[tuple[str, CacheFacts]] = []
 
     def collect(self) -> Iterator[Metric]:
-        by_queue = ["name", "controller"]
-        depth = GaugeMetricFamily("workqueue_depth", "Ready keys.", labels=[*by_queue, "priority"])
-        adds = CounterMetricFamily("workqueue_adds", "Keys added.", labels=by_queue)
-        retries = CounterMetricFamily("workqueue_retries", "Keys added after a failure.", labels=by_queue)
-        unfinished = GaugeMetricFamily(
-            "workqueue_unfinished_work_seconds", "Seconds that passes have run, in sum.", labels=by_queue
-        )
-        longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds",
-            "Seconds that the longest reconcile has run.",
-            labels=by_queue,
-        )
+        depth = QUEUE_DEPTH.gauge_family()
+        adds, retries = QUEUE_ADDS.counter_family(), QUEUE_RETRIES.counter_family()
+        unfinished, longest = UNFINISHED_SECONDS.gauge_family(), LONGEST_SECONDS.gauge_family()
         for name, (queue, running) in self.queues.items():
             seconds = list(running())
             for priority, keys in (queue.depth() or {0: 0}).items():
@@ -197,8 +251,7 @@ class _Facts(Collector):
             unfinished.add_metric([name, name], sum(seconds))
             longest.add_metric([name, name], max(seconds, default=0.0))
         yield from (depth, adds, retries, unfinished, longest)
-        objects = GaugeMetricFamily("espalier_cache_objects", "Objects in caches.", labels=["resource"])
-        size = GaugeMetricFamily("espalier_cache_bytes", "Bytes of JSON in caches.", labels=["resource"])
+        objects, size = CACHE_OBJECTS.gauge_family(), CACHE_BYTES.gauge_family()
         totals: dict[str, tuple[int, int]] = {}
         for resource, cache in self.caches:
             count, total = totals.get(resource, (0, 0))

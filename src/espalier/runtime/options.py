@@ -1,4 +1,4 @@
-"""Which share of the work a process takes: options that all controllers of a process have in common."""
+"""Share of a process: options that all its controllers have in common."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Options(msgspec.Struct, frozen=True):
     watch_filter: str = ""
 
     def enables(self, controller: str) -> bool:
-        """Whether a controller of this name runs here."""
+        """True if a controller of this name runs here."""
         if f"-{controller}" in self.controllers:
             return False
         return controller in self.controllers or "*" in self.controllers

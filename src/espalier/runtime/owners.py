@@ -19,5 +19,5 @@ def owner_reference(owner: Object, *, controller: bool = True, block_owner_delet
 
 
 def is_owned_by(object_: Object, owner: Object) -> bool:
-    """Whether `owner` is among the owners."""
+    """True if `owner` is among the owners."""
     return any(reference.uid == owner.metadata.uid for reference in object_.metadata.owner_references)

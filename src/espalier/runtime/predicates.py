@@ -1,4 +1,4 @@
-"""Which changes of an object are worth a reconcile. A predicate sees the object before and after; None is absence.
+"""Changes of an object that need a reconcile. A predicate sees the object before and after; None is absence.
 
 Appearing and disappearing always pass (as in controller-runtime): they also stand for what happened in a gap.
 """

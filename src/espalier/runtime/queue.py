@@ -74,7 +74,7 @@ class WorkQueue(Generic[K]):
         self.retries = 0
 
     def __len__(self) -> int:
-        """How many keys wait, delayed ones included."""
+        """Number of waiting keys, delayed ones included."""
         return len(self._entries)
 
     def __contains__(self, key: K) -> bool:
@@ -118,7 +118,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """How often the key failed in a row."""
+        """Number of failures of the key in a row."""
         return self._failures.get(key, 0)
 
     def take(self, now: float) -> Taken[K] | None:
@@ -145,7 +145,7 @@ class WorkQueue(Generic[K]):
             self._enter(entry, now)
 
     def next_at(self) -> float | None:
-        """When the next delayed key becomes ready; None when none is delayed. Ready keys are not looked at."""
+        """Time at which the next delayed key becomes ready; None if none is delayed. Ready keys do not count."""
         while self._delayed:
             ready_at, _, entry = self._delayed[0]
             if entry.waiting and not entry.ready and ready_at == entry.ready_at:
@@ -154,7 +154,7 @@ class WorkQueue(Generic[K]):
         return None
 
     def depth(self) -> dict[int, int]:
-        """How many keys wait at each priority, without the delayed ones."""
+        """Number of ready keys by priority."""
         depth: dict[int, int] = {}
         for entry in self._entries.values():
             if entry.ready:

@@ -36,14 +36,14 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 def earlier(one: str, other: str) -> bool:
-    """Whether a resource version is before another one: numbers of any length, as Kubernetes has it since 1.35."""
+    """True if a resource version is before another one: numbers of any length, as Kubernetes has it since 1.35."""
     if not (one.isdecimal() and other.isdecimal()):
         return False
     return (len(one), one) < (len(other), other)
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What is mirrored: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
+    """Source of a mirror: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
 
     resource: Resource
     namespaces: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Reflector:
                 await self._pause(error)
 
     def _consider(self, error: KubeError | TimeoutError) -> None:
-        """Whether to list anew after a failure, and how."""
+        """True if to list anew after a failure, and how."""
         match error:
             case Expired():
                 # While listing: the moment of the pages was compacted away, so ask for all in one piece.
@@ -193,7 +193,7 @@ class Reflector:
             await self._pause(None)
 
     def _lived(self, begun_from: str, seconds: float) -> bool:
-        """Whether a watch was of use: only then the next pause is a short one again."""
+        """True if a watch was of use: only then the next pause is a short one again."""
         lived = self._position != begun_from or seconds >= _AT_ONCE
         if lived:
             self._failures = 0

@@ -45,7 +45,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class RemoteTask(Generic[T_co]):
-    """What is to be done in a workload cluster.
+    """A task in a workload cluster.
 
     `name` is that of the kind of task; with `subject` and the kubeconfig it makes a result that of this task.
     One that `writes` is told of once: then whatever was seen before counts no longer, and a failure is tried again.
@@ -62,7 +62,7 @@ class RemoteTask(Generic[T_co]):
 
     @property
     def identity(self) -> Hashable:
-        """What makes a result that of this remote task."""
+        """Identity of a remote task."""
         return (self.name, self.subject, hashlib.sha256(self.kubeconfig).digest())
 
 
@@ -82,7 +82,7 @@ class _Result:
 
 @dataclass
 class _Progress:
-    """How many parts of a remote task are done."""
+    """Number of finished parts of a remote task."""
 
     identity: Hashable
     done: int
@@ -183,7 +183,7 @@ class RemoteTasks:
         except (KubeError, ValueError, TimeoutError) as error:
             return Failed(error)
         except Exception as error:
-            _log.exception("a remote task went wrong", remote_task=remote_task.name, cluster=str(key))
+            _log.exception("a remote task failed", remote_task=remote_task.name, cluster=str(key))
             return Failed(error)
 
     async def _do_parts(self, key: Key, remote_task: RemoteTask[Any], client: Client) -> None:

@@ -22,7 +22,7 @@ _TERM = re.compile(
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Matches:
-    """What a selector selects. Raises `ValueError` that shows where it stops being one. Empty selects everything."""
+    """Parse a selector. Raises `ValueError` that shows where it stops being one. Empty selects everything."""
     terms: list[Matches] = []
     position = 0
     while position < len(text.rstrip()):

@@ -51,9 +51,9 @@ class _Nowhere:
     """A transport on which nothing may be asked: the caches are not run."""
 
     async def request(self, request: Request) -> Response:
-        raise AssertionError(f"{request.method} {request.path}: a snapshot asks nobody")
+        raise AssertionError(f"{request.method} {request.path}: a snapshot sends no requests")
 
     async def stream(self, request: Request) -> Stream | Response:
-        raise AssertionError(f"{request.path}: a snapshot follows nobody")
+        raise AssertionError(f"{request.path}: a snapshot has no watches")
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What a cache keeps of an object. A transform is given an object that is its own, and returns what is kept.
+"""Transforms of cached objects. A transform is given an object that is its own, and returns what is kept.
 
 Caches that share a watch share its transform; so each of these gives the same function for the same arguments.
 """

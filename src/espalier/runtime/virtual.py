@@ -30,7 +30,7 @@ class Stalled(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a simulated program gets instead of the system's clock and generator."""
+    """Clock and random generator of a simulated program."""
 
     clock: LoopClock
     random: random.Random

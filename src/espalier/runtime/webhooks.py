@@ -32,7 +32,7 @@ Endpoint: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 
 class BadBody(ValueError):
-    """What was sent to an endpoint is not what it takes."""
+    """A request that an endpoint does not accept."""
 
 
 _log = structlog.get_logger("espalier.webhooks")
@@ -67,7 +67,7 @@ class Webhooks:
         self._certified = asyncio.Event()
         self._server: HttpServer | None = None
         self.certificate: ServingCertificate | None = None
-        """What provides the serving certificate; set it before the manager runs."""
+        """Provider of the serving certificate; set it before the manager runs."""
 
     def measured_by(self, metrics: Metrics) -> None:
         """Report to these metrics."""
@@ -90,7 +90,7 @@ class Webhooks:
 
     @property
     def serving(self) -> bool:
-        """Whether API servers can call, or need not."""
+        """True if API servers can call, or need not."""
         return self._server is not None or self._port is None
 
     @property

@@ -20,7 +20,7 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server answered."""
+    """Answer of the API server."""
 
     status: int
     text: str

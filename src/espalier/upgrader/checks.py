@@ -1,4 +1,4 @@
-"""What has to hold before anything on the node is touched. Each check raises `StepFailed`."""
+"""Preconditions, checked before anything on the node is touched. Each check raises `StepFailed`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def right_tag(etcd_version: str) -> None:
     """What is to be written into kubeadm's configuration as etcd's tag is a tag, and not further lines of it."""
     if etcd_version and not TAG.fullmatch(etcd_version):
         raise StepFailed(
-            f"--etcd-version: found {etcd_version!r}, which is no tag of an image such as v3.6.6; nothing was changed: "
+            f"--etcd-version: found {etcd_version!r}, which is not an image tag such as v3.6.6; nothing was changed: "
             "correct the etcdVersion of the upgrade"
         )
 

@@ -33,7 +33,7 @@ def kubernetes_version(text: str) -> str:
 
 
 def has_external_etcd(text: str) -> bool:
-    """Whether etcd runs elsewhere than on the nodes of the control plane."""
+    """True if etcd runs elsewhere than on the nodes of the control plane."""
     if text.lstrip().startswith("{"):
         return bool((json.loads(text).get("etcd") or {}).get("external"))
     return value(text, ("etcd", "external")) is not None

@@ -14,7 +14,7 @@ ENTER = ("nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--")
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended, and what it said on both its outputs."""
+    """Result of a command: exit code and both outputs."""
 
     code: int
     output: str

@@ -1,4 +1,4 @@
-"""What the image carries for the host, and where it lies on the host while the node is upgraded.
+"""Components of the image, and their place on the host while the node is upgraded.
 
 In the image: `/upgrader/contents.json` and the files it lists, below `/upgrader/components/`. On the host: the work
 folder, of one version, with the same files below `components/`, and the backups of what they replaced below `backup/`.
@@ -32,7 +32,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Contents:
-    """What one image carries."""
+    """Contents of one image."""
 
     version: str
     """Of Kubernetes, as the cluster writes it: `v1.36.3-eks-1-36-2`."""
@@ -59,16 +59,16 @@ class Contents:
         return {name.removeprefix(prefix): file for name, file in self.files.items() if name.startswith(prefix)}
 
     def copied(self, name: str) -> str:
-        """Where a file lies in the work folder."""
+        """Path of a file in the work folder."""
         return f"{self.work}/{COMPONENTS}/{name}"
 
     def backup(self, path: str) -> str:
-        """Where the backup of a host's file lies."""
+        """Path of the backup of a host's file."""
         return f"{self.work}/{BACKUP}{path}"
 
 
 def read(folder: Path) -> Contents:
-    """What an image says of itself in its folder. Raises `StepFailed` for an image that does not say it rightly."""
+    """Read the facts of an image from its folder. Raises `StepFailed` if they are invalid."""
     path = folder / CONTENTS
     try:
         tree = json.loads(path.read_bytes())
@@ -80,7 +80,7 @@ def read(folder: Path) -> Contents:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepFailed(
-            f"this image is no upgrader image: {path} can't be read ({type(error).__name__}: {error}); "
+            f"this image is not an upgrader image: {path} can't be read ({type(error).__name__}: {error}); "
             "give the image that belongs to the Kubernetes version"
         ) from error
 

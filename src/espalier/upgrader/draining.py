@@ -109,7 +109,7 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
         if timeout and passed >= timeout:
             raise StepFailed(
                 f"after {timeout:.0f} s the node is not drained, {len(held)} pods are left ({_listed(held)}); "
-                "it stays cordoned; give way to them, then delete the pod to try again"
+                "it stays cordoned; make room for their eviction, then delete the pod to try again"
             )
         cordon.clock.wait(EVERY)
 

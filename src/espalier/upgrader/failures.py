@@ -1,4 +1,4 @@
-"""How a step ends that can't do its work."""
+"""Failures of steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class StepFailed(Exception):
 
 
 class NotCopied(StepFailed):
-    """What `copy` brings is not on the host."""
+    """Files that `copy` brings are missing on the host."""
 
     code = MISSING

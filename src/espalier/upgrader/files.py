@@ -57,16 +57,16 @@ class Files:
         return place if place.name == name else self.place(folder) / name
 
     def is_file(self, path: str) -> bool:
-        """Whether it is there and a regular file."""
+        """True if it is there and a regular file."""
         return self.place(path).is_file()
 
     def names(self, folder: str) -> list[str]:
-        """What a folder holds, sorted; nothing when it is not there."""
+        """Names in a folder, sorted; none if it does not exist."""
         place = self.place(folder)
         return sorted(entry.name for entry in place.iterdir()) if place.is_dir() else []
 
     def text(self, path: str) -> str:
-        """What a text file says; empty when it is not there."""
+        """Content of a text file; empty if it does not exist."""
         with contextlib.suppress(FileNotFoundError):
             return self.place(path).read_text(errors="replace")
         return ""

@@ -1,4 +1,4 @@
-"""What an upgrader image is made of, apart from where Python and the components come from."""
+"""Contents of an upgrader image, apart from the sources of Python and the components."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .contents import COMPONENTS, CONTENTS, IMAGE_FOLDER, Carried, Contents, dum
 
 PROGRAM = "usr/local/bin/upgrader"
 LIBRARY = "usr/lib/upgrader"
-"""Where the modules of the program lie in the image."""
+"""Directory of the program's modules in the image."""
 PACKAGE = "espalier.upgrades.node"
 """What the program is called in the image, whatever it is called here."""
 LATER = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")

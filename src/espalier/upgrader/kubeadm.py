@@ -79,7 +79,7 @@ def kubeadm(
 
 
 def _cause(result: Result) -> str:
-    """What kubeadm says is wrong: the checks that failed, else its last lines."""
+    """Cause of a failure of kubeadm: the failed checks, or else its last lines."""
     checks_ = [line.strip() for line in result.output.splitlines() if line.strip().startswith("[ERROR ")]
     return "; ".join(checks_) or result.last_lines(3)
 

@@ -1,4 +1,4 @@
-"""Where the host has what is upgraded: the layout of image-builder, read from the host itself."""
+"""Layout of image-builder on the host: the paths of what is upgraded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .services import program_of
 CONTAINERD, CNI_PLUGINS, KUBERNETES = "containerd", "cni-plugins", "kubernetes"
 CNI_FOLDER = "/opt/cni/bin"
 FOLDERS = ("/usr/bin", "/usr/local/bin")
-"""Where programs of Kubernetes lie: as packages put them, and as archives are unpacked."""
+"""Directories of Kubernetes' programs: of packages, and of unpacked archives."""
 
 
 def containerd(node: Node) -> Mapping[str, str]:

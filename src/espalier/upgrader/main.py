@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         sentence, code = str(failed), failed.code
     except Exception as error:
         traceback.print_exc()
-        sentence = f"the step {options.step} failed in a way it was not made for ({type(error).__name__}: {error})"
+        sentence = f"the step {options.step} failed unexpectedly ({type(error).__name__}: {error})"
         sentence, code = f"{sentence}; its log says where; delete the pod to try again", FAILED
     print(sentence, file=sys.stderr if code else sys.stdout, flush=True)
     with contextlib.suppress(OSError):  # The sentence is in the log as well.
@@ -105,6 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
     drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0: without a limit")
     commands.add_parser("kubelet", help="upgrade kubelet and kubectl, and restart the kubelet")
-    commands.add_parser("uncordon", help="let pods come to the node again")
-    commands.add_parser("done", help="see that all runs, and take the work folder away")
+    commands.add_parser("uncordon", help="uncordon the node")
+    commands.add_parser("done", help="check that everything runs, and remove the work folder")
     return parser

@@ -1,4 +1,4 @@
-"""What a step works with: the node's files and commands, the image, the API server, and a clock."""
+"""Parts of a step: the node's files and commands, the image, the API server, and a clock."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Node:
     say: Callable[[str], None] = print
 
     def carried(self, name: str) -> Path:
-        """Where a file lies in the image."""
+        """Path of a file in the image."""
         return self.image / COMPONENTS / name
 
     @property
     def control_plane(self) -> bool:
-        """Whether an API server is kept on this node by its kubelet."""
+        """True if an API server is kept on this node by its kubelet."""
         return self.files.is_file("/etc/kubernetes/manifests/kube-apiserver.yaml")
 
     def until(self, check: Callable[[], str], *, timeout: float, every: float = 1.0) -> str:
@@ -55,4 +55,4 @@ class Node:
 
 def on_disk(error: OSError, what: str) -> StepFailed:
     """What to tell of a disk that does not do what it should."""
-    return StepFailed(f"{what}: {error}; look after the node's disk, then delete the pod to try again")
+    return StepFailed(f"{what}: {error}; check the node's disk, then delete the pod to try again")

@@ -106,7 +106,7 @@ def _restore(node: Node, service: str, targets: Mapping[str, str]) -> str:
     except OSError as error:
         raise on_disk(error, f"the new {service} does not come up, and the old could not be brought back") from error
     if missing := services.restart(node, service, lambda: WELL).missing:
-        return f"the old one was brought back and does not come up either ({missing}): look after the node by hand"
+        return f"the old one was brought back and does not come up either ({missing}): repair the node by hand"
     return "the old one was brought back and runs; remove the cause, then delete the pod to try again"
 
 

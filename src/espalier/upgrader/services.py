@@ -19,7 +19,7 @@ RESTARTS = 3
 
 @dataclass(frozen=True)
 class Service:
-    """What systemd says of a service."""
+    """State of a service, as systemd reports it."""
 
     name: str
     loaded: bool
@@ -28,11 +28,11 @@ class Service:
     active: bool
     state: str
     restarts: int
-    """How often systemd has started it anew since it was last asked to."""
+    """Number of restarts by systemd since it was last asked to start it."""
 
 
 def show(node: Node, name: str) -> Service:
-    """What systemd says of a service. Raises `StepFailed` when there is no systemd to ask."""
+    """State of a service, as systemd reports it. Raises `StepFailed` when there is no systemd to ask."""
     properties = "LoadState,ExecStart,ActiveState,SubState,NRestarts"
     result = node.commands.run("systemctl", "show", f"{name}.service", f"--property={properties}")
     if result.code:
@@ -68,10 +68,10 @@ def program_of(node: Node, name: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a service is well."""
+    """True if a service is well."""
 
     missing: str = ""
-    """What it lacks; empty when it is well."""
+    """Problem of the service; empty if it is well."""
     sure: bool = True
     """False when that could not be found out, so that nothing speaks against the service either."""
 

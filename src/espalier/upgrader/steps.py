@@ -50,7 +50,7 @@ def containerd(node: Node) -> str:
 
     version = node.contents.versions.get(layout.CONTAINERD, "")
     if replace_and_restart(node, layout.CONTAINERD, targets, healthy):
-        return f"containerd {version} was brought to the host and runs"
+        return f"containerd {version} was installed on the host and runs"
     return f"containerd {version} was there already"
 
 
@@ -75,7 +75,7 @@ def kubelet(node: Node) -> str:
 
 
 def _reported(node: Node) -> Verdict:
-    """What the API server knows of the node: that its kubelet has the new version, and that it is ready."""
+    """Check by the API server that the node's kubelet has the new version, and is ready."""
     try:
         answer = node.api.ask("GET", f"/api/v1/nodes/{quote(node.name)}")
     except Unreachable as error:
@@ -114,5 +114,5 @@ def done(node: Node) -> str:
             node.files.remove_folder(WORK)
         node.files.remove(LOCK)
     except OSError as error:
-        raise on_disk(error, f"{node.contents.work} could not be taken away") from error
+        raise on_disk(error, f"{node.contents.work} could not be removed") from error
     return f"the node runs Kubernetes {node.contents.version}; the work folder is gone"

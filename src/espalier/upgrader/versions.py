@@ -29,5 +29,5 @@ def parse(text: str, whose: str) -> Version:
     """The version in a text; `whose` says in the `StepFailed` where it was read."""
     found = find(text)
     if found is None:
-        raise StepFailed(f"{whose} says {text.strip()!r}, which is no version of Kubernetes such as v1.36.3")
+        raise StepFailed(f"{whose} says {text.strip()!r}, which is not a Kubernetes version such as v1.36.3")
     return found

@@ -7,14 +7,14 @@ import pytest
 from espalier.api import eksa
 from espalier.api.field_docs import page, write
 from espalier.api.kinds import KubeObject
-from espalier.cli.field_docs import KINDS
+from espalier.cli.pages import KINDS
 
-PAGES = Path(__file__).parents[3] / "docs" / "fields"
+PAGES = Path(__file__).parents[3] / "docs" / "reference" / "fields"
 
 
 @pytest.mark.parametrize("cls", KINDS)
 def test_the_pages_are_those_of_the_kinds(cls: type[KubeObject]) -> None:
-    """When this fails: python -m espalier.cli.field_docs docs/fields."""
+    """When this fails: make pages."""
     assert (PAGES / f"{cls.declaration.singular}.md").read_text() == page(cls)
 
 

@@ -112,18 +112,18 @@ def test_lists_and_json_are_taken_apart() -> None:
     [
         ("", "garden.yaml: the file is empty"),
         (" \n\n", "garden.yaml: the file is empty"),
-        ("# only a comment\n---\n", "garden.yaml: there is no object in the file"),
+        ("# only a comment\n---\n", "garden.yaml: no object in the file"),
         ("kind: Cluster\nspec:\n\tcount: 1\n", "garden.yaml:3:1: this is not YAML: the line is indented with a tab"),
         ("kind: [Cluster\nspec: {}\n", "garden.yaml:2:5: this is not YAML: "),
         ("a: b: c", "garden.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
         ("a: *nowhere", "garden.yaml:1:4: this is not YAML: found undefined alias"),
         (b"kind: \xff", "garden.yaml:1: this is not text in UTF-8: see byte 7 of the file"),
         ("kind: x\nname: \x01\n", "garden.yaml:2: this is not YAML: the character U+0001 is not allowed"),
-        ("just words", 'garden.yaml:1:1: found "just words", which is no object'),
-        ("- kind: Cluster", 'garden.yaml:1:1: found [{"kind": "Cluster"}], which is no object'),
+        ("just words", 'garden.yaml:1:1: found "just words", not an object'),
+        ("- kind: Cluster", 'garden.yaml:1:1: found [{"kind": "Cluster"}], not an object'),
         ("a: &a [*a]", "garden.yaml:1:4: an anchor must not contain itself"),
-        ("a: !vault x", "garden.yaml:1:4: a: the tag !vault is not used in manifests; remove it"),
-        ("a: .inf", "garden.yaml:1:4: a: .inf is no value that the Kubernetes API knows"),
+        ("a: !vault x", "garden.yaml:1:4: a: the tag !vault is not allowed in manifests; remove it"),
+        ("a: .inf", "garden.yaml:1:4: a: .inf is not a value of the Kubernetes API"),
         ("a: " + "[" * 5000 + "]" * 5000, "garden.yaml:1:131: this is nested more than 128 levels deep"),
         ("? [a]\n: 1", "garden.yaml:1:3: a key must be text"),
         ("a: {<<: 1}", "garden.yaml:1:9: a: << takes a map, or a list of maps"),
@@ -141,7 +141,7 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
     (sentence,) = refused(text)
     assert sentence == (
         f"garden.yaml:{line + 1}:5: spec.workerNodeGroupConfigurations[0].count: "
-        f"the key is given twice, in line {line} and in line {line + 1}; remove one of them"
+        f"duplicate key, in lines {line} and {line + 1}; remove one of them"
     )
 
 
@@ -182,11 +182,11 @@ def test_violations_have_file_line_and_field() -> None:
         (CONFIG, "garden.yaml: the document with the Cluster (anywhere.eks.amazonaws.com) is missing; "),
         (
             f"{DOCKER}---\n{CONFIG}",
-            "garden.yaml:38: metadata.name: the object is given twice, first in garden.yaml:29; remove one of them; ",
+            "garden.yaml:38: metadata.name: duplicate object, first in garden.yaml:29; remove one of them; ",
         ),
         (
             f"{DOCKER}---\n{CLUSTER}",
-            "garden.yaml:39: metadata.name: the object is given twice, first in garden.yaml:2; remove one of them; ",
+            "garden.yaml:39: metadata.name: duplicate object, first in garden.yaml:2; remove one of them; ",
         ),
         (
             DOCKER + "---\n" + DOCKER.replace("garden", "orchard"),
@@ -198,7 +198,7 @@ def test_violations_have_file_line_and_field() -> None:
         ),
         (
             CLUSTER.replace("    kind: DockerDatacenterConfig", "    kind: VSphereDatacenterConfig"),
-            "garden.yaml:19: spec.datacenterRef.kind: this release has no such kind of datacenter; "
+            "garden.yaml:19: spec.datacenterRef.kind: unsupported kind of datacenter; "
             'found "VSphereDatacenterConfig"; allowed: DockerDatacenterConfig',
         ),
         (
@@ -207,11 +207,11 @@ def test_violations_have_file_line_and_field() -> None:
         ),
         (
             DOCKER + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
-            "garden.yaml:36: kind: this kind is no part of a cluster's manifest; remove the object, or apply it with",
+            "garden.yaml:36: kind: unexpected kind in a cluster's manifest; remove the object, or apply it with",
         ),
         (
             DOCKER + "---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Custer\n",
-            'garden.yaml:36: kind: this kind is no part of a cluster\'s manifest; did you mean "Cluster"?; ',
+            'garden.yaml:36: kind: unexpected kind in a cluster\'s manifest; did you mean "Cluster"?; ',
         ),
         (DOCKER + "---\nmetadata: {}\n", "garden.yaml:35: apiVersion: required field is missing; set it; "),
         (

@@ -53,14 +53,14 @@ def test_a_wheel_is_unpacked_for_import_and_nothing_of_it_becomes_a_program(tmp_
 @pytest.mark.parametrize("name", ["../outside.py", "some_thing/../../outside.py", "a.data/purelib/../../../outside.py"])
 def test_a_wheel_that_would_write_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     made = wheel(tmp_path, {name: "", "some_thing-1.2.dist-info/METADATA": METADATA})
-    with pytest.raises(BuildFailed, match="no wheel that can be unpacked"):
+    with pytest.raises(BuildFailed, match="not a wheel that can be unpacked"):
         unpack(made, tmp_path / "library")
     assert not (tmp_path / "outside.py").exists()
 
 
 def test_what_is_no_wheel_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_bytes(b"<html>")
-    with pytest.raises(BuildFailed, match=r"a\.whl is no wheel"):
+    with pytest.raises(BuildFailed, match=r"a\.whl is not a wheel"):
         unpack(tmp_path / "a.whl", tmp_path / "library")
 
 

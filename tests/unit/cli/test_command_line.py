@@ -57,13 +57,13 @@ def test_a_command_line_is_understood(line: str, expected: dict[str, Any]) -> No
 
 
 REFUSED = [
-    ("describe bed", "there is no command 'bed'; allowed: cluster; `espalier describe --help` says more"),
-    ("plann", "there is no command 'plann'; did you mean plan? `espalier --help` says more"),
-    ("get clutsers", "there is no command 'clutsers'; did you mean clusters? `espalier get --help` says more"),
-    ("--quiet", "there is no flag --quiet; `espalier --help` says more"),
-    ("plan --nmaespace a", "there is no flag --nmaespace; did you mean --namespace? `espalier plan --help` says more"),
-    ("plan --no-manager", "there is no flag --no-manager; did you mean --manager? `espalier plan --help` says more"),
-    ("plan -x", "there is no flag -x; `espalier plan --help` says more"),
+    ("describe bed", "unknown command 'bed'; allowed: cluster; `espalier describe --help` says more"),
+    ("plann", "unknown command 'plann'; did you mean plan? `espalier --help` says more"),
+    ("get clutsers", "unknown command 'clutsers'; did you mean clusters? `espalier get --help` says more"),
+    ("--quiet", "unknown flag --quiet; `espalier --help` says more"),
+    ("plan --nmaespace a", "unknown flag --nmaespace; did you mean --namespace? `espalier plan --help` says more"),
+    ("plan --no-manager", "unknown flag --no-manager; did you mean --manager? `espalier plan --help` says more"),
+    ("plan -x", "unknown flag -x; `espalier plan --help` says more"),
     (
         "version -o",
         "-o: found nothing after it, allowed is FORMAT: json, yaml or jsonpath=TEMPLATE; "

@@ -20,12 +20,12 @@ APPLY = "apply the output of this version's `espalier manifests`, which"
         (
             DistroRelease.resource,
             NotFound.of("404 page not found"),
-            f"{APPLY} defines releases.distro.eks.amazonaws.com",
+            f"{APPLY} defines it",
         ),
         (
             MachineSet.resource,
             NotFound.of("404 page not found"),
-            "install cluster.x-k8s.io in a version that does; for Cluster API, `clusterctl init` installs it",
+            "install Cluster API and its providers in a version that serves it, as `clusterctl init` does",
         ),
         (LEASE, NotFound.of('namespaces "eksa-system" not found'), f"{APPLY} makes the namespace"),
         (DistroRelease.resource, Forbidden.of('admission webhook "x" denied the request: no'), ""),

@@ -83,8 +83,8 @@ def test_the_process_that_holds_the_lock_is_asked_to_end(tmp_path: Path) -> None
     ("code", "name", "why"),
     [
         (BYSTANDER, lock.Holder, "does not have the file open"),
-        (READER, lambda pid: replace(lock.Holder(pid), started=1, boot="before"), "has another process by now"),
-        (BYSTANDER, lambda pid: lock.Holder(2**22 - 1), "there is no such process"),
+        (READER, lambda pid: replace(lock.Holder(pid), started=1, boot="before"), "belongs to another process now"),
+        (BYSTANDER, lambda pid: lock.Holder(2**22 - 1), "no such process"),
     ],
     ids=["a stranger", "a reused number", "nobody"],
 )
@@ -123,5 +123,5 @@ def test_down_signals_nobody_else(
         fcntl.flock(locked, fcntl.LOCK_EX)
         path.write_text(json.dumps({"pid": other.pid, "url": ""}))
         assert run(["down"]) == 1
-        assert f"names process {other.pid} as the world's, but" in capsys.readouterr().err
+        assert f"names process {other.pid} as that of the local environment, but" in capsys.readouterr().err
         assert other.poll() is None

@@ -82,7 +82,7 @@ def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tupl
 def test_what_needs_it_says_how_to_get_it(tmp_path: Path, words: tuple[str, ...], without: str) -> None:
     ended = command(tmp_path, *words, without=without)
     assert ended.returncode == 1
-    assert f"there is no module {without}" in ended.stderr
+    assert f"no module {without}" in ended.stderr
     assert "pip install 'espalier[local]'" in ended.stderr
     assert "Traceback" not in ended.stderr
 

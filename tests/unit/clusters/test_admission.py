@@ -111,8 +111,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({CONTROL_PLANE + "count": 0}, CONTROL_PLANE + "count", "found 0"),
     ({CONTROL_PLANE + "count": 2}, CONTROL_PLANE + "count", "their number must be odd"),
     ({CONTROL_PLANE + "certSans": ["a b"]}, CONTROL_PLANE + "certSans[0]", "addresses and DNS names"),
-    ({CONTROL_PLANE + "labels": {"a b": "c"}}, CONTROL_PLANE + "labels", "no name of a label"),
-    ({CONTROL_PLANE + "labels": {"a": "c d"}}, CONTROL_PLANE + "labels[a]", "no value of a label"),
+    ({CONTROL_PLANE + "labels": {"a b": "c"}}, CONTROL_PLANE + "labels", "not a valid label name"),
+    ({CONTROL_PLANE + "labels": {"a": "c d"}}, CONTROL_PLANE + "labels[a]", "not a valid label value"),
     ({SPEC + "workerNodeGroupConfigurations": []}, "spec.workerNodeGroupConfigurations", "at least one group"),
     (
         {SPEC + "workerNodeGroupConfigurations": [{"name": "a", "count": 1}, {"name": "a", "count": 2}]},
@@ -121,7 +121,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({GROUP + "name": "Large"}, GROUP + "name", "short DNS label"),
     ({GROUP + "taints": [{"key": "a", "effect": "NoExecute"}]}, "spec.workerNodeGroupConfigurations", "CoreDNS"),
-    ({GROUP + "kubernetesVersion": "1.36"}, GROUP + "kubernetesVersion", "may not be ahead"),
+    ({GROUP + "kubernetesVersion": "1.36"}, GROUP + "kubernetesVersion", "may not be newer"),
     (
         {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}},
         GROUP + "upgradeRolloutStrategy.rollingUpdate",
@@ -150,15 +150,15 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "exactly one CNI",
     ),
     ({NETWORK + "cniConfig": None}, NETWORK + "cniConfig", "found nothing"),
-    ({NETWORK + "cni": "cilium"}, NETWORK + "cni", "given twice"),
+    ({NETWORK + "cni": "cilium"}, NETWORK + "cni", "duplicate CNI"),
     (
         {SPEC + "machineHealthCheck": {"nodeStartupTimeout": "soon"}},
         "spec.machineHealthCheck.nodeStartupTimeout",
-        "no duration of hours, minutes and seconds; found soon",
+        "not a duration in hours, minutes and seconds; found soon",
     ),
     ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "10s"}}, CHECK + "nodeStartupTimeout", "30s or more, or 0s"),
-    ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "99999999h"}}, CHECK + "nodeStartupTimeout", "can wait"),
-    ({SPEC + "machineHealthCheck": {"unhealthyMachineTimeout": "596524h"}}, CHECK + "unhealthyMachineTimeout", "wait"),
+    ({SPEC + "machineHealthCheck": {"nodeStartupTimeout": "99999999h"}}, CHECK + "nodeStartupTimeout", "longer than"),
+    ({SPEC + "machineHealthCheck": {"unhealthyMachineTimeout": "596524h"}}, CHECK + "unhealthyMachineTimeout", "than"),
     ({SPEC + "machineHealthCheck": {"maxUnhealthy": "lots"}}, CHECK + "maxUnhealthy", "lots"),
     ({SPEC + "machineHealthCheck": {"maxUnhealthy": -3}}, CHECK + "maxUnhealthy", "-3"),
     ({SPEC + "machineHealthCheck": {"maxUnhealthy": "3"}}, CHECK + "maxUnhealthy", '"3"'),
@@ -218,8 +218,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
             ("enable-bootstrap-token-auth", "false"),
         )
     ),
-    ({CONTROL_PLANE + "apiServerExtraArgs": {"": "a"}}, CONTROL_PLANE + "apiServerExtraArgs", "no name of a flag"),
-    ({CONTROL_PLANE + "apiServerExtraArgs": {"--a b": "c"}}, CONTROL_PLANE + "apiServerExtraArgs", "leave out dashes"),
+    ({CONTROL_PLANE + "apiServerExtraArgs": {"": "a"}}, CONTROL_PLANE + "apiServerExtraArgs", "not a valid flag name"),
+    ({CONTROL_PLANE + "apiServerExtraArgs": {"--a b": "c"}}, CONTROL_PLANE + "apiServerExtraArgs", "leading dashes"),
     (
         {CONTROL_PLANE + "apiServerExtraArgs": {"etcd-servers": "a"}},
         CONTROL_PLANE + "apiServerExtraArgs.etcd-servers",
@@ -250,7 +250,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         GROUP + "kubeletConfiguration.kind",
         'unsupported value; found "x"; allowed: KubeletConfiguration',
     ),
-    ({GROUP + "taints": [{"key": "a b/!", "effect": "PreferNoSchedule"}]}, GROUP + "taints[0].key", "no name of a t"),
+    ({GROUP + "taints": [{"key": "a b/!", "effect": "PreferNoSchedule"}]}, GROUP + "taints[0].key", "not a valid t"),
     (
         {CONTROL_PLANE + STRATEGY: {"type": "InPlace", "rollingUpdate": {"maxSurge": 1}}},
         CONTROL_PLANE + STRATEGY + ".rollingUpdate",
@@ -263,7 +263,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (
         {NETWORK + "cniConfig": {"cilium": {"ipv4NativeRoutingCIDR": "banana"}}},
         NETWORK + "cniConfig.cilium.ipv4NativeRoutingCIDR",
-        "no range in CIDR notation; found banana",
+        "not a range in CIDR notation; found banana",
     ),
     # What nothing acts on, and what would give another cluster.
     ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "no such provider yet"),
@@ -386,7 +386,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 CHANGED: list[tuple[dict[str, Any], str | None, str]] = [
     ({SPEC + "kubernetesVersion": "1.36"}, None, ""),
     ({SPEC + "kubernetesVersion": "1.34"}, "spec.kubernetesVersion", "can't be downgraded from 1.35"),
-    ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "take those between first"),
+    ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "upgrade to those in between first"),
     ({GROUP + "count": 7}, None, ""),
     ({CONTROL_PLANE + "count": 3}, None, ""),
     ({SPEC + "managementCluster": {"name": "other"}}, "spec.managementCluster.name", "create another cluster"),
@@ -394,7 +394,7 @@ CHANGED: list[tuple[dict[str, Any], str | None, str]] = [
     ({NETWORK + "pods.cidrBlocks": ["10.1.0.0/16"]}, NETWORK + "pods", "create another"),
     ({NETWORK + "services.cidrBlocks": ["10.1.0.0/16"]}, NETWORK + "services", "can't be changed"),
     ({NETWORK + "nodes": {"cidrMaskSize": 26}}, NETWORK + "nodes", "can't be changed"),
-    ({SPEC + "eksaVersion": None}, "spec.eksaVersion", "not taken away"),
+    ({SPEC + "eksaVersion": None}, "spec.eksaVersion", "not removed"),
 ]  # fmt: skip
 """Changes of the example: None where they are accepted."""
 

@@ -60,8 +60,8 @@ def refused(response: AdmissionResponse) -> dict[str, str]:
 def test_a_new_cluster_names_a_release_and_no_bundles() -> None:
     old_way = edited({VERSION: None, BUNDLES: REFERENCE})
     assert refused(ask(old_way)) == {
-        "spec.bundlesRef": "Bundles of a new cluster are those of its release; remove spec.bundlesRef, which is "
-        "deprecated, and name the release in spec.eksaVersion, or leave both out to get that of the management "
+        "spec.bundlesRef": "a new cluster uses the Bundles of its release; remove spec.bundlesRef, which is "
+        "deprecated, and set spec.eksaVersion, or leave both out to get the release of the management "
         "cluster; found bundles-1; allowed: nothing"
     }
     assert "remove spec.bundlesRef" in refused(ask(edited({BUNDLES: REFERENCE})))["spec.bundlesRef"]
@@ -79,8 +79,8 @@ def test_an_existing_cluster_goes_on_with_the_bundles_that_it_has() -> None:
     [
         ("bundles", {BUNDLES: None}, "spec.bundlesRef", "set spec.eksaVersion in the same write"),
         ("bundles", {BUNDLES + ".name": "bundles-2"}, "spec.bundlesRef", "found bundles-2; allowed: bundles-1"),
-        ("bundles", {BUNDLES + ".namespace": "other"}, "spec.bundlesRef", "can't be exchanged"),
-        ("bundles", {BUNDLES + ".apiVersion": "v2"}, "spec.bundlesRef", "can't be exchanged"),
+        ("bundles", {BUNDLES + ".namespace": "other"}, "spec.bundlesRef", "can't be changed"),
+        ("bundles", {BUNDLES + ".apiVersion": "v2"}, "spec.bundlesRef", "can't be changed"),
         ("bundles", {VERSION: "v0.26.0"}, "spec.bundlesRef", "already says which Bundles are used"),
         ("version", {BUNDLES: REFERENCE}, "spec.bundlesRef", "already says"),
         ("version", {VERSION: None, BUNDLES: REFERENCE}, "spec.eksaVersion", "put it into the manifest in Git"),
@@ -106,9 +106,9 @@ def test_bundles_are_exchanged_for_a_release_in_one_write() -> None:
 VERSIONS: list[tuple[str, str]] = [
     ("v0.26.0", ""),
     ("v0.26.1", "found v0.26.1; allowed: v0.24.2, v0.25.0, v0.25.1, v0.26.0"),
-    ("0.26.0", "no semantic version; found 0.26.0; allowed: a version like v0.26.0"),
-    ("latest", "no semantic version"),
-    ("v0.26", "no semantic version"),
+    ("0.26.0", "not a semantic version; found 0.26.0; allowed: a version like v0.26.0"),
+    ("latest", "not a semantic version"),
+    ("v0.26", "not a semantic version"),
 ]
 """Releases that a new cluster asks for, and what is said of those that are refused."""
 
@@ -344,7 +344,7 @@ def test_a_release_has_the_name_of_its_version() -> None:
         "metadata.name": "the name of an EKSARelease follows from its version, so that there is one of each; give it "
         "this name; found mine; allowed: eksa-v0-27-0"
     }
-    assert "no semantic version" in refused(admit(release("next", "eksa-next")))["spec.version"]
+    assert "not a semantic version" in refused(admit(release("next", "eksa-next")))["spec.version"]
 
 
 def test_an_edited_release_is_refused_field_by_field() -> None:

@@ -95,7 +95,7 @@ def test_a_file_that_is_not_there(folder: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert problems(tmp_path / "nowhere") == [
-        f"{tmp_path}/nowhere: there is no such folder; give one with releases.yaml and what that names"
+        f"{tmp_path}/nowhere: no such folder; give one with releases.yaml and what that names"
     ]
 
 
@@ -150,21 +150,20 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "releases.yaml",
             "    version: v0.26.0",
             "    version: v0.26.0-",
-            "releases.yaml:10: Release eks-a-release: spec.releases[0].version: this is no semantic version; found "
+            "releases.yaml:10: Release eks-a-release: spec.releases[0].version: not a semantic version; found "
             "v0.26.0-; allowed: v0.26.0",
         ),
         (
             "releases.yaml",
             "    version: v0.25.1",
             "    version: v0.25.0",
-            "releases.yaml:22: Release eks-a-release: spec.releases[2].version: the version is given twice; found "
-            "v0.25.0",
+            "releases.yaml:22: Release eks-a-release: spec.releases[2].version: duplicate version; found v0.25.0",
         ),
         (
             "releases.yaml",
             "'2026-06-19T00:00:00Z'",
             "yesterday",
-            "releases.yaml:15: Release eks-a-release: spec.releases[1].date: this is no date with time and zone; found "
+            "releases.yaml:15: Release eks-a-release: spec.releases[1].date: not a date with time and zone; found "
             "yesterday",
         ),
         (
@@ -177,7 +176,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "bundles-1.yaml",
             "kubeVersion: '1.36'",
             "kubeVersion: '1.36.3'",
-            "Bundles bundles-1: spec.versionsBundles[2].kubeVersion: this is no Kubernetes minor version; found 1.36.3",
+            "Bundles bundles-1: spec.versionsBundles[2].kubeVersion: not a Kubernetes minor version; found 1.36.3",
         ),
         (
             "releases.yaml",
@@ -203,7 +202,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "bundles-1.yaml",
             "  - kubeVersion: '1.35'",
             "  - kubeVersion: '1.34'",
-            "spec.versionsBundles[1].kubeVersion: the version is given twice; found 1.34",
+            "spec.versionsBundles[1].kubeVersion: duplicate version; found 1.34",
         ),
         (
             "bundles-1.yaml",
@@ -218,7 +217,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "manifestUrl: embed:///eks-distro/kubernetes-1-35-eks-1.yaml",
             "name: kubernetes-1-34-eks-1\n      manifestUrl: embed:///eks-distro/kubernetes-1-34-eks-1.yaml",
             "bundles-1.yaml:165: Bundles bundles-1: spec.versionsBundles[1].kubeVersion: the EKS Distro Release "
-            "kubernetes-1-34-eks-1 that is named for it is of Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
+            "kubernetes-1-34-eks-1 that it references is of Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
         ),
         ("bundles-1.yaml", "  namespace: eksa-system\n", "", "metadata: Bundles need a name and a namespace"),
         (

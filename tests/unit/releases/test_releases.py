@@ -125,5 +125,5 @@ def test_releases_that_this_build_lacks_are_refused(releases: Releases, newest: 
 
 @pytest.mark.parametrize("uri", ["", "etcd", "etcd:v1", "registry.example.com:5000/etcd", "a/:v1", "a/b:"])
 def test_what_has_no_repository_name_and_tag_is_no_image(uri: str) -> None:
-    with pytest.raises(ValueError, match="no image"):
+    with pytest.raises(ValueError, match="not an image"):
         Image.parse(uri)

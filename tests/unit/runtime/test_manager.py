@@ -4,15 +4,16 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from espalier.api.core import CONFIG_MAP
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.resource import Key
-from espalier.kube.errors import Forbidden, ServerFailure
+from espalier.kube.errors import Forbidden, NotFound, ServerFailure
 from espalier.kube.wire import Request
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.clock import SystemClock
@@ -209,6 +210,26 @@ def test_a_kind_that_cannot_be_listed_ends_the_start_with_its_name() -> None:
         with pytest.raises(CachesNotFilled, match="configmaps"):
             await manager.run()
         assert simulation.clock.monotonic() == pytest.approx(120.0)
+
+    play(story)
+
+
+def test_kinds_that_are_not_served_are_named_together_with_what_helps_once() -> None:
+    async def story(server: SmallServer, simulation: Simulation) -> None:
+        def refuse(request: Request) -> None:
+            raise NotFound.of("404 page not found")
+
+        server.before = refuse
+        manager = manager_of(server, simulation, fill_within=None, advice=lambda resource, error: "install it")
+        manager.caches.of(CONFIG_MAP)
+        manager.caches.of(SECRET)
+        running = asyncio.create_task(manager.run())
+        await asyncio.sleep(60)
+        said = "not listed yet: configmaps, secrets (not served by the API server in v1; install it)"
+        assert manager.checks["caches"]() == said
+        manager.stop()
+        with suppress(CachesNotFilled):
+            await running
 
     play(story)
 

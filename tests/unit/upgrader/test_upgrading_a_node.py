@@ -485,7 +485,7 @@ def test_what_is_no_tag_is_refused_before_anything_is_touched(node: Simulated, t
     node.step("copy")
     before, installed = configuration(node), node.installed()
 
-    with pytest.raises(StepFailed, match=r"--etcd-version: found .*no tag of an image"):
+    with pytest.raises(StepFailed, match=r"--etcd-version: found .*not an image tag"):
         kubeadm.kubeadm(node.node, kubeadm.FIRST, NEW, etcd_version=tag)
 
     assert (configuration(node), node.installed()) == (before, installed)

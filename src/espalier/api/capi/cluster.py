@@ -39,7 +39,7 @@ class ReadinessGate(Part):
 
 
 class VersionCount(Observed, frozen=True):
-    """How many machines have a version."""
+    """Number of machines of a version."""
 
     version: str
     replicas: int
@@ -61,14 +61,14 @@ class ClusterNetwork(Part):
 
 
 class Endpoint(Part):
-    """Where an API server is reached."""
+    """Address of an API server."""
 
     host: str = ""
     port: int = 0
 
 
 class ClusterSpec(Part):
-    """What a cluster should be."""
+    """Desired state of a cluster."""
 
     paused: bool | None = None
     cluster_network: ClusterNetwork | None = None
@@ -104,7 +104,7 @@ class FailureDomain(Part):
 
 
 class ClusterStatus(Observed, frozen=True):
-    """What is known of a cluster."""
+    """Observed state of a cluster."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     initialization: ClusterInitialization = ClusterInitialization()
@@ -129,8 +129,8 @@ class ClusterStatus(Observed, frozen=True):
         Column("W Desired", ".status.workers.desiredReplicas", "integer", "Worker machines asked for"),
         Column("W Available", ".status.workers.availableReplicas", "integer", "Worker machines available"),
         Column("W Up-to-date", ".status.workers.upToDateReplicas", "integer", "Worker machines up to date"),
-        Column("Paused", '.status.conditions[?(@.type=="Paused")].status', "string", "Left alone by controllers", 10),
-        Column("Phase", ".status.phase", "string", "Where the cluster is in its life"),
+        Column("Paused", '.status.conditions[?(@.type=="Paused")].status', "string", "Paused: not reconciled", 10),
+        Column("Phase", ".status.phase", "string", "Phase of the cluster"),
         AGE,
     ),
     status=True,

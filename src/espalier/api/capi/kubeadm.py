@@ -62,7 +62,7 @@ class ExternalEtcd(Part):
 
 
 class Etcd(Part):
-    """Where etcd runs: exactly one of the two."""
+    """Location of etcd: exactly one of the two."""
 
     local: LocalEtcd | None = None
     external: ExternalEtcd | None = None
@@ -93,7 +93,7 @@ class Dns(Part):
 
 
 class ClusterConfiguration(Part):
-    """What kubeadm is told of the whole cluster."""
+    """kubeadm's settings of the whole cluster."""
 
     etcd: Etcd | None = None
     control_plane_endpoint: str = ""
@@ -110,7 +110,7 @@ class ClusterConfiguration(Part):
 
 
 class NodeRegistration(Part):
-    """What kubeadm is told of a node."""
+    """kubeadm's settings of a node."""
 
     name: str = ""
     cri_socket: str = ""
@@ -135,7 +135,7 @@ class Patches(Part):
 
 
 class InitConfiguration(Part):
-    """What kubeadm is told on the first machine."""
+    """kubeadm's settings on the first machine."""
 
     node_registration: NodeRegistration | None = None
     local_api_endpoint: LocalApiEndpoint | None = msgspec.field(default=None, name="localAPIEndpoint")
@@ -144,7 +144,7 @@ class InitConfiguration(Part):
 
 
 class BootstrapTokenDiscovery(Part):
-    """How a machine finds and trusts the API server: by a token."""
+    """Discovery of the API server by a token."""
 
     token: str = ""
     api_server_endpoint: str = ""
@@ -156,7 +156,7 @@ class BootstrapTokenDiscovery(Part):
 
 
 class Discovery(Part):
-    """How a machine finds and trusts the API server."""
+    """Discovery of the API server."""
 
     bootstrap_token: BootstrapTokenDiscovery | None = None
     tls_bootstrap_token: str = ""
@@ -172,7 +172,7 @@ class JoinControlPlane(Part):
 
 
 class JoinConfiguration(Part):
-    """What kubeadm is told on every other machine."""
+    """kubeadm's settings on every other machine."""
 
     node_registration: NodeRegistration | None = None
     ca_cert_path: str = ""
@@ -190,7 +190,7 @@ class SecretKey(Part):
 
 
 class FileSource(Part):
-    """Where the content of a file comes from."""
+    """Source of a file's content."""
 
     secret: SecretKey | None = None
 
@@ -225,7 +225,7 @@ class Ntp(Part):
 
 
 class KubeadmConfigSpec(Part):
-    """How a machine becomes a node."""
+    """Bootstrap configuration of a machine."""
 
     cluster_configuration: ClusterConfiguration | None = None
     init_configuration: InitConfiguration | None = None
@@ -247,7 +247,7 @@ class KubeadmConfigInitialization(Observed, frozen=True):
 
 
 class KubeadmConfigStatus(Observed, frozen=True):
-    """What is known of a machine's bootstrap data."""
+    """Observed state of a machine's bootstrap data."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     initialization: KubeadmConfigInitialization = KubeadmConfigInitialization()
@@ -275,14 +275,14 @@ CLUSTER_COLUMN = Column(
     partly=True,
 )
 class KubeadmConfig(KubeObject, kw_only=True):
-    """How one machine becomes a node."""
+    """Bootstrap configuration of one machine."""
 
     spec: KubeadmConfigSpec = msgspec.field(default_factory=KubeadmConfigSpec)
     status: KubeadmConfigStatus = KubeadmConfigStatus()
 
 
 class KubeadmConfigTemplateResource(Part):
-    """What new KubeadmConfigs are made of."""
+    """Template of new KubeadmConfigs."""
 
     spec: KubeadmConfigSpec
     metadata: TemplateMeta | None = None
@@ -302,13 +302,13 @@ class KubeadmConfigTemplateSpec(Part):
     partly=True,
 )
 class KubeadmConfigTemplate(KubeObject, kw_only=True):
-    """What KubeadmConfigs are made of."""
+    """Template of KubeadmConfigs."""
 
     spec: KubeadmConfigTemplateSpec
 
 
 class ControlPlaneMachineSpec(Part):
-    """What machines of a control plane are made of."""
+    """Template of control plane machines."""
 
     infrastructure_ref: ContractReference
     readiness_gates: Annotated[list[ReadinessGate], Meta(extra_json_schema=listing("conditionType"))] = []
@@ -317,7 +317,7 @@ class ControlPlaneMachineSpec(Part):
 
 
 class ControlPlaneMachineTemplate(Part):
-    """What machines of a control plane are made of."""
+    """Template of control plane machines."""
 
     spec: ControlPlaneMachineSpec
     metadata: TemplateMeta | None = None
@@ -330,7 +330,7 @@ class RolloutBefore(Part):
 
 
 class ControlPlaneRollout(Part):
-    """When and how machines are replaced."""
+    """Rollout of machines."""
 
     before: RolloutBefore | None = None
     after: str | None = None
@@ -338,7 +338,7 @@ class ControlPlaneRollout(Part):
 
 
 class ControlPlaneRemediation(Part):
-    """How unhealthy machines are replaced."""
+    """Remediation of unhealthy machines."""
 
     max_retry: int | None = None
     retry_period_seconds: int | None = None
@@ -364,7 +364,7 @@ class ControlPlaneInitialization(Observed, frozen=True):
 
 
 class KubeadmControlPlaneStatus(Observed, frozen=True):
-    """What is known of a control plane."""
+    """Observed state of a control plane."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     initialization: ControlPlaneInitialization = ControlPlaneInitialization()
@@ -387,9 +387,9 @@ class KubeadmControlPlaneStatus(Observed, frozen=True):
         CLUSTER_COLUMN,
         Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
         Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
-        Column("Current", ".status.replicas", "integer", "Machines there are"),
+        Column("Current", ".status.replicas", "integer", "Machines that exist"),
         Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
-        Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines as the newest spec asks for"),
+        Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines that are up to date"),
         Column(
             "Initialized", ".status.initialization.controlPlaneInitialized", "boolean", "The API server has answered"
         ),

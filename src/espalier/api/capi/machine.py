@@ -36,10 +36,10 @@ from espalier.api.resource import Resource
 CLUSTER_COLUMN = Column("Cluster", ".spec.clusterName", "string", "Cluster the object belongs to")
 COUNT_COLUMNS = (
     Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
-    Column("Current", ".status.replicas", "integer", "Machines there are"),
+    Column("Current", ".status.replicas", "integer", "Machines that exist"),
     Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
     Column("Available", ".status.availableReplicas", "integer", "Machines that are available"),
-    Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines as the newest spec asks for"),
+    Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines that are up to date"),
 )
 
 
@@ -51,7 +51,7 @@ class TemplateMeta(Part):
 
 
 class Bootstrap(Part):
-    """Where a machine's bootstrap data come from."""
+    """Source of a machine's bootstrap data."""
 
     config_ref: ContractReference | None = None
     data_secret_name: str | None = None
@@ -66,7 +66,7 @@ class MachineDeletion(Part):
 
 
 class MachineSpec(Part):
-    """What a machine should be."""
+    """Desired state of a machine."""
 
     cluster_name: Annotated[str, Meta(min_length=1)]
     bootstrap: Bootstrap
@@ -103,7 +103,7 @@ class NodeReference(Observed, frozen=True):
 
 
 class MachineStatus(Observed, frozen=True):
-    """What is known of a machine."""
+    """Observed state of a machine."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     initialization: MachineInitialization = MachineInitialization()
@@ -125,10 +125,10 @@ class MachineStatus(Observed, frozen=True):
         CLUSTER_COLUMN,
         Column("Node Name", ".status.nodeRef.name", "string", "Node that the machine became"),
         Column("Provider ID", ".spec.providerID", "string", "The infrastructure's name of the machine", 10),
-        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "Whether the machine is ready"),
+        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the machine is ready"),
         Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for long enough"),
         Column("Up-to-date", '.status.conditions[?(@.type=="UpToDate")].status', "string", "As its owner wants it"),
-        Column("Phase", ".status.phase", "string", "Where the machine is in its life"),
+        Column("Phase", ".status.phase", "string", "Phase of the machine"),
         AGE,
         Column("Version", ".spec.version", "string", "Kubernetes version"),
     ),
@@ -159,20 +159,20 @@ class LabelSelector(Part):
 
 
 class MachineTemplate(Part):
-    """What new machines are made of."""
+    """Template of new machines."""
 
     spec: MachineSpec
     metadata: TemplateMeta = msgspec.field(default_factory=TemplateMeta)
 
 
 class MachineNaming(Part):
-    """How new machines are named."""
+    """Naming of new machines."""
 
     template: str = ""
 
 
 class SetDeletion(Part):
-    """Which machine goes first on scale-in: Random, Newest or Oldest."""
+    """Order of deletion on scale-in: Random, Newest or Oldest."""
 
     order: str = ""
 
@@ -185,21 +185,21 @@ class RollingUpdate(Part):
 
 
 class RolloutStrategy(Part):
-    """How machines are replaced: RollingUpdate or OnDelete."""
+    """Strategy for replacing machines: RollingUpdate or OnDelete."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
 
 
 class DeploymentRollout(Part):
-    """When and how machines are replaced."""
+    """Rollout of machines."""
 
     after: str | None = None
     strategy: RolloutStrategy | None = None
 
 
 class DeploymentRemediation(Part):
-    """How many machines may be remediated at once."""
+    """Limit of remediations at once."""
 
     max_in_flight: Annotated[int | str | None, Meta(extra_json_schema=INT_OR_STRING)] = None
 
@@ -216,7 +216,7 @@ class MachineSetSpec(Part):
 
 
 class MachineSetStatus(Observed, frozen=True):
-    """What is known of a set's machines."""
+    """Observed state of a set's machines."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     selector: str = ""
@@ -265,7 +265,7 @@ class MachineDeploymentSpec(Part):
 
 
 class MachineDeploymentStatus(MachineSetStatus, frozen=True):
-    """What is known of a deployment's machines."""
+    """Observed state of a deployment's machines."""
 
     phase: str = ""
 
@@ -281,7 +281,7 @@ class MachineDeploymentStatus(MachineSetStatus, frozen=True):
             column if column.name != "Available" else column._replace(name="Available Machines")
             for column in COUNT_COLUMNS
         ),
-        Column("Phase", ".status.phase", "string", "Where the deployment is in its life"),
+        Column("Phase", ".status.phase", "string", "Phase of the deployment"),
         AGE,
         Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
     ),
@@ -309,7 +309,7 @@ class UnhealthyNodeCondition(Part):
 
 
 class HealthChecks(Part):
-    """When a machine is unhealthy."""
+    """Criteria of an unhealthy machine."""
 
     node_startup_timeout_seconds: Seconds | None = None
     unhealthy_node_conditions: Annotated[
@@ -318,21 +318,21 @@ class HealthChecks(Part):
 
 
 class RemediationTrigger(Part):
-    """When remediation is allowed: at most so many unhealthy machines, or a range of their number."""
+    """Limits of remediation: the most unhealthy machines, or a range of their number."""
 
     unhealthy_less_than_or_equal_to: Annotated[int | str | None, Meta(extra_json_schema=INT_OR_STRING)] = None
     unhealthy_in_range: str = ""
 
 
 class HealthCheckRemediation(Part):
-    """What is done with unhealthy machines."""
+    """Remediation of unhealthy machines."""
 
     trigger_if: RemediationTrigger | None = None
     template_ref: Annotated[dict[str, Any] | None, Meta(extra_json_schema=PRESERVE)] = None
 
 
 class MachineHealthCheckSpec(Part):
-    """Which machines are checked, how, and what is done."""
+    """Selector, checks and remediation."""
 
     cluster_name: Annotated[str, Meta(min_length=1)]
     selector: LabelSelector
@@ -341,7 +341,7 @@ class MachineHealthCheckSpec(Part):
 
 
 class MachineHealthCheckStatus(Observed, frozen=True):
-    """What a health check found."""
+    """Observed state of a health check."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
     expected_machines: int | None = None

@@ -23,7 +23,7 @@ class ExtensionService(Part):
 
 
 class ExtensionClient(Part):
-    """Where an extension is called, by URL or Service, and whom to trust."""
+    """Address of an extension (URL or Service), and the authority to trust."""
 
     url: str = ""
     service: ExtensionService | None = None
@@ -31,7 +31,7 @@ class ExtensionClient(Part):
 
 
 class ExtensionConfigSpec(Part):
-    """How an extension is called, and about whose objects."""
+    """Settings for calls of an extension."""
 
     client_config: ExtensionClient
     namespace_selector: Annotated[dict[str, Any], Meta(extra_json_schema=PRESERVE)] = {}
@@ -39,7 +39,7 @@ class ExtensionConfigSpec(Part):
 
 
 class ExtensionConfigStatus(Observed, frozen=True):
-    """What Cluster API found out."""
+    """Discovery results of Cluster API."""
 
     conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
 

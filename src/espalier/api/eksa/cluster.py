@@ -38,7 +38,7 @@ class ManagementCluster(Part):
 
 
 class ClusterSpec(Part):
-    """What a cluster should be."""
+    """Desired state of a cluster."""
 
     validations: ClassVar[tuple[Rule, ...]] = cluster_rules.SPEC
 
@@ -54,7 +54,7 @@ class ClusterSpec(Part):
         None
     )
     worker_node_group_configurations: Annotated[
-        list[WorkerNodeGroupConfiguration], Meta(description="Groups of workers.", extra_json_schema=ATOMIC | MANY)
+        list[WorkerNodeGroupConfiguration], Meta(description="Worker node groups.", extra_json_schema=ATOMIC | MANY)
     ] = []
     datacenter_ref: Annotated[Ref | None, Meta(description="Where the machines run.")] = None
     cluster_network: Annotated[ClusterNetwork | None, Meta(description="Networks inside the cluster.")] = None
@@ -74,9 +74,7 @@ class ClusterSpec(Part):
         list[Ref], Meta(description="Identity providers of the API server.", extra_json_schema=ATOMIC)
     ] = []
     git_ops_ref: Annotated[Ref | None, Meta(description="GitOps configuration.")] = None
-    external_etcd_configuration: Annotated[
-        ExternalEtcdConfiguration | None, Meta(description="etcd on machines of its own.")
-    ] = None
+    external_etcd_configuration: Annotated[ExternalEtcdConfiguration | None, Meta(description="External etcd.")] = None
     etcd_encryption: Annotated[
         list[EtcdEncryption], Meta(description="Encryption of data in etcd.", extra_json_schema=ATOMIC)
     ] = []
@@ -107,31 +105,31 @@ class EksdReleaseRef(Observed, frozen=True):
 
 
 class ClusterCertificateInfo(Observed, frozen=True):
-    """When certificates of a machine expire."""
+    """Expiry of a machine's certificates."""
 
     machine: Annotated[str, Meta(description="Name of the machine.")]
     expires_in_days: Annotated[int, Meta(description="Days until the first certificate expires.")]
 
 
 class ClusterStatus(Observed, frozen=True):
-    """What became of the spec."""
+    """Observed state of a cluster."""
 
     conditions: Annotated[
         list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))
     ] = []
-    phase: Annotated[Phase | None, Meta(description="Where the cluster is in its life, in a word.")] = None
-    spec_valid: Annotated[bool | None, Meta(description="Whether the spec was found valid.")] = None
+    phase: Annotated[Phase | None, Meta(description="Phase of the cluster.")] = None
+    spec_valid: Annotated[bool | None, Meta(description="True if the spec was found valid.")] = None
     ready: Annotated[
         bool | None,
         Meta(
-            description="Whether control plane and workers are ready, the CNI is installed and the cluster can be used."
+            description="True if control plane and workers are ready, the CNI is installed and the cluster can be used."
         ),
     ] = None
-    control_plane_ready: Annotated[bool | None, Meta(description="Whether the control plane is ready.")] = None
+    control_plane_ready: Annotated[bool | None, Meta(description="True if the control plane is ready.")] = None
     failure_reason: Annotated[
-        str | None, Meta(description="Why an operation failed, in a CamelCase word that programs may rely on.")
+        str | None, Meta(description="Why an operation failed: a CamelCase reason that programs may rely on.")
     ] = None
-    failure_message: Annotated[str | None, Meta(description="Why an operation failed, and what helps.")] = None
+    failure_message: Annotated[str | None, Meta(description="Why an operation failed, and what to do.")] = None
     observed_generation: Annotated[
         int,
         Meta(
@@ -171,11 +169,11 @@ def condition_status(type_: str) -> str:
     categories=("eks-anywhere",),
     columns=(
         Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
-        Column("Control Plane", condition_status("ControlPlaneReady"), "string", "Whether the control plane is ready"),
-        Column("Workers", condition_status("WorkersReady"), "string", "Whether all workers are ready"),
-        Column("Ready", condition_status("Ready"), "string", "Whether the cluster is ready for use"),
+        Column("Control Plane", condition_status("ControlPlaneReady"), "string", "True if the control plane is ready"),
+        Column("Workers", condition_status("WorkersReady"), "string", "True if all workers are ready"),
+        Column("Ready", condition_status("Ready"), "string", "True if the cluster is ready for use"),
         AGE,
-        Column("Phase", ".status.phase", "string", "Where the cluster is in its life", 1),
+        Column("Phase", ".status.phase", "string", "Phase of the cluster", 1),
         Column("Release", ".spec.eksaVersion", "string", "Release whose components the cluster has", 1),
         Column("Managed By", ".spec.managementCluster.name", "string", "Cluster that manages this one", 1),
         Column(

@@ -1,4 +1,4 @@
-"""What a Cluster must be as a whole: rules between its parts, which CRDs have. Rules about one part stand with it."""
+"""Rules between parts of a Cluster, as CRDs have them. Rules about one part stand with it."""
 
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import EKSA_VERSION
@@ -14,7 +14,7 @@ LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 _DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 
 GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
-"""What `spec.gitOpsRef` may name; the latter is deprecated."""
+"""Kinds that `spec.gitOpsRef` may name; the latter is deprecated."""
 
 _NAMED = "(has(self.eksaVersion) && self.eksaVersion != '')"
 """A release that is given as empty text is given as little as one that is left out."""

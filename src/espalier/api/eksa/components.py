@@ -1,4 +1,4 @@
-"""What Bundles have for each component: images, archives, manifests. What makes machines is in `infrastructure`."""
+"""Components of Bundles: images, archives, manifests. Those of infrastructure providers are in `infrastructure`."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated

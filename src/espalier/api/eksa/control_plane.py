@@ -23,7 +23,7 @@ _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0
 
 
 class Endpoint(Part):
-    """Where the API server is reached."""
+    """Address of the API server."""
 
     host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
 
@@ -74,10 +74,10 @@ class ControlPlaneConfiguration(Part):
         str, Meta(description="Audit policy of kube-apiserver, as YAML.", max_length=LONGEST_POLICY)
     ] = ""
     skip_admission_for_system_resources: Annotated[
-        bool | None, Meta(description="Whether admission plugins leave system resources alone.")
+        bool | None, Meta(description="True if admission plugins leave system resources alone.")
     ] = None
     skip_load_balancer_deployment: Annotated[
-        bool, Meta(description="Whether the load balancer of the control plane is left out.")
+        bool, Meta(description="True if the load balancer of the control plane is left out.")
     ] = False
     machine_health_check: Annotated[
         MachineHealthCheck | None, Meta(description="When machines of the control plane are unhealthy.")
@@ -94,7 +94,7 @@ class PodIAMConfig(Part):
 
 
 class ExternalEtcdConfiguration(Part):
-    """etcd on machines of its own."""
+    """External etcd."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("self.count % 2 == 1", "the count must be odd, so that a majority can be found", ".count"),
@@ -114,13 +114,13 @@ class KeyManagementService(Part):
 
 
 class EtcdEncryptionProvider(Part):
-    """What encrypts."""
+    """A provider of encryption."""
 
     kms: Annotated[KeyManagementService, Meta(description="A KMS plugin.")]
 
 
 class EtcdEncryption(Part):
-    """What is encrypted in etcd, and by what."""
+    """Resources that are encrypted in etcd, and the providers that do it."""
 
     providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC)]
     resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC)]

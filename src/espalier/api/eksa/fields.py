@@ -22,7 +22,7 @@ LABEL_NAMES, LABEL_VALUES = (
     "letters, digits, dashes, dots; a domain and a slash may precede",
     "at most 63 letters, digits, dashes, dots",
 )
-"""What is allowed, in words."""
+"""Allowed values, in words."""
 
 MOST_CONTROL_PLANES = 99
 """Machines of a control plane, and members of etcd: each write waits for a majority of them."""

@@ -35,7 +35,7 @@ class GitProviderConfig(Part):
 
 
 class FluxConfigSpec(Part):
-    """Where Flux reads clusters from: `github`, or `git`."""
+    """Repository that Flux reads: `github`, or `git`."""
 
     branch: Annotated[str, Meta(description=_BRANCH)] = ""
     cluster_config_path: Annotated[str, Meta(description=_PATH)] = ""
@@ -74,7 +74,7 @@ class Flux(Part):
 
 
 class GitOpsConfigSpec(Part):
-    """Where Flux reads clusters from."""
+    """Repository that Flux reads."""
 
     flux: Flux | None = None
 

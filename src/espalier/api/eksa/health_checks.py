@@ -1,4 +1,4 @@
-"""When machines of a Cluster count as unhealthy, and until how many unhealthy ones they are replaced."""
+"""Health checks of a Cluster's machines: timeouts, and the number of unhealthy ones up to which they are replaced."""
 
 from typing import Annotated, ClassVar
 
@@ -42,7 +42,7 @@ _STARTUP = "self.nodeStartupTimeout"
 
 
 class MachineHealthCheck(Part):
-    """When a machine counts as unhealthy, and until how many unhealthy ones they are replaced."""
+    """Timeouts of unhealthy machines, and the number of them up to which they are replaced."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *_is_duration("nodeStartupTimeout"),

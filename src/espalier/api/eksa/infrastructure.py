@@ -1,4 +1,4 @@
-"""What Bundles have for each infrastructure provider, which makes machines."""
+"""Components of infrastructure providers in Bundles."""
 
 import msgspec
 

@@ -50,7 +50,7 @@ class Ranges(Part):
 
 
 class Nodes(Part):
-    """How the pod range is divided among nodes."""
+    """Division of the pod range among nodes."""
 
     cidr_mask_size: Annotated[int | None, Meta(description="Prefix length of each node's part of the pod range.")] = (
         None
@@ -106,7 +106,7 @@ class CiliumConfig(Part):
         str, Meta(description="Interfaces on which traffic leaving the cluster is masqueraded.")
     ] = ""
     skip_upgrade: Annotated[
-        bool | None, Meta(description="Whether Cilium is left alone after the first installation.")
+        bool | None, Meta(description="True if Cilium is left alone after the first installation.")
     ] = None
     routing_mode: Annotated[
         Literal["", "default", "overlay", "direct"], Meta(description="How packets travel between nodes.")
@@ -123,7 +123,7 @@ class CiliumConfig(Part):
         ),
     ] = msgspec.field(default="", name="ipv6NativeRoutingCIDR")
     cni_exclusive: Annotated[
-        bool | None, Meta(description="Whether Cilium removes other CNI configuration from the nodes.")
+        bool | None, Meta(description="True if Cilium removes other CNI configuration from the nodes.")
     ] = None
     helm_values: Annotated[
         dict[str, Any],
@@ -233,7 +233,7 @@ class ProxyConfiguration(Part):
 
 
 class OCINamespace(Part):
-    """Where a registry's images are on the mirror."""
+    """Namespace of a registry's images on the mirror."""
 
     registry: Annotated[str, Meta(description="The registry.")]
     namespace: Annotated[str, Meta(description="Its namespace on the mirror.")] = ""
@@ -248,5 +248,5 @@ class RegistryMirrorConfiguration(Part):
         list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=ATOMIC)
     ] = []
     ca_cert_content: Annotated[str, Meta(description="Certificate of the mirror's authority, as PEM.")] = ""
-    authenticate: Annotated[bool, Meta(description="Whether the mirror asks for a password.")] = False
-    insecure_skip_verify: Annotated[bool, Meta(description="Whether the mirror's certificate is not verified.")] = False
+    authenticate: Annotated[bool, Meta(description="True if the mirror asks for a password.")] = False
+    insecure_skip_verify: Annotated[bool, Meta(description="True if the mirror's certificate is not verified.")] = False

@@ -17,7 +17,7 @@ class ImageResource(Part):
 
 
 class PackageControllerResources(Part):
-    """What the controller of packages may use."""
+    """Credentials of the package controller."""
 
     limits: Annotated[ImageResource | None, Meta(description="The most it may use.")] = None
     requests: Annotated[ImageResource | None, Meta(description="What is reserved for it.")] = None
@@ -29,7 +29,7 @@ class PackageControllerConfiguration(Part):
     repository: Annotated[str, Meta(description="Repository of its image.")] = ""
     tag: Annotated[str, Meta(description="Tag of its image.")] = ""
     digest: Annotated[str, Meta(description="Digest of its image.")] = ""
-    disable_webhooks: Annotated[bool, Meta(description="Whether it runs without webhooks.")] = False
+    disable_webhooks: Annotated[bool, Meta(description="True if it runs without webhooks.")] = False
     env: Annotated[list[str], Meta(description="Environment, as name=value.", extra_json_schema=ATOMIC)] = []
     resources: Annotated[PackageControllerResources | None, Meta(description="What it may use.")] = None
 
@@ -40,13 +40,13 @@ class PackageControllerCronJob(Part):
     repository: Annotated[str, Meta(description="Repository of its image.")] = ""
     tag: Annotated[str, Meta(description="Tag of its image.")] = ""
     digest: Annotated[str, Meta(description="Digest of its image.")] = ""
-    disable: Annotated[bool, Meta(description="Whether it is left out.")] = False
+    disable: Annotated[bool, Meta(description="True if it is left out.")] = False
 
 
 class PackageConfiguration(Part):
     """Curated packages."""
 
-    disable: Annotated[bool, Meta(description="Whether packages are left out.")] = False
+    disable: Annotated[bool, Meta(description="True if packages are left out.")] = False
     controller: Annotated[PackageControllerConfiguration | None, Meta(description="The controller of packages.")] = None
     cronjob: Annotated[
         PackageControllerCronJob | None, Meta(description="The job that refreshes credentials of the registry.")

@@ -1,15 +1,12 @@
-"""The reasons that conditions give while a cluster, or an upgrade in place, is not as it was asked for. One table.
+"""Reasons of conditions that are not True, of clusters and upgrades in place. One table.
 
-A row says of which kinds a reason is told, whether time helps, and what it means. From it follow `status.failureReason`
-and when a command stops waiting; `python -m espalier.api.eksa.reasons docs/reasons.md` writes the page for people.
+A row says which kinds give a reason, whether time helps, and what it means. `status.failureReason` follows from it,
+and when a command stops waiting. `make pages` writes `docs/reference/conditions.md`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from enum import Enum
-from pathlib import Path
 from typing import NamedTuple
 
 CLUSTER = "Cluster"
@@ -18,7 +15,7 @@ NODE = "NodeUpgrade"
 
 
 class Helps(Enum):
-    """What has to happen until it goes on."""
+    """The condition for progress."""
 
     TIME = "time"
     PERSON = "somebody acts"
@@ -60,46 +57,51 @@ STEPS = {
 
 REASONS: tuple[Reason, ...] = (
     # What is asked for can't be made.
-    _person("ClusterInvalid", "the spec can't be made; the message names field, value and what is allowed"),
+    _person("ClusterInvalid", "the spec is invalid; the message names field, value and what is allowed"),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
     _time(
         "ValuesNotResolved",
         "the provider has not found out yet what an object that the spec names stands for; its status says why",
     ),
-    _person("ManagementClusterRefInvalid", "spec.managementCluster names no cluster that manages others"),
+    _person("ManagementClusterRefInvalid", "spec.managementCluster does not name the management cluster"),
+    _person("EksaVersionInvalid", "spec.eksaVersion is missing or unknown; the message lists the known releases"),
     _person(
-        "EksaVersionInvalid", "there is no such release, or none was named; the message lists those that are there"
+        "BundleNotFoundForCluster", "the Bundles of the release do not exist; apply them, or choose another release"
     ),
-    _person("BundleNotFoundForCluster", "the Bundles of the release are not there; apply them, or name others"),
-    _person("EksdReleaseInvalid", "the EKS Distro release that the Bundles name is missing or unusable"),
+    _person("EksdReleaseInvalid", "the EKS Distro Release that the Bundles reference is missing or invalid"),
     _person(
         "ReleaseReplaced",
-        "an object of the release came again with other content; bring the original back, or choose another release",
+        "an object of the release has other content now; restore the original, or choose another release",
     ),
-    _person("ManagesClusters", "the record of the management cluster stays while it manages clusters; delete those"),
+    _person("ManagesClusters", "the management cluster can't be deleted while it manages clusters; delete those first"),
     _person(
-        "ClusterNameTaken", "the name, or an object of that name, is another cluster's; choose another, or remove it"
+        "ClusterNameTaken",
+        "the name, or an object of that name, belongs to another cluster; choose another name, or remove the object",
     ),
-    _person("ObjectRefused", "the API server refused an object; the message is its answer"),
+    _person("ObjectRefused", "the API server rejected an object; the message has its answer"),
     # The copy of the kubeconfig: condition KubeconfigCopied. Nothing else waits for it.
     _person(
-        "KubeconfigSecretTaken", "the Secret for the kubeconfig exists and is somebody else's; remove or rename it"
+        "KubeconfigSecretTaken",
+        "the Secret for the kubeconfig exists and belongs to somebody else; remove or rename it",
     ),
     _person(
         "KubeconfigCopyNotAllowed", "the manager may not write Secrets in the namespace; the message says what to apply"
     ),
-    _person("KubeconfigNotOfThisCluster", "the Secret with the kubeconfig was not made for this cluster; it stays"),
+    _person(
+        "KubeconfigNotOfThisCluster",
+        "the Secret with the kubeconfig was not created for this cluster, and is not copied",
+    ),
     _person(
         "ClusterAPIObjectsMissing",
-        "the cluster was made before, and its objects of Cluster API are gone; restore them, or have it made anew",
+        "the Cluster API objects of an existing cluster are gone; restore them, or let the cluster be created again",
     ),
     _person(
         "ClusterAPIObjectDeleted",
-        "an object of Cluster API that the control plane can't do without was deleted; the message says what helps",
+        "a Cluster API object that the control plane needs was deleted; the message says what to do",
     ),
     _person(
         "ControlPlaneLost",
-        "the KubeadmControlPlane was deleted, and etcd goes with it; delete the Cluster and create it again",
+        "the KubeadmControlPlane was deleted, and etcd with it; delete the Cluster and create it again",
     ),
     _person(
         "ClusterCertificatesMissing",
@@ -112,12 +114,12 @@ REASONS: tuple[Reason, ...] = (
     ),
     # The CNI.
     _time("DefaultCNIInstallationInProgress", "the CNI is being installed, or installed again"),
-    _time("DefaultCNIUpgradeInProgress", "the CNI is being changed in the workload cluster"),
-    _time("SkipUpgradesForDefaultCNIConfigured", "the CNI was installed once and is left alone (skipUpgrade)"),
-    _person("DefaultCNIMissing", "the workload cluster has lost its CNI; the message says how to have it back"),
-    _person("DefaultCNIRefused", "the workload cluster refuses the CNI; the message is its answer"),
-    _time("WorkloadClusterUnreachable", "the API server of the workload cluster gives no answer", CLUSTER, GROUP, NODE),
-    _time("WaitingForKubeconfig", "Cluster API has not made the kubeconfig yet"),
+    _time("DefaultCNIUpgradeInProgress", "the CNI is being upgraded in the workload cluster"),
+    _time("SkipUpgradesForDefaultCNIConfigured", "the CNI was installed and is not upgraded (skipUpgrade)"),
+    _person("DefaultCNIMissing", "the CNI was deleted from the workload cluster; the message says how to restore it"),
+    _person("DefaultCNIRefused", "the workload cluster rejected the CNI; the message has its answer"),
+    _time("WorkloadClusterUnreachable", "the API server of the workload cluster does not answer", CLUSTER, GROUP, NODE),
+    _time("WaitingForKubeconfig", "Cluster API has not created the kubeconfig yet"),
     # What the provider has in the workload cluster.
     _time("WorkloadObjectsInstallationInProgress", "objects of the provider are being installed or compared there"),
     _person("WorkloadObjectsRefused", "the workload cluster refuses an object of the provider; the message says why"),
@@ -126,91 +128,99 @@ REASONS: tuple[Reason, ...] = (
     _time("ControlPlaneNotInitialized", "workers join once the control plane is available"),
     _time("ControlPlaneNotReady", "the control plane is not available yet"),
     _time("ControlPlaneComponentsUnhealthy", "a component of the control plane is not healthy"),
-    _time("OutdatedInformation", "Cluster API has not reported since it was last written to"),
+    _time("OutdatedInformation", "Cluster API has not observed the last change yet"),
     _time("RollingUpgradeInProgress", "machines are being replaced"),
     _time("ScalingUp", "machines are being added"),
     _time("ScalingDown", "machines are being removed"),
     _time("NodesNotReady", "nodes are not ready"),
-    _person(
-        "ClusterAPIPaused", "somebody paused an object of Cluster API that is to be changed; the message says which"
-    ),
+    _person("ClusterAPIPaused", "a Cluster API object that has to change is paused; the message says which"),
     _person(
         "ReplicasChanged",
-        "somebody changed the number of machines in an object of Cluster API; the drift annotation brings it back",
+        "somebody scaled a Cluster API object; the drift annotation restores the number of machines",
     ),
     _person(
         "RemediationStopped",
-        "machines were replaced several times and never got healthy; mend the cause, the message says how to go on",
+        "machines were replaced several times without becoming healthy; the message says how to resume",
     ),
     # Upgrades in place, as the Cluster tells of them.
     _time("InPlaceUpgradeInProgress", "machines are upgraded in place"),
-    _person("InPlaceUpgradeRefused", "the change can't be made in place; the message says what helps"),
+    _person("InPlaceUpgradeRefused", "the change can't be made in place; the message says what to do"),
+    _person("InPlaceUpgradeFailed", "an upgrade in place failed; the message names the machine, and what to do"),
     _person(
-        "InPlaceUpgradeFailed", "an upgrade in place has failed; the message says of which machine, and what helps"
+        "TooFewMachinesForHooks",
+        "Cluster API would add a machine before it calls the hooks; use another front end or fallback",
     ),
-    _person("TooFewMachinesForHooks", "Cluster API would add a machine before it asks; use another way or fallback"),
-    _time("RuntimeHooksNotDiscovered", "Cluster API does not ask yet whether machines can be upgraded in place"),
+    _time("RuntimeHooksNotDiscovered", "Cluster API has not discovered the runtime hooks yet"),
     # What passes by itself.
-    _time("ReleaseChosen", "the release was taken from the management cluster"),
-    _time("WaitingForGateKey", "the key to digests of credentials is being made"),
-    _time("DriftNotCorrected", "some of the drift could not be brought back; it is tried again, Synced says why"),
-    _time("Deleting", "what was made is being deleted", CLUSTER, GROUP),
-    _person("Paused", "an annotation pauses it; remove that", CLUSTER, GROUP),
+    _time("ReleaseChosen", "the Cluster got the release of the management cluster"),
+    _time("WaitingForGateKey", "the key for digests of credentials is being created"),
+    _time("DriftNotCorrected", "some drift could not be corrected and is retried; condition Synced says why"),
+    _time("Deleting", "the objects of the cluster or upgrade are being deleted", CLUSTER, GROUP),
+    _person("Paused", "paused by an annotation; remove it to go on", CLUSTER, GROUP),
     _person(
         "TooManyWrites",
-        "somebody else changes back what is written, again and again; the object's managedFields say who",
+        "another writer reverts an object again and again; its managedFields say who",
         CLUSTER,
         GROUP,
         NODE,
     ),
     # Synced.
-    _person("Drifted", "objects differ from what is rendered; the message names fields, and the annotation that helps"),
-    _time("BeingChanged", "what was asked for last is being made"),
+    _person(
+        "Drifted",
+        "objects differ from what is rendered; the message names the fields, and the annotation that corrects them",
+    ),
+    _time("BeingChanged", "the last change is in progress"),
     _time("NotYetCompared", "the workload cluster has not been compared yet"),
-    _person("NotComparable", "what the cluster should be can't be rendered; the message says what is missing"),
-    _time("NotManagedHere", "the machines of the management cluster are not known here"),
+    _person("NotComparable", "the cluster can't be rendered; the message says what is missing"),
+    _time("NotManagedHere", "the machines of the management cluster are managed elsewhere"),
     # Upgrades in place of a group of machines.
-    _time("Reading", "the objects of the cluster are being read", GROUP, NODE),
-    _person("OwnerNotFound", "the control plane or MachineDeployment that is named does not exist", GROUP),
-    _time("OwnerDeleted", "the control plane or MachineDeployment is being deleted", GROUP),
-    _person("OwnerNotPaused", "Cluster API would replace the machines meanwhile; pause the owner", GROUP),
-    _person("MachineOfOthers", "a machine that is named belongs to another owner", GROUP),
-    _person("NodeUpgradeTaken", "a NodeUpgrade of the name is there and somebody else's; remove it", GROUP),
+    _time("Reading", "the caches of the cluster are being filled", GROUP, NODE),
+    _person("OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP),
+    _time("OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP),
+    _person("OwnerNotPaused", "the owner is not paused, so Cluster API would replace the machines; pause it", GROUP),
+    _person("MachineOfOthers", "a referenced machine belongs to another owner", GROUP),
+    _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; remove it", GROUP),
     _person("SpecDataInvalid", "the spec that the upgrade carries can't be read", GROUP),
     _person("SpecDataDiffers", "the spec that the upgrade carries is not the owner's; create another", GROUP),
-    _person("VersionDiffers", "the owner asks for another version; machines would be replaced afterwards", GROUP),
-    _change("VersionRefused", "kubeadm does not upgrade from the one version to the other", GROUP, NODE),
-    _change("ExternalEtcd", "control planes with etcd on machines of its own are not upgraded in place", GROUP),
-    _change("RolloutUnderWay", "the group is being rolled out, and that does not go on while it is held", GROUP),
+    _person("VersionDiffers", "the owner has another version; machines would be replaced afterwards", GROUP),
+    _change("VersionRefused", "kubeadm does not support an upgrade between these versions", GROUP, NODE),
+    _change("ExternalEtcd", "control planes with external etcd are not upgraded in place", GROUP),
+    _change(
+        "RolloutUnderWay", "a rollout of the group is in progress, and can't finish while the group is paused", GROUP
+    ),
     _change("Refused", "fields differ that can't be changed in place", GROUP),
-    _change("WouldRoll", "machines would be replaced afterwards, for the fields that the message names", GROUP),
-    _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP, NODE),
+    _change("WouldRoll", "machines would be replaced afterwards, because of the fields that the message names", GROUP),
+    _time("ControlPlaneUnhealthy", "no control plane member can be taken down now", GROUP, NODE),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
-    _time("NodesMissing", "as many nodes are missing as may be", GROUP),
+    _time("NodesMissing", "as many nodes are unavailable as maxUnavailable allows", GROUP),
     _time("ReplacingMachine", "Cluster API replaces a lost control plane machine, then the upgrade goes on", GROUP),
     _time("Upgrading", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradingNodes", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradeCreated", "an upgrade in place was created", GROUP),
-    _time("NodeUnderWay", "a node is being upgraded; what it reaches is noted before anything else begins", GROUP),
-    _time("UpgradeEnds", "the upgrade in place is being taken away", GROUP),
+    _time("NodeUnderWay", "a node is being upgraded; its result is recorded before the next change", GROUP),
+    _time("UpgradeEnds", "the finished upgrade in place is being deleted", GROUP),
     # Upgrades in place of a node.
     _time("NodeUpgradePending", "the NodeUpgrade was not reconciled yet", GROUP, NODE),
-    _person("MachineNotFound", "the machine that is named does not exist, or is another one", GROUP, NODE),
+    _person("MachineNotFound", "the referenced machine does not exist, or is another one", GROUP, NODE),
     _time("ControlPlaneTaken", "another node of the control plane is being upgraded", NODE),
     _time("MachineDeleted", "the machine is being deleted", NODE),
-    _change("WrongNodeType", "the machine is no member of the control plane, or is one", NODE),
+    _change("WrongNodeType", "nodeType does not match: the machine is, or is not, a control plane member", NODE),
     _person("NodeMissing", "the machine has no node, or the node is gone", NODE),
-    _time("NodeTaken", "another NodeUpgrade is at work on the node", NODE),
+    _time("NodeTaken", "another NodeUpgrade is working on the node", NODE),
     _time("NodeNotReady", "the node is not ready", NODE),
     _time("NodeOutdated", "the kubelet has not reported its new version yet", NODE),
-    _time("NodeCordoned", "the node has not been seen to be uncordoned yet", NODE),
-    _person("UpgraderImageInvalid", "what ConfigMap in-place-upgrade has for the version is no image", NODE),
-    _person("UpgraderImageMissing", "ConfigMap in-place-upgrade names no image for the version", NODE),
-    _time("PodCreated", "the upgrader pod was made", NODE),
-    _time("Waiting", "the upgrader pod is not there yet", NODE),
-    _time("Retrying", "the upgrader pod is made anew", NODE),
+    _time("NodeCordoned", "the node is not reported as uncordoned yet", NODE),
+    _person(
+        "UpgraderImageInvalid",
+        "the value for the version in ConfigMap in-place-upgrade is not an image reference",
+        NODE,
+    ),
+    _person("UpgraderImageMissing", "ConfigMap in-place-upgrade has no image for the version", NODE),
+    _time("PodCreated", "the upgrader pod was created", NODE),
+    _time("Waiting", "the upgrader pod does not exist yet", NODE),
+    _time("Retrying", "the upgrader pod is created again", NODE),
     _time("StepRuns", "deletion waits for the upgrader pod to end", NODE),
-    _person("PodCanNotBegin", "the upgrader pod can't begin, mostly for its image", NODE),
+    _person("PodCanNotBegin", "the upgrader pod can't start, mostly because of its image", NODE),
     _person("PodFailed", "the upgrader pod failed; remove the cause and retry", NODE),
     *(_time(name, meaning, NODE) for name, meaning in STEPS.items()),
     *(
@@ -223,38 +233,11 @@ BY_NAME = {one.name: one for one in REASONS}
 
 
 def waiting_for_people(kind: str) -> frozenset[str]:
-    """The reasons of a kind that no time heals."""
+    """Reasons of a kind that do not pass by themselves."""
     return frozenset(one.name for one in REASONS if one.helps is not Helps.TIME and kind in one.kinds)
 
 
 def what_helps(reason: str) -> Helps:
-    """What has to happen after this reason; time, where it is none of ours: those of API servers pass."""
+    """The remedy for a reason; time for those of others, like API servers."""
     found = BY_NAME.get(reason)
     return found.helps if found else Helps.TIME
-
-
-def page() -> str:
-    """The table for people, as Markdown."""
-    return "\n".join(_lines()) + "\n"
-
-
-def _lines() -> Iterator[str]:
-    yield "# Reasons"
-    yield ""
-    yield (
-        "What conditions say while something is not as it was asked for. Where somebody has to act, a Cluster also "
-        "says it in `status.failureReason`, with the"
-    )
-    yield "message in `status.failureMessage`, and `espalier create|upgrade|delete cluster` stop waiting."
-    for kind in (CLUSTER, GROUP, NODE):
-        yield ""
-        yield f"## {kind}"
-        yield ""
-        yield "| reason | goes on when | means |"
-        yield "|---|---|---|"
-        for one in sorted((found for found in REASONS if kind in found.kinds), key=lambda found: found.name):
-            yield f"| `{one.name}` | {'time passes' if one.helps is Helps.TIME else one.helps.value} | {one.meaning} |"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -119,7 +119,7 @@ class BundlesStatus(Observed, frozen=True):
     status=True,
 )
 class Bundles(KubeObject, kw_only=True):
-    """Which versions and images belong together."""
+    """Versions and images that belong together."""
 
     spec: BundlesSpec
     status: BundlesStatus = BundlesStatus()

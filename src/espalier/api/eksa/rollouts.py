@@ -1,4 +1,4 @@
-"""How machines of a Cluster are upgraded: replaced one after the other, or in place."""
+"""Rollout strategies: machines are replaced one after the other, or upgraded in place."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -31,7 +31,7 @@ class ControlPlaneRollingUpdate(Part):
 
 
 class ControlPlaneUpgradeRolloutStrategy(Part):
-    """How machines of the control plane are upgraded."""
+    """Rollout strategy of the control plane."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         _FALLBACK_IN_PLACE,
@@ -65,7 +65,7 @@ class WorkerRollingUpdate(Part):
 
 
 class WorkerNodesUpgradeRolloutStrategy(Part):
-    """How machines of a worker node group are upgraded."""
+    """Rollout strategy of a worker node group."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         _FALLBACK_IN_PLACE,

@@ -35,7 +35,7 @@ RUNTIME_EXTENSION = "espalier-in-place"
 
 
 class FrontEnd(StrEnum):
-    """How Cluster API is kept from replacing machines that are to be upgraded in place."""
+    """The way to keep Cluster API from replacing machines that are upgraded in place."""
 
     ANNOTATIONS = "annotations"
     """It is paused, and told afterwards that nothing is left to roll: any Cluster API, any number of machines."""
@@ -44,12 +44,12 @@ class FrontEnd(StrEnum):
 
 
 def refusal(generation: int, sentence: str) -> str:
-    """What is annotated when a change can't be made in place."""
+    """Value of the annotation for a change that can't be made in place."""
     return f"{generation}: {sentence}"
 
 
 def refused(metadata: ObjectMeta) -> str:
-    """Why what is asked for now can't be made in place; empty when that was not said of the present generation."""
+    """Reason why the present generation can't be made in place; empty if there is none."""
     generation, _, sentence = metadata.annotations.get(IN_PLACE_REFUSED, "").partition(": ")
     return sentence if generation == str(metadata.generation) else ""
 
@@ -117,8 +117,8 @@ class ObjectReference(Part):
     kind: Annotated[str, Meta(max_length=253, description="Kind of the object.")] = ""
     api_version: Annotated[str, Meta(max_length=253, description="Version of the API of the object.")] = ""
     uid: Annotated[str, Meta(max_length=128, description="Identity of the object.")] = ""
-    resource_version: Annotated[str, Meta(max_length=128, description="Not looked at.")] = ""
-    field_path: Annotated[str, Meta(max_length=1024, description="Not looked at.")] = ""
+    resource_version: Annotated[str, Meta(max_length=128, description="Ignored.")] = ""
+    field_path: Annotated[str, Meta(max_length=1024, description="Ignored.")] = ""
 
 
 Machines = Annotated[
@@ -128,11 +128,11 @@ Machines = Annotated[
 Conditions = Annotated[
     list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))
 ]
-Generation = Annotated[int, Meta(description="metadata.generation that was looked at last.")]
+Generation = Annotated[int, Meta(description="metadata.generation that was observed last.")]
 
 
 class ControlPlaneUpgradeSpec(Part, kw_only=True):
-    """Which machines get which versions."""
+    """Machines, and the versions that they get."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -149,11 +149,11 @@ class ControlPlaneUpgradeSpec(Part, kw_only=True):
 
 
 class ControlPlaneUpgradeStatus(Observed, frozen=True, omit_defaults=False):
-    """How far the upgrade is."""
+    """Progress of the upgrade."""
 
     require_upgrade: Annotated[int, Meta(description="How many machines are left to upgrade.")] = 0
     upgraded: Annotated[int, Meta(description="How many machines are upgraded.")] = 0
-    ready: Annotated[bool, Meta(description="Whether all machines are upgraded.")] = False
+    ready: Annotated[bool, Meta(description="True if all machines are upgraded.")] = False
     conditions: Conditions = []
     observed_generation: Generation = 0
 
@@ -161,10 +161,10 @@ class ControlPlaneUpgradeStatus(Observed, frozen=True, omit_defaults=False):
 _PROGRESS = (
     Column("Left", ".status.requireUpgrade", "integer", "Machines left to upgrade"),
     Column("Upgraded", ".status.upgraded", "integer", "Machines upgraded"),
-    Column("Ready", ".status.ready", "boolean", "Whether all machines are upgraded"),
+    Column("Ready", ".status.ready", "boolean", "True if all machines are upgraded"),
     Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
     AGE,
-    Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "What is going on", 1),
+    Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "Progress", 1),
 )
 
 
@@ -183,7 +183,7 @@ class ControlPlaneUpgrade(KubeObject, kw_only=True):
 
 
 class MachineDeploymentUpgradeSpec(Part, kw_only=True):
-    """Which machines get which version."""
+    """Machines, and the version that they get."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -197,11 +197,11 @@ class MachineDeploymentUpgradeSpec(Part, kw_only=True):
 
 
 class MachineDeploymentUpgradeStatus(Observed, frozen=True):
-    """How far the upgrade is."""
+    """Progress of the upgrade."""
 
     require_upgrade: Annotated[int, Meta(description="How many machines are left to upgrade.")] = 0
     upgraded: Annotated[int, Meta(description="How many machines are upgraded.")] = 0
-    ready: Annotated[bool, Meta(description="Whether all machines are upgraded.")] = False
+    ready: Annotated[bool, Meta(description="True if all machines are upgraded.")] = False
     conditions: Conditions = []
     observed_generation: Generation = 0
 
@@ -221,24 +221,24 @@ class MachineDeploymentUpgrade(KubeObject, kw_only=True):
 
 
 class NodeUpgradeSpec(Part, kw_only=True):
-    """Which machine gets which versions."""
+    """A machine, and the versions that it gets."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
     machine: Annotated[ObjectReference, Meta(description="The Machine whose node is upgraded.")]
     kubernetes_version: KubernetesVersion
     etcd_version: EtcdVersion = None
-    node_type: Annotated[NodeType, Meta(description="What the node is: it decides what is done there.")]
+    node_type: Annotated[NodeType, Meta(description="Role of the node; it decides which steps run there.")]
     first_node_to_be_upgraded: Annotated[
-        bool, Meta(description="Whether it is the first of its control plane; not looked at for workers.")
+        bool, Meta(description="True if it is the first of its control plane; ignored for workers.")
     ] = False
 
 
 class NodeUpgradeStatus(Observed, frozen=True):
-    """How far the upgrade of the node is."""
+    """Progress of the upgrade of the node."""
 
     conditions: Conditions = []
-    completed: Annotated[bool, Meta(description="Whether every step succeeded.")] = False
+    completed: Annotated[bool, Meta(description="True if every step succeeded.")] = False
     observed_generation: Generation = 0
 
 
@@ -248,12 +248,12 @@ class NodeUpgradeStatus(Observed, frozen=True):
     categories=("eks-anywhere",),
     columns=(
         Column("Machine", ".spec.machine.name", "string", "The machine"),
-        Column("Type", ".spec.nodeType", "string", "What the node is"),
+        Column("Type", ".spec.nodeType", "string", "Role of the node"),
         Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
-        Column("Step", '.status.conditions[?(@.type=="Ready")].reason', "string", "What is being done"),
-        Column("Completed", ".status.completed", "boolean", "Whether every step succeeded"),
+        Column("Step", '.status.conditions[?(@.type=="Ready")].reason', "string", "Current step"),
+        Column("Completed", ".status.completed", "boolean", "True if every step succeeded"),
         AGE,
-        Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "What is going on", 1),
+        Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "Progress", 1),
     ),
     status=True,
 )

@@ -1,4 +1,4 @@
-"""The management side of the laptop: what must be there before the first manifest is applied.
+"""The management side of the local environment: what must be there before the first manifest is applied.
 
 Objects only, written through a client by server-side apply, so that it may run at every start and on any API server.
 """
@@ -92,7 +92,7 @@ async def follow_newest(client: Client, releases: Releases) -> None:
     try:
         await client.patch(Cluster.resource, LAPTOP, "default", patch={"spec": wanted}, type=PatchType.MERGE)
     except ApiError as error:
-        _log.warning("the management cluster stays at its release", release=found.spec.eksa_version, reason=str(error))
+        _log.warning("the management cluster keeps its release", release=found.spec.eksa_version, reason=str(error))
 
 
 async def _namespace(client: Client) -> None:
@@ -105,7 +105,7 @@ async def _namespace(client: Client) -> None:
 def management_cluster(releases: Releases, version: str = "") -> list[KubeObject]:
     """The Cluster that workload clusters name as their manager: self-managed, and paused because nothing is to be done.
 
-    It and its datacenter describe the laptop as well as the kind can: there are no machines behind it. Its release is
+    It and its datacenter describe this machine as well as the kind can: there are no machines behind it. Its release is
     the newest one, unless another is given.
     """
     release = releases.release(version) if version else releases.newest()

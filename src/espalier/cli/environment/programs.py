@@ -1,4 +1,4 @@
-"""Where the real programs lie: in folders that `espalier assets build` filled, or that the environment names."""
+"""Location of real programs: folders that `espalier assets build` filled, or that the environment names."""
 
 from __future__ import annotations
 

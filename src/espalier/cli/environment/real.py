@@ -1,4 +1,4 @@
-"""The world of real nodes: a real management cluster, Cluster API's managers, and our controllers in this process."""
+"""Real nodes: a management cluster, Cluster API's managers, and our controllers in this process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class RealSettings:
-    """What a user may choose about real nodes."""
+    """Options of real nodes."""
 
     addresses: str
     bridge: str = DEFAULT_BRIDGE
@@ -63,7 +63,7 @@ class RealSettings:
 
 
 class BuiltBases:
-    """What `espalier assets build` made."""
+    """Programs built by `espalier assets build`."""
 
     def find(self, version: str) -> Base:
         """The base of a Kubernetes version. Raises `MissingAssets`."""
@@ -76,7 +76,7 @@ class BuiltBases:
 
 @dataclass
 class RealWorld:
-    """A running world of real nodes."""
+    """A running local environment of real nodes."""
 
     url: str
     managing: Managing
@@ -167,7 +167,7 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
         except RangeInUse as error:
             reasons.append(str(error))
     if reasons:
-        raise Failure("no real nodes here: " + "; ".join(reasons))
+        raise Failure("real nodes are not possible here: " + "; ".join(reasons))
     return addresses
 
 

@@ -56,7 +56,7 @@ class World:
     async def run(cls, home: Home, *, port: int, boot_seconds: float, releases: Releases) -> AsyncIterator[World]:
         """Start everything; ready when the block is entered, stopped in order when it is left.
 
-        `port` 0 keeps the one the world had before, or takes a free one. Raises `Failure` when it is taken,
+        `port` 0 keeps the one the local environment had before, or takes a free one. Raises `Failure` when it is taken,
         and `Broken` for files that can't be used.
         """
         home.create()
@@ -112,7 +112,7 @@ class World:
 
 
 IN_PROCESS = "https://espalier.internal"
-"""Where webhook configurations of the laptop point: answered in this process, never sent."""
+"""Address in the webhook configurations of the local environment: answered in this process, never sent."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ MANAGERS = (
 
 @dataclass(frozen=True)
 class Ports:
-    """Where one manager listens."""
+    """Ports of one manager."""
 
     webhooks: int
     health: int

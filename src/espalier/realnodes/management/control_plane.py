@@ -33,7 +33,7 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "serviceaccount-token-controller",
 )
-"""What a management cluster leans on; the others would only cost time."""
+"""Controllers that a management cluster needs; the others would only cost time."""
 
 SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc.cluster.local"
 

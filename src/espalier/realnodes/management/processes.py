@@ -47,7 +47,7 @@ class ProgramFailed(Exception):
 
 
 class State(StrEnum):
-    """How a program is."""
+    """State of a program."""
 
     STARTING = "Starting"
     RUNNING = "Running"
@@ -70,7 +70,7 @@ class Program:
 
     @property
     def log(self) -> Path:
-        """Where its output goes."""
+        """File of its output."""
         return self.folder / f"{self.name}.log"
 
     def last_words(self) -> str:
@@ -81,7 +81,7 @@ class Program:
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """How a program is, for people and other processes."""
+    """State of a program, for people and other processes."""
 
     name: str
     state: State
@@ -90,12 +90,12 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     pid: int | None = None
     log: str = ""
     last_exit: int | None = None
-    """How it ended last: its exit code, or minus the number of the signal that killed it."""
+    """Last end: its exit code, or minus the number of the signal that killed it."""
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before the next start, in seconds: longer each time, anew after a program ran for `forgets`."""
+    """Pause before the next start, in seconds: longer each time, anew after a program ran for `forgets`."""
 
     first: float = 0.5
     most: float = 30.0
@@ -142,7 +142,7 @@ class Supervisor:
 
     @property
     def reports(self) -> list[Report]:
-        """How each program is, in the order in which they were started."""
+        """States of the programs, in the order of their start."""
         return [keeper.report for keeper in self._keepers]
 
     async def start(self, *programs: Program, patience: float = START_SECONDS) -> None:

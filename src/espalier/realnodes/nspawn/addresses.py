@@ -50,7 +50,7 @@ class AddressRange:
                 return address
         raise RangeFull(
             f"all {self.network.num_addresses - 3} addresses of {self.network} are in use: "
-            "delete a cluster, or start a world with a wider range (--node-addresses)"
+            "delete a cluster, or start a local environment with a wider range (--node-addresses)"
         )
 
 
@@ -63,7 +63,7 @@ class Occupied:
 
 
 def clash(wanted: AddressRange, occupied: Iterable[Occupied], *, own_bridge: str) -> Occupied | None:
-    """What already has addresses of the range, apart from the world's own bridge. Default routes overlap nothing."""
+    """The first that has addresses of the range, apart from our own bridge. Default routes overlap nothing."""
     for other in occupied:
         if other.device != own_bridge and other.network.prefixlen > 0 and other.network.overlaps(wanted.network):
             return other

@@ -20,7 +20,7 @@ class Front(TypedDict):
 
 
 class Balancing:
-    """The balancer of a world. Nothing runs while there is no control plane."""
+    """The balancer of a local environment. Nothing runs while there is no control plane."""
 
     def __init__(self, state: State) -> None:
         self._program = Companion(state, "balancer", balancer.__file__)

@@ -1,4 +1,4 @@
-"""What nodes start from, as this package needs it; assets build it."""
+"""Bases of nodes, as this package needs them; assets build them."""
 
 from __future__ import annotations
 

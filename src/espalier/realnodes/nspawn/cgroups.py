@@ -22,7 +22,7 @@ _DELEGATED = ("cpu", "cpuset", "io", "memory", "pids")
 
 
 def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> list[Path]:
-    """Where each hierarchy of control groups is mounted."""
+    """Mount points of the control group hierarchies."""
     found = []
     for line in mounts.read_text().splitlines():
         _, point, kind, *_ = line.split()

@@ -1,4 +1,4 @@
-"""What the machines of a cluster share: an address for the control plane, and routes between the pods of nodes."""
+"""Shared parts of a cluster: an address for the control plane, and routes between the pods of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of ours that go on while the world's process is away: started once, taken over when they run already."""
+"""Programs that outlive the process of the local environment: started once, taken over when they run already."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Companion:
         return processes.identify(pid) if str(self._settings).encode() in arguments else None
 
     def told(self) -> object:
-        """What it was told last, None before."""
+        """Last settings, None before the first."""
         try:
             return json.loads(self._settings.read_bytes())
         except FileNotFoundError:

@@ -21,7 +21,7 @@ from espalier.realnodes.nspawn.processes import Process
 from espalier.realnodes.nspawn.state import NodeFolder
 
 _RUN = Path("/run/systemd/nspawn")
-"""Where systemd-nspawn leaves a folder and a lock for each machine that did not end by itself."""
+"""Directory in which systemd-nspawn leaves a folder and a lock for each machine that did not end by itself."""
 
 Command = tuple[str, ...]
 
@@ -46,12 +46,12 @@ def find(folder: NodeFolder) -> Running | None:
 
 
 def is_on(folder: NodeFolder) -> bool:
-    """Whether something of the node runs."""
+    """True if something of the node runs."""
     return next(cgroups.members(folder.id), None) is not None
 
 
 def is_prepared(folder: NodeFolder) -> bool:
-    """Whether the node's root file system is mounted."""
+    """True if the node's root file system is mounted."""
     return str(folder.root) in _mount_points()
 
 

@@ -1,4 +1,4 @@
-"""Which names the images of a base have in clusters. Pure.
+"""Names of a base's images in clusters. Pure.
 
 A base has images under the names that kubeadm knows. A cluster asks for those of its distribution: the same programs,
 of the same versions, by other names. The work of some is done here: their names mean a program that only waits.

@@ -1,4 +1,4 @@
-"""What a running node says of itself, read from its files.
+"""State of a running node, read from its files.
 
 Whoever is root in a node writes them: none is followed out of the node, waited for, or read without end.
 """
@@ -38,7 +38,7 @@ class _Result(msgspec.Struct):
 
 
 def bootstrap(running: Running) -> Bootstrap:
-    """Whether the bootstrap data ran, and well. Bootstrap data of others than Cluster API leave no sentinel."""
+    """True if the bootstrap data ran, and well. Bootstrap data of others than Cluster API leave no sentinel."""
     root = _root(running)
     begun, done = (confined.is_file(root, path) for path in (SENTINEL, RESULT))
     if begun:

@@ -1,4 +1,4 @@
-"""The bridge of a world: made when its first cluster needs it, gone with the world.
+"""The bridge of a local environment: made when its first cluster needs it, gone with the local environment.
 
 Nodes reach each other and the host over it, and nothing else: no packet filter and no forwarding of the host is
 touched, so pods have no way to other networks.
@@ -51,14 +51,14 @@ class Bridge:
         recorded = self._state.network()
         if recorded is not None and recorded.range != str(self.range.network):
             raise RangeInUse(
-                f"this world's nodes have addresses of {recorded.range}, not of {self.range.network}: "
-                "leave --node-addresses away, or delete the world first (`espalier down --delete-data`)"
+                f"this local environment's nodes have addresses of {recorded.range}, not of {self.range.network}: "
+                "leave --node-addresses away, or delete the local environment first (`espalier down --delete-data`)"
             )
         ours = recorded.bridge if recorded else ""
         if not ours and await _link(self.name) is not None:
             raise RangeInUse(
-                f"there is an interface {self.name} already: another world runs real nodes here; only one can, so "
-                "end that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
+                f"there is an interface {self.name} already: another local environment runs real nodes here; only one "
+                "can, so end that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
             )
         other = clash(self.range, await occupied(), own_bridge=ours)
         if other is not None:
@@ -68,7 +68,7 @@ class Bridge:
             )
 
     async def claim(self) -> NetworkRecord:
-        """Write the network down as this world's, if it isn't. Raises `RangeInUse`."""
+        """Write the network down as this local environment's, if it isn't. Raises `RangeInUse`."""
         record = self._state.network()
         if record is None:
             await self.check()

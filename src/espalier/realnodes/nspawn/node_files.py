@@ -21,7 +21,7 @@ KUBELET_DROPINS = "/etc/kubernetes/kubelet.conf.d"
 CNI_CONFIGURATION = "/etc/cni/net.d/10-pods.conflist"
 PROXY_CONFIGURATION = "/usr/local/share/kube-proxy.yaml"
 POD_RANGE = "/etc/cni/pod-range"
-"""Where the node says which addresses its pods have."""
+"""File in which the node keeps the addresses of its pods."""
 
 PATCHES = "/usr/local/share/kubeadm-patches"
 STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -53,7 +53,7 @@ class NodeFile:
 
 @dataclass(frozen=True)
 class Identity:
-    """What distinguishes a node from all others."""
+    """Identity of a node."""
 
     name: str
     address: str

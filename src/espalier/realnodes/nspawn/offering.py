@@ -10,7 +10,7 @@ from espalier.realnodes.nspawn.state import State
 
 
 class Offering:
-    """The registry of a world. Nodes ask it whenever they begin to run something, so it goes on without the world."""
+    """The registry of a local environment. Nodes pull from it at any time, so it outlives it."""
 
     def __init__(self, state: State) -> None:
         self._program = Companion(state, "registry", registry.__file__)

@@ -1,4 +1,4 @@
-"""What is to be done next for a node. Pure: from what is on the machine to one step."""
+"""Plan of a node. Pure: from the state of the machine to the next step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Bootstrap(StrEnum):
-    """How far a node is with its bootstrap data."""
+    """Progress of a node's bootstrap data."""
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"

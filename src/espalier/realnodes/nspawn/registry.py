@@ -4,7 +4,7 @@
 
 While a cluster is upgraded, nodes of both versions run pods of either. It offers what the stores of all bases hold, by
 the names that clusters use, and nothing else; reading only (OCI distribution, pull). It is a process of its own,
-standard library only: a node that starts while the world's process is away would else fail for want of an image.
+standard library only: a node that starts while the local environment is down would fail otherwise for want of an image.
 SETTINGS is a JSON file, read anew for each request: `{"host": ..., "port": ..., "names": {...}, "stores": [...],
 "makings": {name: {"folder": ..., "command": [...]}}}`. A command makes an image that is in no base, when a node asks.
 """
@@ -107,11 +107,11 @@ class Answering(BaseHTTPRequestHandler):
         self._answer(with_content=True)
 
     def do_HEAD(self) -> None:
-        """Whether it is there."""
+        """True if it is there."""
         self._answer(with_content=False)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """What is answered well is not worth a line."""
+        """Log errors only."""
 
     def _answer(self, *, with_content: bool) -> None:
         url = urlsplit(self.path)

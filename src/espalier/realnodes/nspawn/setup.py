@@ -120,7 +120,7 @@ class _Inheritance:
 
 
 async def remove_everything(state: State) -> None:
-    """Have no node, process, mount, interface or file of a world. No controllers of it may run."""
+    """Have no node, process, mount, interface or file of a local environment. No controllers of it may run."""
     for record in state.nodes():
         await container.take_away(state.folder(record.id))
         state.forget_node(record.id)

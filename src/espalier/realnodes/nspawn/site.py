@@ -1,4 +1,4 @@
-"""What the controllers here are built from: the observed world, the way to write, and what lies on the machine."""
+"""Parts of the controllers here: the observed state, the way to write, and what lies on the machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY_OWNER = "nspawn/owner"
 
 @dataclass(frozen=True)
 class Site:
-    """One world's real nodes."""
+    """One local environment's real nodes."""
 
     clusters: Cache
     machines: Cache
@@ -94,11 +94,11 @@ class Site:
 
     @staticmethod
     def finalizer(resource: Resource) -> str:
-        """What holds an infrastructure object until its node, or its address, is gone."""
+        """Finalizer of an infrastructure object, until its node, or its address, is gone."""
         return f"{resource.group}/espalier-{resource.kind.lower()}"
 
     def asks_for_cilium(self, found: Object) -> bool:
-        """Whether the manifest that an infrastructure object was made for names Cilium as the pod network."""
+        """True if the manifest that an infrastructure object was made for names Cilium as the pod network."""
         labels = found.metadata.labels
         key = Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_NAME_LABEL, ""))
         manifest = self.manifests.get(key)

@@ -1,4 +1,4 @@
-"""What this world made on the machine, on disk: written before it is made, forgotten after it is gone.
+"""What this local environment made on the machine, on disk: written before it is made, forgotten after it is gone.
 
 One folder for each node and one file about the network. Files are replaced whole, so a reader finds the old or the
 new content, whatever moment the writer ended at.
@@ -79,7 +79,7 @@ class NodeFolder:
         self.path = path
         self.record = path / _NODE
         self.root = path / "root"
-        """Where the overlay is mounted."""
+        """Mount point of the overlay."""
         self.upper = path / "upper"
         self.work = path / "work"
         self.containerd = path / "containerd"
@@ -94,7 +94,7 @@ class NodeFolder:
 
 
 class State:
-    """The folder of a world's real nodes."""
+    """The folder of a local environment's real nodes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -57,7 +57,7 @@ class Watched:
 
 
 async def gone(number: int) -> None:
-    """Return when there is no such process."""
+    """Return when no such process."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     try:
         descriptor = os.pidfd_open(number)

@@ -1,0 +1,232 @@
+"""`python -m espalier.cli.pages docs/reference` writes the reference pages: each from the table that the code uses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from espalier.api.eksa import condition_types, events, metadata_keys, reasons
+from espalier.api.eksa.release import Bundles
+from espalier.api.field_docs import write as write_fields
+from espalier.api.kinds import KubeObject
+from espalier.assets import recipes
+from espalier.clusters.rules.releases import MAXIMUM_SKEW
+from espalier.kube import metrics as requests
+from espalier.kube.measures import Measure
+from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
+from espalier.providers.registry import PROVIDERS
+from espalier.releases import Release, Releases
+from espalier.releases.support import NOTICE
+from espalier.runtime import metrics as managers
+
+KINDS: tuple[type[KubeObject], ...] = tuple(
+    kind for kind in EKSA_KINDS if kind is not Bundles and kind.resource.group == Bundles.resource.group
+)
+"""Kinds with a page of fields. Not Bundles: a release brings them, and `kubectl explain` knows their many images."""
+
+
+def conditions() -> Iterator[str]:
+    """Conditions and their reasons, by kind."""
+    yield from _head(
+        "Conditions and reasons",
+        "While something is not as it was asked for, a condition gives a reason and a message. Where somebody has to "
+        "act, a Cluster repeats both in `status.failureReason` and `status.failureMessage`, and "
+        "`espalier create|upgrade|delete cluster` stop waiting. Programs may rely on types and reasons, not on "
+        "messages.",
+    )
+    for kind in (reasons.CLUSTER, reasons.GROUP, reasons.NODE):
+        yield from ("", f"## {kind}", "")
+        yield from _table(
+            ("condition", "means"), ((f"`{one.name}`", one.meaning) for one in condition_types.of_kind(kind))
+        )
+        yield ""
+        yield from _table(
+            ("reason", "goes on when", "means"),
+            (
+                (f"`{one.name}`", "time passes" if one.helps is reasons.Helps.TIME else one.helps.value, one.meaning)
+                for one in sorted((found for found in reasons.REASONS if kind in found.kinds), key=lambda one: one.name)
+            ),
+        )
+    yield from ("", "## Reasons of conditions that are True", "")
+    yield from _table(("reason", "means"), ((f"`{name}`", said) for name, said in condition_types.SATISFIED.items()))
+
+
+def metadata() -> Iterator[str]:
+    """Annotations, labels and finalizers."""
+    yield from _head(
+        "Annotations, labels and finalizers",
+        "Those of Espalier and EKS Anywhere, and those of Cluster API that Espalier sets or obeys. What the manager "
+        "writes is its state: do not edit it, unless the last column says so.",
+    )
+    for sort, rows in metadata_keys.BY_SORT.items():
+        yield from ("", f"## {sort.value.capitalize()}s", "")
+        yield from _table(
+            (sort.value, "on", "written by", "means", "what to do"),
+            ((f"`{one.key}`", one.on, one.writer.value, one.meaning, one.to_do) for one in rows),
+        )
+
+
+def recorded_events() -> Iterator[str]:
+    """Events."""
+    yield from _head(
+        "Events",
+        "`kubectl describe` shows them below an object; `kubectl get events -n NAMESPACE` lists them. They are kept "
+        "for an hour; what lasts is in conditions.",
+    )
+    yield ""
+    yield from _table(
+        ("reason", "type", "on", "means", "what to do"),
+        ((f"`{one.name}`", one.type, one.on, one.meaning, one.to_do) for one in events.EVENTS),
+    )
+    yield ""
+    yield (
+        "A Cluster also gets a Warning with each reason of [conditions.md](conditions.md) that becomes its "
+        "`status.failureReason`, and with each new reason of condition `KubeconfigCopied`. An upgrade in place gets "
+        "one Event for each new reason of its condition `Ready`: a Warning for those that end in `Failed`, else "
+        "Normal. Those of NodeUpgrades that only wait get none."
+    )
+
+
+def metrics() -> Iterator[str]:
+    """Metrics."""
+    yield from _head(
+        "Metrics",
+        "`espalier manager --metrics-address` serves them (default `127.0.0.1:8080`, path `/metrics`). The names are "
+        "those of controller-runtime and client-go, so dashboards for them fit. Our own begin with `espalier_`.",
+    )
+    yield ""
+    yield from _table(
+        ("metric", "type", "labels", "means", "what to do"),
+        (
+            (_exposed(one), one.type, ", ".join(f"`{label}`" for label in one.labels), one.help, one.to_do)
+            for one in (*managers.MEASURES, *requests.MEASURES)
+        ),
+    )
+
+
+def versions() -> Iterator[str]:
+    """Supported versions."""
+    releases = Releases.load()
+    found = [releases.release(version) for version in releases.versions]
+    newest = found[0]
+    yield from _head(
+        "Supported versions", f"Of Espalier {newest.version}. `espalier releases list|show` says the same."
+    )
+    yield from ("", "## EKS Anywhere releases", "")
+    yield (
+        f"A cluster's `spec.eksaVersion` is at most {MAXIMUM_SKEW} minor versions behind that of the management "
+        "cluster, and never ahead of it. `espalier releases import` adds releases."
+    )
+    yield ""
+    yield from _table(
+        ("eksaVersion", "released", "Bundles", "Kubernetes"),
+        (
+            (
+                f"`{one.version}`",
+                one.eksa_release.spec.date[:10],
+                one.bundles.metadata.name,
+                ", ".join(one.kubernetes_versions),
+            )
+            for one in found
+        ),
+    )
+    yield from ("", "## Kubernetes of workload clusters", "")
+    yield (
+        f"The end of support is that of the Bundles; a warning is given from {NOTICE.days} days before. "
+        "`make test-real` runs machines of these versions with real kubeadm, kubelet and containerd, built from the "
+        "sources of Kubernetes in the same version, not with EKS Distro's images."
+    )
+    yield ""
+    yield from _table(("version", "EKS Distro", "patch version", "standard support ends"), _kubernetes(found))
+    yield from ("", "## Kubernetes of the management cluster", "")
+    yield (
+        f"Tested with {_version('kubernetes')} (`make test` with `make real-assets`, `make test-real`); earlier ones "
+        "are not tested. The ValidatingAdmissionPolicy of `espalier manifests` needs 1.30."
+    )
+    yield from ("", "## Cluster API", "")
+    contracts = sorted({kind.resource.api_version for kind in CLUSTER_API_KINDS})
+    yield (
+        f"Contract and API version v1beta2 ({', '.join(f'`{one}`' for one in contracts)}): Cluster API 1.11 or later. "
+        f"Upgrades in place with `--in-place hooks` need 1.12. Tested with {_version('cluster-api')}: core, kubeadm "
+        "bootstrap and kubeadm control plane, with simulated machines (`make test`) and real ones (`make test-real`)."
+    )
+    yield from ("", "## Providers", "")
+    yield from _table(
+        ("`datacenterRef.kind`", "infrastructure of Cluster API", "tested with"),
+        (
+            (
+                f"`{kind}`",
+                f"`{one.infrastructure.cluster.kind}`, `{one.infrastructure.machine.kind}`",
+                "simulated machines; systemd-nspawn containers in place of Docker's",
+            )
+            for kind, one in PROVIDERS.items()
+        ),
+    )
+    yield ""
+    yield "No test runs Cluster API's own Docker provider (CAPD). To add a provider: [providers.md](../providers.md)."
+    yield from ("", "## CNI", "")
+    yield (
+        "kindnetd and cilium, in the versions of the Bundles. Tests apply their manifests and do not run their images."
+    )
+    yield from ("", "## Real programs in tests", "")
+    parts: dict[str, list[str]] = {}
+    for one in recipes.chosen(["nodes"]):
+        parts.setdefault(one.name, []).append(one.version)
+    yield from _table(
+        ("program", "versions"),
+        ((name, ", ".join(sorted(set(listed)))) for name, listed in parts.items() if name not in ("pause", "probe")),
+    )
+
+
+def _kubernetes(found: list[Release]) -> Iterator[tuple[str, ...]]:
+    bundles = {bundle.kube_version: bundle for one in reversed(found) for bundle in one.bundles.spec.versions_bundles}
+    for version, bundle in sorted(bundles.items(), key=lambda item: [int(part) for part in item[0].split(".")]):
+        ends = bundle.end_of_standard_support or "not known yet"
+        yield version, bundle.eks_d.name, bundle.eks_d.kube_version, ends
+
+
+def _version(component: str) -> str:
+    [found] = {one.version for one in recipes.chosen([component])}
+    return found
+
+
+def _exposed(measure: Measure) -> str:
+    return f"`{measure.name}_total`" if measure.type == "counter" else f"`{measure.name}`"
+
+
+def _head(title: str, text: str) -> Iterator[str]:
+    yield from (f"# {title}", "", text)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    head = tuple(head)
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+
+
+PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "conditions.md": conditions,
+    "events.md": recorded_events,
+    "metadata.md": metadata,
+    "metrics.md": metrics,
+    "versions.md": versions,
+}
+
+
+def page(name: str) -> str:
+    """A page, as Markdown."""
+    return "\n".join(PAGES[name]()) + "\n"
+
+
+def write(folder: Path) -> None:
+    """Write all pages, and those of fields below `fields`."""
+    for name in PAGES:
+        (folder / name).write_text(page(name), encoding="utf-8")
+    write_fields(folder / "fields", KINDS)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
