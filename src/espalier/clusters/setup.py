@@ -8,7 +8,6 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import controller, management
 from espalier.clusters.admission import Admission
 from espalier.clusters.context import Tools
-from espalier.clusters.copies import Copies
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
@@ -19,6 +18,7 @@ from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
+from espalier.runtime.sources import Expiry
 from espalier.runtime.webhooks import Webhooks
 
 
@@ -54,7 +54,6 @@ def build(
     )
     manager.notices["management"] = lambda: observer.management_cluster.trouble
     remote_tasks = RemoteTasks(remotes)
-    copies = Copies(copies_kubeconfigs)
     manager.add(remote_tasks)
     tools = Tools(
         observer,
@@ -64,7 +63,7 @@ def build(
         manager.clock,
         remote_tasks,
         RateLimits(),
-        copies,
+        Expiry() if copies_kubeconfigs else None,
     )
     manager.add(controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))
     of_record = management.controller(observer.management_cluster, manager.recorder, resync=resync, rng=manager.rng)

@@ -12,7 +12,6 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import generated, names
-from espalier.clusters.copies import Copies
 from espalier.clusters.steps import (
     Step,
     add_finalizer,
@@ -25,6 +24,7 @@ from espalier.clusters.steps import (
 )
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.sources import Expiry
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.reconciles import Server, Workload, World, step
 from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop
@@ -63,7 +63,7 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
 ) -> None:
     async def main() -> None:
         server = Secrets(name, labels)
-        p = World(server, Workload(), Copies()).begin(*example(), datacenter(), *(objects() if is_made else ()))
+        p = World(server, Workload(), Expiry()).begin(*example(), datacenter(), *(objects() if is_made else ()))
         assert await read_left_over_secrets(p) == Continue()
         outcome = await Step(find_left_over_secrets)(p)
         if stops:
@@ -162,7 +162,7 @@ def test_a_cluster_is_held_once(there: list[str]) -> None:
 
     async def main() -> None:
         server = Answering()
-        p = World(server, Workload(), Copies()).begin(cluster, datacenter())
+        p = World(server, Workload(), Expiry()).begin(cluster, datacenter())
         assert await add_finalizer(p) == Continue()
         assert len(server.asked) == (CLUSTER_FINALIZER not in there)
         assert {*there, CLUSTER_FINALIZER} == set(p.scope.cluster.metadata.finalizers)
