@@ -74,8 +74,12 @@ async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Cond
     """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
     writer, key = ctx.tools.writer, _key(ctx)
     try:
-        if await writer.create(core.SECRET, _copy(ctx, content)) is None and replaces:
-            await writer.replace(core.SECRET, _copy(ctx, content))
+        if await writer.create(core.SECRET, _copy(ctx, content)) is not None or not replaces:
+            return None
+    except Forbidden as refusal:
+        return _not_allowed(ctx, refusal)
+    try:
+        await writer.replace(core.SECRET, _copy(ctx, content))
     except (Invalid, Conflict, NotFound):
         return _trouble(
             names.KUBECONFIG_SECRET_TAKEN,

@@ -17,6 +17,7 @@ from espalier.api.resource import Key
 from espalier.clusters import copying, names
 from espalier.clusters.context import Context
 from espalier.clusters.copying import LOOK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
@@ -100,6 +101,14 @@ def story(
 
 def said(p: Context) -> str | None:
     return p.copied.reason if p.copied is not None else None
+
+
+def test_a_copy_that_is_none_is_no_secret_of_the_users() -> None:
+    async def tell(story: Story) -> None:
+        with pytest.raises(Invalid):
+            await story.keep()
+
+    story(tell, {"POST": status(422, "Invalid")})
 
 
 @pytest.mark.parametrize(
