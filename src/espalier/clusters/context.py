@@ -12,7 +12,6 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Condition
 from espalier.api.resource import Resource
 from espalier.clusters import gate, names
-from espalier.clusters.copies import Copies
 from espalier.clusters.drift import Drift, lost_cni
 from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Change, Removal
@@ -23,6 +22,7 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.events import EventType, Recorder
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
+from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Precondition, Writer
 
 
@@ -37,7 +37,8 @@ class Tools:
     clock: Clock
     remote_tasks: RemoteTasks
     rate_limits: RateLimits
-    copies: Copies
+    copies: Expiry | None
+    """Digests of the kubeconfigs whose copies were looked at lately; None where none are made."""
 
 
 class Context:

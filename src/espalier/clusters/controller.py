@@ -59,14 +59,14 @@ def controller(
         tools.remote_tasks.forget,
         tools.rate_limits.forget,
         observer.linked.forget,
-        tools.copies.forget,
+        *([tools.copies.forget] if tools.copies else []),
     )
     reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     observer.watched_by(made)
-    tools.remote_tasks.when_done = made.enqueue
-    tools.rate_limits.when_over = made.enqueue
-    tools.copies.when_due = made.enqueue
+    for source in (tools.remote_tasks.done, tools.rate_limits, tools.copies):
+        if source is not None:
+            source.subscribe(made.enqueue)
     return made
 
 

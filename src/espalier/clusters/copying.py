@@ -46,7 +46,7 @@ async def keep(ctx: Context) -> None:
     renewed. The Cluster carries a digest of what was copied.
     """
     scope, copies = ctx.scope, ctx.tools.copies
-    if not copies.enabled or scope.key.namespace == scope.cluster_identity.capi.namespace:
+    if copies is None or scope.key.namespace == scope.cluster_identity.capi.namespace:
         ctx.copied = None
         return
     content = scope.capi_objects.kubeconfig
@@ -55,16 +55,16 @@ async def keep(ctx: Context) -> None:
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if copies.is_waiting(scope.key, digest) and (is_copied or ctx.copied is not None):
+    if copies.is_good(scope.key, digest) and (is_copied or ctx.copied is not None):
         return  # who takes the note of a copy away has it made again
     if is_copied:
         # A manager that has just started asks nothing, unless something was in the way.
-        if ctx.copied is not None or copies.is_due(scope.key, digest):
+        if ctx.copied is not None or copies.is_over(scope.key, digest):
             ctx.copied = await _write(ctx, content, replaces=False)  # what is there was copied, or is the user's own
-        copies.wait(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
+        copies.keep(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
         return
     ctx.copied = await _write(ctx, content)
-    copies.wait(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
+    copies.keep(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
     if ctx.copied is None:
         await ctx.annotate(eksa.Cluster.resource, scope.object, {names.KUBECONFIG_ANNOTATION: digest})
         ctx.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(ctx).name}")
@@ -74,8 +74,12 @@ async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Cond
     """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
     writer, key = ctx.tools.writer, _key(ctx)
     try:
-        if await writer.create(core.SECRET, _copy(ctx, content)) is None and replaces:
-            await writer.replace(core.SECRET, _copy(ctx, content))
+        if await writer.create(core.SECRET, _copy(ctx, content)) is not None or not replaces:
+            return None
+    except Forbidden as refusal:
+        return _not_allowed(ctx, refusal)
+    try:
+        await writer.replace(core.SECRET, _copy(ctx, content))
     except (Invalid, Conflict, NotFound):
         return _trouble(
             names.KUBECONFIG_SECRET_TAKEN,

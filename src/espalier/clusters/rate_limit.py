@@ -6,10 +6,11 @@ Who changes the same field again and again, to whatever value, is answered ever 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from espalier.api.resource import Key
+from espalier.runtime.sources import Source
 
 SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
@@ -41,21 +42,21 @@ class _Corrected:
         return now - self.last > self.pause + FORGOTTEN_AFTER
 
 
-class RateLimits:
-    """The clusters that were corrected a moment ago."""
+class RateLimits(Source):
+    """The clusters that were corrected a moment ago. Sent when the rest is over in which somebody asked for one, and to
+    try again."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._resting: set[Key] = set()
         self._wanted: set[Key] = set()
         self._pauses: dict[Key, float] = {}
         self._trying: set[Key] = set()
         self._corrected: dict[Key, dict[str, _Corrected]] = {}
         self._waking: set[tuple[Key, float]] = set()
-        self.when_over: Callable[[Key], None] = lambda _key: None
-        """Called when the rest of a cluster is over in which somebody asked for it, and to try again."""
 
     def is_limited(self, key: Key) -> bool:
-        """Whether a cluster has to wait; if so, `when_over` says for how long."""
+        """Whether a cluster has to wait; if so, it is sent later."""
         if key in self._resting:
             self._wanted.add(key)
         return key in self._resting
@@ -77,7 +78,7 @@ class RateLimits:
     def fought_about(self, key: Key, fields: Iterable[str]) -> dict[str, int]:
         """Which of these fields are changed again and again, and not to be corrected now, and how often they were.
 
-        If any is, `when_over` says when the first of them may be.
+        If any is, the cluster is sent when the first of them may be.
         """
         loop = asyncio.get_running_loop()
         known, now = self._corrected.get(key, {}), loop.time()
@@ -97,7 +98,7 @@ class RateLimits:
     def _awake(self, key: Key, due: float) -> None:
         self._waking.discard((key, due))
         if key in self._corrected:
-            self.when_over(key)
+            self.send(key)
 
     def try_again(self, key: Key) -> None:
         """A cluster gave no answer: it is looked at again, ever later while that lasts."""
@@ -115,10 +116,10 @@ class RateLimits:
     def _tried(self, key: Key) -> None:
         self._trying.discard(key)
         if key in self._pauses:
-            self.when_over(key)
+            self.send(key)
 
     def _over(self, key: Key) -> None:
         self._resting.discard(key)
         if key in self._wanted:
             self._wanted.discard(key)
-            self.when_over(key)
+            self.send(key)

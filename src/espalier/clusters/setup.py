@@ -8,7 +8,6 @@ from espalier.api import eksa
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import admission, controller, management, rbac
 from espalier.clusters.context import Tools
-from espalier.clusters.copies import Copies
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
@@ -18,6 +17,7 @@ from espalier.releases import Uninstalled
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.remote_tasks import RemoteTasks
+from espalier.runtime.sources import Expiry
 
 
 def component(
@@ -59,7 +59,7 @@ def component(
             manager.clock,
             RemoteTasks(manager.remotes),
             RateLimits(),
-            Copies(copies_kubeconfigs),
+            Expiry() if copies_kubeconfigs else None,
         )
         manager.add(tools.remote_tasks)
         manager.add(controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))

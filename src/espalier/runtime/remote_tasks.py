@@ -21,6 +21,7 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.runtime.remote import RemoteClients
+from espalier.runtime.sources import Source
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -99,13 +100,13 @@ class RemoteTasks:
         self._progress: dict[Key, _Progress] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._awaited: set[Key] = set()
-        self.when_done: Callable[[Key], None] = lambda _key: None
-        """Called when a remote task is done to whose end nobody waited."""
+        self.done = Source()
+        """Sends the clusters with a remote task to whose end nobody waited."""
 
     async def send(self, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed | None:
         """What came of a remote task in a workload cluster; it is sent there unless that is known.
 
-        None while it is under way, or waits for another one of the cluster; `when_done` says when to ask again. A
+        None while it is under way, or waits for another one of the cluster; `done` says when to ask again. A
         failure is told, and the next call tries again: how soon is up to the caller.
         """
         key = cluster.owner or cluster.capi
@@ -172,7 +173,7 @@ class RemoteTasks:
         finally:
             del self._running[key]
             if key not in self._awaited:
-                self.when_done(key)
+                self.done.send(key)
 
     async def _tried(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed:
         try:

@@ -11,7 +11,6 @@ from typing import TypeVar
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.context import Context, Tools
-from espalier.clusters.copies import Copies
 from espalier.clusters.provider import Providers
 from espalier.clusters.rate_limit import RateLimits
 from espalier.kube.client import Client
@@ -22,6 +21,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.events import Recorder
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
+from espalier.runtime.sources import Expiry
 from tests.unit.clusters.seen import GARDEN, applied, observer
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class Workload(Server):
 class World:
     """What reconciles share: both API servers, and what was kept of earlier ones."""
 
-    def __init__(self, server: Server, workload: Server, copies: Copies) -> None:
+    def __init__(self, server: Server, workload: Server, copies: Expiry | None) -> None:
         self.server = server
         self.workload = workload
         self.copies = copies
@@ -112,7 +112,14 @@ class World:
         recorder = Recorder(self.client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = seen.writer(self.client)
         tools = Tools(
-            seen, writer, self._remotes, recorder, SystemClock(), self._errands, self.rate_limits, self.copies
+            seen,
+            writer,
+            self._remotes,
+            recorder,
+            SystemClock(),
+            self._errands,
+            self.rate_limits,
+            self.copies,
         )
         return Context(tools, scope)
 
@@ -123,7 +130,7 @@ def step(
     """How a step ends among these objects, what it patches, and its reconcile."""
 
     async def main() -> tuple[T, list[Tree], Context]:
-        world = World(Server(), Workload(), Copies())
+        world = World(Server(), Workload(), Expiry())
         p = world.begin(*trees, key=key)
         return await act(p), world.server.written, p
 

@@ -16,11 +16,11 @@ from espalier.api.resource import Key
 from espalier.clusters import cni, names, rate_limit, readiness
 from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
-from espalier.clusters.copies import Copies
 from espalier.clusters.rendered import Manifest
 from espalier.kube.wire import Response
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import FRESH
+from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.reconciles import Server, Workload, World
@@ -55,9 +55,9 @@ class Story:
         self.mark = cni.content_hash(self.manifests)
         self.workload = Workload()
         self.server = Server()
-        self.world = World(self.server, self.workload, Copies())
+        self.world = World(self.server, self.workload, Expiry())
         self.over: list[Key] = []
-        self.world.rate_limits.when_over = self.over.append
+        self.world.rate_limits.subscribe(self.over.append)
         self.installed = self.mark
         self.generation = 1
         self.is_reachable = True

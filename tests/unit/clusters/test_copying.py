@@ -16,9 +16,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import copying, names
 from espalier.clusters.context import Context
-from espalier.clusters.copies import Copies
 from espalier.clusters.copying import LOOK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
+from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.reconciles import NOT_FOUND, Server, Workload, World
@@ -45,11 +46,13 @@ def digest(content: bytes = KUBECONFIG, uid: str = "uid-0") -> str:
 class Story:
     """A Cluster whose kubeconfig is copied, in one manager."""
 
-    def __init__(self, answers: Mapping[str, Response], copies: Copies) -> None:
+    def __init__(self, answers: Mapping[str, Response], copies: Expiry | None) -> None:
         self.server = Server(answers)
+        self.copies = copies or Expiry()
         self.world = World(self.server, Workload(), copies)
         self.due: list[Key] = []
-        copies.when_due = self.due.append
+        if copies is not None:
+            copies.subscribe(self.due.append)
 
     async def keep(
         self,
@@ -91,13 +94,21 @@ def story(
     tell: Callable[[Story], Awaitable[None]], answers: Mapping[str, Response] | None = None, *, enabled: bool = True
 ) -> None:
     async def main(_simulation: Simulation) -> None:
-        await tell(Story(answers or {}, Copies(enabled)))
+        await tell(Story(answers or {}, Expiry() if enabled else None))
 
     run(main, epoch=EPOCH, seed=1)
 
 
 def said(p: Context) -> str | None:
     return p.copied.reason if p.copied is not None else None
+
+
+def test_a_copy_that_is_none_is_no_secret_of_the_users() -> None:
+    async def tell(story: Story) -> None:
+        with pytest.raises(Invalid):
+            await story.keep()
+
+    story(tell, {"POST": status(422, "Invalid")})
 
 
 @pytest.mark.parametrize(
@@ -200,15 +211,15 @@ def test_a_cluster_made_again_gets_a_copy_of_its_own() -> None:
 def test_of_a_cluster_that_is_gone_nothing_is_remembered() -> None:
     async def tell(story: Story) -> None:
         await story.keep()
-        story.world.copies.forget(GARDEN)
+        story.copies.forget(GARDEN)
         await asyncio.sleep(2 * LOOK_EVERY)
         assert story.due == []
         await story.keep()
         await asyncio.sleep(LOOK_EVERY + 1)
-        assert story.world.copies.is_due(GARDEN, digest())
-        story.world.copies.forget(GARDEN)
-        story.world.copies.forget(GARDEN)  # of which nothing is known
-        assert not story.world.copies.is_due(GARDEN, digest())
+        assert story.copies.is_over(GARDEN, digest())
+        story.copies.forget(GARDEN)
+        story.copies.forget(GARDEN)  # of which nothing is known
+        assert not story.copies.is_over(GARDEN, digest())
 
     story(tell)
 

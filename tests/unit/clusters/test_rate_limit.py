@@ -24,7 +24,7 @@ def test_a_cluster_is_tried_ever_later_however_often_that_is_asked_for() -> None
             tried.append((simulation.clock.now() - began).total_seconds())
             again.set()
 
-        rate_limits.when_over = over
+        rate_limits.subscribe(over)
         for _ in range(9):
             again.clear()
             rate_limits.try_again(GARDEN)
@@ -40,7 +40,7 @@ def test_a_cluster_is_tried_ever_later_however_often_that_is_asked_for() -> None
 def test_one_that_answered_meanwhile_is_not_tried_and_begins_anew() -> None:
     async def main(_simulation: Simulation) -> None:
         rate_limits, tried = RateLimits(), list[Key]()
-        rate_limits.when_over = tried.append
+        rate_limits.subscribe(tried.append)
         rate_limits.try_again(GARDEN)
         rate_limits.try_again(OTHER)
         rate_limits.answered(GARDEN)
@@ -62,7 +62,7 @@ def test_a_field_that_is_fought_about_rests_ever_longer_and_no_other_does() -> N
             tried.append(loop.time())
             again.set()
 
-        rate_limits.when_over = over
+        rate_limits.subscribe(over)
         pauses = []
         for times in range(1, 1200):  # longer than a float can double
             rate_limits.corrected(GARDEN, ["a"])

@@ -11,8 +11,7 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import generated, names
-from espalier.clusters.copies import Copies
+from espalier.clusters import gate, generated, names
 from espalier.clusters.steps import (
     Step,
     add_finalizer,
@@ -25,6 +24,7 @@ from espalier.clusters.steps import (
 )
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.sources import Expiry
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.reconciles import Server, Workload, World, step
 from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop
@@ -63,7 +63,7 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
 ) -> None:
     async def main() -> None:
         server = Secrets(name, labels)
-        p = World(server, Workload(), Copies()).begin(*example(), datacenter(), *(objects() if is_made else ()))
+        p = World(server, Workload(), Expiry()).begin(*example(), datacenter(), *(objects() if is_made else ()))
         assert await read_left_over_secrets(p) == Continue()
         outcome = await Step(find_left_over_secrets)(p)
         if stops:
@@ -149,20 +149,45 @@ def test_what_another_cluster_links_is_left_to_it() -> None:
     assert owners_after(leave_children, cluster, owned(datacenter(), uid)) == []
 
 
+class Answering(Server):
+    """Answers patches of metadata with the Cluster as it is then."""
+
+    def __init__(self, cluster: Tree) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    async def request(self, request: Request) -> Response:
+        await super().request(request)
+        metadata = self._cluster["metadata"] | json.loads(request.body)["metadata"]
+        return Response(200, json.dumps(self._cluster | {"metadata": metadata}).encode())
+
+
+def test_a_gate_that_was_opened_is_closed_upon_what_it_was_closed_upon_before() -> None:
+    """What the reconcile itself wrote counts, not what it read."""
+
+    async def main() -> None:
+        cluster = example()[0]
+        before = World(Server(), Workload(), Expiry()).begin(cluster, datacenter()).scope.content_hash
+        cluster["metadata"].setdefault("annotations", {})[names.GATE_ANNOTATION] = before
+        server = Answering(cluster)
+        p = World(server, Workload(), Expiry()).begin(cluster, datacenter())
+        await p.open_gate()
+        await p.open_gate()
+        await p.close_gate()
+        noted = [patch["metadata"]["annotations"].get(names.GATE_ANNOTATION) for patch in server.written]
+        assert noted == [gate.OPENED, before]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("there", [[], ["example.com/backup"], [CLUSTER_FINALIZER]])
 def test_a_cluster_is_held_once(there: list[str]) -> None:
     cluster = example()[0]
     cluster["metadata"]["finalizers"] = there
 
-    class Answering(Server):
-        async def request(self, request: Request) -> Response:
-            await super().request(request)
-            patch = json.loads(request.body)
-            return Response(200, json.dumps(cluster | {"metadata": cluster["metadata"] | patch["metadata"]}).encode())
-
     async def main() -> None:
-        server = Answering()
-        p = World(server, Workload(), Copies()).begin(cluster, datacenter())
+        server = Answering(cluster)
+        p = World(server, Workload(), Expiry()).begin(cluster, datacenter())
         assert await add_finalizer(p) == Continue()
         assert len(server.asked) == (CLUSTER_FINALIZER not in there)
         assert {*there, CLUSTER_FINALIZER} == set(p.scope.cluster.metadata.finalizers)

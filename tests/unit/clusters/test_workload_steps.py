@@ -11,7 +11,6 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.meta import Tree
 from espalier.clusters import names, workload_objects
 from espalier.clusters.context import Context
-from espalier.clusters.copies import Copies
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.workload_objects import Installed
 from espalier.clusters.workload_steps import (
@@ -44,7 +43,7 @@ class Story:
         self.manifests = [config_map(name) for name in wanted]
         self.workload = Workload()
         self.server = Server()
-        self.world = World(self.server, self.workload, Copies())
+        self.world = World(self.server, self.workload, Expiry())
         self.installed = Installed()
         self.is_initialized = True
 

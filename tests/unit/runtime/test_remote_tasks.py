@@ -100,7 +100,7 @@ def story(workload: Workload, tell: Callable[[RemoteTasks, list[Key]], Awaitable
         remotes = RemoteClients(lambda kubeconfig: Client(mute if kubeconfig == MUTE else workload))
         made = RemoteTasks(remotes)
         done: list[Key] = []
-        made.when_done = done.append
+        made.done.subscribe(done.append)
         running = asyncio.create_task(made.run())
         await tell(made, done)
         running.cancel()

@@ -16,7 +16,6 @@ from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, 
 from espalier.api.meta import Tree
 from espalier.clusters import generated, names, release_content
 from espalier.clusters.context import Context, Tools
-from espalier.clusters.copies import Copies
 from espalier.clusters.preview.simulate import foresee
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
@@ -259,7 +258,14 @@ def acted(case: Case) -> Outcome:
         recorder = Recorder(client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = Writer(client, {})
         tools = Tools(
-            seen, writer, remotes, recorder, SystemClock(), RemoteTasks(remotes), RateLimits(), Copies(enabled=False)
+            seen,
+            writer,
+            remotes,
+            recorder,
+            SystemClock(),
+            RemoteTasks(remotes),
+            RateLimits(),
+            None,
         )
         return await steps.run(steps_of(scope), Context(tools, scope))
 

@@ -1,0 +1,61 @@
+"""Sources of keys beside watches: what a controller is asked to look at again although no object changed.
+
+Each keeps what it knows in this process alone, by key; `forget` ends that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from espalier.api.resource import Key
+
+
+class Source:
+    """Keys that are sent to whoever subscribed: controllers do."""
+
+    def __init__(self) -> None:
+        self._subscribers: list[Callable[[Key], None]] = []
+
+    def subscribe(self, enqueue: Callable[[Key], None]) -> None:
+        """Call `enqueue` with each key from now on."""
+        self._subscribers.append(enqueue)
+
+    def send(self, key: Key) -> None:
+        """This key is to be looked at."""
+        for enqueue in self._subscribers:
+            enqueue(key)
+
+
+class Expiry(Source):
+    """Values by key that are good for a while; when one is over, its key is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._good: dict[Key, tuple[str, asyncio.TimerHandle]] = {}
+        self._over: dict[Key, str] = {}
+
+    def is_good(self, key: Key, value: str) -> bool:
+        """Whether this value was kept for the key, and is good still."""
+        kept = self._good.get(key)
+        return kept is not None and kept[0] == value
+
+    def is_over(self, key: Key, value: str) -> bool:
+        """Whether it was, and is no longer."""
+        return self._over.get(key) == value
+
+    def keep(self, key: Key, value: str, seconds: float) -> None:
+        """The value of a key is good for so many seconds."""
+        self.forget(key)
+        self._good[key] = (value, asyncio.get_running_loop().call_later(seconds, self._expire, key))
+
+    def forget(self, key: Key) -> None:
+        """Nothing is kept for the key, nor sent."""
+        self._over.pop(key, None)
+        kept = self._good.pop(key, None)
+        if kept is not None:
+            kept[1].cancel()
+
+    def _expire(self, key: Key) -> None:
+        self._over[key] = self._good.pop(key)[0]
+        self.send(key)

@@ -1,0 +1,45 @@
+"""Keys that come by themselves: when a value is over."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from espalier.api.resource import Key
+from espalier.runtime.sources import Expiry, Source
+from espalier.runtime.virtual import Simulation, run
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+GARDEN, OTHER = Key("team-a", "garden"), Key("team-a", "other")
+
+
+def test_a_value_is_good_for_a_while_and_its_key_is_sent_when_it_is_over() -> None:
+    async def main(_simulation: Simulation) -> None:
+        expiry, sent = Expiry(), list[Key]()
+        expiry.subscribe(sent.append)
+        expiry.keep(GARDEN, "a", 10.0)
+        expiry.keep(OTHER, "a", 10.0)
+        assert expiry.is_good(GARDEN, "a")
+        assert not expiry.is_good(GARDEN, "b")
+        expiry.forget(OTHER)
+        await asyncio.sleep(5.0)
+        expiry.keep(GARDEN, "b", 10.0)
+        assert not expiry.is_good(GARDEN, "a")
+        await asyncio.sleep(9.0)
+        assert (sent, expiry.is_over(GARDEN, "b")) == ([], False)
+        await asyncio.sleep(2.0)
+        assert (sent, expiry.is_over(GARDEN, "b"), expiry.is_over(GARDEN, "a")) == ([GARDEN], True, False)
+        assert not expiry.is_good(GARDEN, "b")
+        expiry.forget(GARDEN)
+        assert not expiry.is_over(GARDEN, "b")
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_source_sends_to_all_who_listen() -> None:
+    source, one, other = Source(), list[Key](), list[Key]()
+    source.send(OTHER)
+    source.subscribe(one.append)
+    source.subscribe(other.append)
+    source.send(GARDEN)
+    assert (one, other) == ([GARDEN], [GARDEN])
