@@ -7,7 +7,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.meta import Condition, Observed
+from espalier.api.meta import Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
@@ -52,9 +52,17 @@ class _Initialization(Observed, frozen=True):
     provisioned: bool = False
 
 
+class _Said(Observed, frozen=True):
+    """A condition of either contract: by v1beta1 it may have no reason."""
+
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+
+
 class _InfrastructureStatus(Observed, frozen=True):
     initialization: _Initialization = _Initialization()
-    conditions: list[Condition] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    conditions: list[_Said] = []  # noqa: RUF012  (msgspec copies empty defaults)
     ready: bool | None = None
     failure_reason: str = ""
     failure_message: str = ""
@@ -83,8 +91,9 @@ somebody acts. The message says why, and what helps."""
 
 def broken(infrastructure: Object) -> str:
     """Why the API server behind infrastructure can't be run until somebody acts; empty if it can, or nobody says."""
-    ready = condition_list.get(infrastructure.decode(_Infrastructure).status.conditions, "Ready")
-    return ready.message if ready is not None and ready.reason == CONTROL_PLANE_BROKEN else ""
+    said = infrastructure.decode(_Infrastructure).status.conditions
+    broken = (one.message for one in said if (one.type, one.reason) == ("Ready", CONTROL_PLANE_BROKEN))
+    return next(broken, "")
 
 
 CERTIFICATES = ("ca", "sa", "proxy", "etcd")

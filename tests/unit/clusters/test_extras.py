@@ -331,9 +331,11 @@ def test_what_was_looked_up_is_content_and_only_where_there_is_any() -> None:
 
 def test_infrastructure_of_the_earlier_contract_is_there_when_it_is_ready_and_says_why_it_never_will_be() -> None:
     body: Tree = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "X", "metadata": {"name": "a"}}
-    ready, failed = {"ready": True}, {"ready": False, "failureReason": "Refused", "failureMessage": "no credentials"}
+    ready = {"ready": True, "conditions": [{"type": "Ready", "status": "True"}]}  # it may have no reason
+    failed = {"ready": False, "failureReason": "Refused", "failureMessage": "no credentials"}
     assert contract.is_provisioned(as_object(body | {"status": ready}))
     assert contract.failure(as_object(body | {"status": ready})) == ""
+    assert contract.broken(as_object(body | {"status": ready})) == ""
     assert not contract.is_provisioned(as_object(body | {"status": failed}))
     assert contract.failure(as_object(body | {"status": failed})) == "Refused: no credentials"
     domains = {"b": {"controlPlane": True}, "a": {"attributes": {"rack": "1"}}}
