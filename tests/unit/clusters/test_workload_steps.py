@@ -23,6 +23,7 @@ from espalier.clusters.workload_steps import (
 from espalier.kube.wire import Response
 from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
+from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.reconciles import Server, Workload, World
