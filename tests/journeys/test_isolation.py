@@ -55,7 +55,7 @@ from tests.support.stores import CopiedStores, copied
 
 pytestmark = pytest.mark.embedded
 
-CLUSTERS = [40, pytest.param(200, marks=pytest.mark.soak)]
+CLUSTERS = [12, pytest.param(200, marks=pytest.mark.soak)]
 RESYNC = 60.0
 
 
@@ -156,7 +156,7 @@ def test_the_same_without_isolation_fails(many: Steady) -> None:
 def test_the_same_holds_while_all_drift_is_corrected() -> None:
     """So the proof does not rest on nobody looking at what was made."""
     upgrade_of_the_manager(
-        steady(10, since=EPOCH, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
+        steady(4, since=EPOCH, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
         Isolation.LAYERS,
         scaling_replaces_no_machine,
     )
