@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from datetime import UTC, datetime
-from pathlib import Path
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -23,9 +19,6 @@ from espalier.api.core import (
     SELF_SUBJECT_ACCESS_REVIEW,
 )
 from espalier.api.resource import Resource
-from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import MemoryStore, Store
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import (
     AlreadyExists,
@@ -38,15 +31,10 @@ from espalier.kube.errors import (
     NotFound,
 )
 from espalier.kube.http import HttpTransport
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.watching import WatchEvent
-from espalier.kube.wire import Request, Response, Transport
-from tests.support.control_plane import ControlPlane
-
-PATIENCE = 30.0
-"""Seconds that anything may take; only a real control plane needs more than a moment."""
+from espalier.kube.wire import Request, Response
+from tests.support.control_plane import PATIENCE
 
 GROUP = "contract.example.com"
 WIDGET = Resource(GROUP, "v1", "widgets", "Widget")
@@ -124,52 +112,6 @@ def definition(plural: str = "widgets", kind: str = "Widget") -> Fields:
             "versions": [version("v1", storage=True), version("v2", storage=False)],
         },
     }
-
-
-@asynccontextmanager
-async def running(store: Store) -> AsyncIterator[Server]:
-    server = Server(store, now=lambda: datetime.now(UTC), random=random.Random(1))
-    await server.start()
-    yield server
-    await server.close()
-
-
-@pytest.fixture
-async def in_memory() -> AsyncIterator[Server]:
-    async with running(MemoryStore()) as server:
-        yield server
-
-
-@pytest.fixture
-async def on_disk(tmp_path: Path) -> AsyncIterator[Server]:
-    async with running(SqliteStore(tmp_path / "objects.db")) as server:
-        yield server
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("in_memory", marks=pytest.mark.embedded),
-        pytest.param("on_disk", marks=pytest.mark.embedded),
-        pytest.param("real", marks=pytest.mark.envtest),
-    ]
-)
-def transport(request: pytest.FixtureRequest) -> Transport:
-    if request.param != "real":
-        return InProcessTransport(request.getfixturevalue(request.param))
-    real: ControlPlane = request.getfixturevalue("control_plane")
-    return HttpTransport(Kubeconfig.load([real.kubeconfig]).context(), environment={})
-
-
-@pytest.fixture
-async def client(transport: Transport) -> AsyncIterator[Client]:
-    client = Client(transport, field_manager="contract", user_agent="contract")
-    yield client
-    await client.close()
-
-
-@pytest.fixture
-async def namespace(client: Client) -> str:
-    return (await client.create(NAMESPACE, {"metadata": {"generateName": "contract-"}})).name
 
 
 @pytest.fixture

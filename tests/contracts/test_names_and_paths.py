@@ -11,9 +11,6 @@ from espalier.api.core import CONFIG_MAP, DEPLOYMENT, POD, SECRET
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
-from tests.contracts.test_api_server import client, in_memory, namespace, on_disk, transport
-
-__all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
 
 CONTAINER: Tree = {"name": "main", "image": "example.org/a:1"}
 SPEC: Tree = {"automountServiceAccountToken": False, "serviceAccountName": "default", "containers": [CONTAINER]}

@@ -23,11 +23,9 @@ from espalier.kube.errors import Invalid
 from espalier.kube.wire import ADMIN, Request
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
+from tests.support.control_plane import PATIENCE
 from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
 from tests.unit.clusters.test_admission import edited
-
-__all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
 
 Validate = Callable[[AdmissionRequest], AdmissionResponse]
 

@@ -14,9 +14,7 @@ from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import encode_json
 from espalier.kube.server_warnings import warnings_of
 from espalier.kube.wire import Request
-from tests.contracts.test_api_server import PATIENCE, client, in_memory, namespace, on_disk, transport
-
-__all__ = ["client", "in_memory", "namespace", "on_disk", "transport"]
+from tests.support.control_plane import PATIENCE
 
 Fields = dict[str, Any]
 

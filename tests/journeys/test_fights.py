@@ -20,11 +20,10 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.brakes import BURST, LONGEST_PAUSE, REPEATED
 from espalier.runtime.virtual import Simulation
-from espalier.simulator.transport import LaptopTransport
 from tests.journeys.asking import NAMESPACE
-from tests.journeys.faulty import Passing
-from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop
-from tests.journeys.test_quiet import all_ready, apply
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_manager, is_of_workload
+from tests.support.many_clusters import all_ready, apply
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 8
@@ -38,7 +37,7 @@ Kind = tuple[str, str]
 """Of a write: what it is in, management or workload, and the plural with its subresource."""
 
 
-class Fighter:
+class Fighter(Interceptor):
     """Undoes each write of some kinds; remembers when what was written, by path."""
 
     def __init__(self, *kinds: Kind) -> None:
@@ -47,9 +46,6 @@ class Fighter:
         self.fights = True
         self.writes: dict[tuple[Kind, str], list[float]] = defaultdict(list)
         self.undoing: set[asyncio.Task[None]] = set()
-
-    def __call__(self, transport: Transport) -> Transport:
-        return _Fought(transport, self)
 
     def per_minute(self, since: float) -> dict[str, list[int]]:
         """How often each object was written in each minute."""
@@ -61,33 +57,26 @@ class Fighter:
                     minutes[minute] += 1
         return found
 
-
-class _Fought(Passing):
-    def __init__(self, transport: Transport, fighter: Fighter) -> None:
-        super().__init__(transport)
-        self._fighter = fighter
-        self._is_remote = isinstance(transport, LaptopTransport)
-
-    async def request(self, request: Request) -> Response:
-        fighter = self._fighter
+    async def request(self, transport: Transport, request: Request) -> Response:
         path, subresource = path_of(request)
-        is_other = not self._is_remote and request.headers.get("user-agent") != MANAGER_AGENT
+        is_remote = is_of_workload(transport)
+        is_other = not is_remote and not is_of_manager(request)
         if request.method == "GET" or is_other or not path or "/events" in path or request.query.get("dryRun"):
-            return await self.transport.request(request)
-        kind = ("workload" if self._is_remote else "management", kind_of(path, subresource))
-        moments = fighter.writes[kind, path]
+            return await transport.request(request)
+        kind = ("workload" if is_remote else "management", kind_of(path, subresource))
+        moments = self.writes[kind, path]
         moments.append(asyncio.get_running_loop().time())
         if len(moments) > ENOUGH:
-            fighter.fights = False
-        if not fighter.fights or kind not in fighter.kinds or fighter.admin is None:
-            return await self.transport.request(request)
-        admin = self.transport if self._is_remote else fighter.admin
+            self.fights = False
+        if not self.fights or kind not in self.kinds or self.admin is None:
+            return await transport.request(request)
+        admin = transport if is_remote else self.admin
         before = await read(admin, path)
-        response = await self.transport.request(request)
+        response = await transport.request(request)
         if response.status < 300:
             task = asyncio.ensure_future(undo(admin, path, subresource, before))
-            fighter.undoing.add(task)
-            task.add_done_callback(fighter.undoing.discard)
+            self.undoing.add(task)
+            task.add_done_callback(self.undoing.discard)
         return response
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import pytest
 
 from tests.conftest import EXPLORE
-from tests.journeys.faulty import Far, Loss, Writes
 from tests.journeys.in_place_watch import Watcher, finish, ready, tell, undisturbed
 from tests.journeys.managed import ManagedLaptop
+from tests.support.faults import Far, Loss, Writes
 from tests.support.recording import Recording
 from tests.support.upgraders import Upgraders
 

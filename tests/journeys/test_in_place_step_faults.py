@@ -19,9 +19,9 @@ from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
 from espalier.upgrades.node_steps import STEPS
 from tests.conftest import EXPLORE
 from tests.journeys import in_place
-from tests.journeys.faulty import Far
 from tests.journeys.in_place_watch import Watcher, finish, ready, say_ready, tell
 from tests.journeys.managed import ManagedLaptop
+from tests.support.faults import Far
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded

@@ -13,10 +13,10 @@ from espalier.api.resource import Key
 from espalier.clusters import gate, names, readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_workload
 
 pytestmark = pytest.mark.embedded
 
@@ -26,7 +26,7 @@ QUICK = {Key(NAMESPACE, f"quick-{number}"): later for number, later in enumerate
 """When they are made, in seconds after those that do not answer."""
 
 
-class Mute:
+class Mute(Interceptor):
     """Whether workload clusters that are met now answer. Those met before stay as they were until it is over."""
 
     def __init__(self) -> None:
@@ -35,33 +35,17 @@ class Mute:
         self.last = ""
         """The object whose write is still answered before it begins, and all that comes before."""
 
-    def wrap(self, transport: Transport) -> Transport:
-        if self.spreads and isinstance(transport, LaptopTransport):
-            return MuteTransport(transport, self)
-        return transport
+    def concerns(self, transport: Transport) -> bool:
+        return self.spreads and is_of_workload(transport)
 
-
-class MuteTransport:
-    """A connection that is taken, and then nothing."""
-
-    def __init__(self, transport: Transport, mute: Mute) -> None:
-        self._transport = transport
-        self._mute = mute
-
-    async def request(self, request: Request) -> Response:
-        if self._mute.last:
-            if request.method == "PATCH" and request.path.endswith(self._mute.last):
-                self._mute.last = ""
-        elif not self._mute.over:
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.last:
+            if request.method == "PATCH" and request.path.endswith(self.last):
+                self.last = ""
+        elif not self.over:
             await asyncio.sleep(request.timeout or 30)
             raise Unreachable(f"no answer within {request.timeout:g} seconds")
-        return await self._transport.request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
+        return await transport.request(request)
 
 
 async def seconds_to_ready(world: ManagedLaptop, key: Key) -> float:
@@ -81,7 +65,7 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
 
     async def main(simulation: Simulation) -> None:
         mute = Mute()
-        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=mute) as world:
             for key in MANY:
                 await world.apply(name=key.name)
             began = asyncio.get_running_loop().time()
@@ -97,7 +81,7 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
 def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> None:
     async def main(simulation: Simulation) -> None:
         mute = Mute()
-        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=mute) as world:
             key = MANY[0]
             await world.apply(name=key.name)
 
@@ -134,7 +118,7 @@ def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() 
     async def main(simulation: Simulation) -> None:
         mute = Mute()
         mute.over = True
-        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=mute) as world:
             await world.apply("docker-cilium.yaml", name=GARDEN.name)
             await world.until_ready()
             workload = await world.workload()
@@ -157,20 +141,20 @@ def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() 
     run(main, epoch=EPOCH, seed=1)
 
 
-class SlowTransport(MuteTransport):
-    """An API server that takes longer than any pass waits for it."""
+class Slow(Interceptor):
+    """Workload clusters whose API servers take longer than any reconcile waits for them."""
 
-    async def request(self, request: Request) -> Response:
+    def concerns(self, transport: Transport) -> bool:
+        return is_of_workload(transport)
+
+    async def request(self, transport: Transport, request: Request) -> Response:
         await asyncio.sleep(1)
-        return await self._transport.request(request)
+        return await transport.request(request)
 
 
 def test_a_cluster_that_answers_slowly_is_installed_and_brought_back_as_any_other() -> None:
     async def main(simulation: Simulation) -> None:
-        def slow(transport: Transport) -> Transport:
-            return SlowTransport(transport, Mute()) if isinstance(transport, LaptopTransport) else transport
-
-        async with managed_laptop(simulation.clock, wrap=slow) as world:
+        async with managed_laptop(simulation.clock, wrap=Slow()) as world:
             await world.apply()
             await world.until_ready()
             workload = await world.workload()

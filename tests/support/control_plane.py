@@ -23,6 +23,8 @@ from espalier.realnodes.management import control_plane, processes
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed
 
+PATIENCE = 30.0
+"""Seconds that anything may take; only a real control plane needs more than a moment."""
 READING_VERBS = frozenset({"get", "list", "watch"})
 
 find_assets = programs.find_control_plane
