@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 REAL ?= tests
 STORIES ?= tests/nodes
+WORKERS ?= 3
 SMOKE ?= tests/unit/runtime tests/unit/simulator tests/unit/cli tests/journeys/test_start.py tests/journeys/test_commands.py tests/journeys/test_in_place.py tests/journeys/test_in_place_processes.py
 COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
 .DEFAULT_GOAL := help
@@ -25,10 +26,10 @@ demo: $(VENV)/.installed ## A manifest becomes a cluster: created, scaled, upgra
 	@$(BIN)/espalier demo
 
 test: check ## Checks and all tests that this machine can carry
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak'
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak'
 
 smoke: $(VENV)/.installed ## A part of the tests, for another Python: make smoke VENV=.venv-system PYTHON=/usr/bin/python3
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not (nodes or soak or envtest or capi)' $(SMOKE)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not (nodes or soak or envtest or capi)' $(SMOKE)
 
 check: $(VENV)/.installed ## Style, types, layers
 	@$(BIN)/ruff check .

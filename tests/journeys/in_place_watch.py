@@ -30,9 +30,9 @@ from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
-from tests.journeys.faulty import Writes
 from tests.journeys.in_place import EPOCH, NEW, spec
 from tests.journeys.managed import NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+from tests.support.faults import Writes
 from tests.support.recording import Kept, Recording
 from tests.support.upgraders import ENDED, GARDEN, Upgraders
 

@@ -14,7 +14,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import apply, machines
 from tests.journeys.managed import CALM, managed_laptop
-from tests.journeys.test_quiet import all_ready
+from tests.support.many_clusters import all_ready
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,13 @@ from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
-from espalier.kube.wire import Transport
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
-from tests.journeys.test_simulated_machines import CrashingTransport
+from tests.support.faults import Crash
 
 pytestmark = pytest.mark.embedded
 
@@ -565,14 +564,11 @@ def applies(world: ManagedLaptop) -> Counter[str]:
 def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        died = asyncio.Event()
+        crash = Crash(writes)
 
-        def mortal(transport: Transport) -> Transport:
-            return CrashingTransport(transport, writes, died)
-
-        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=mortal) as world:
+        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=crash) as world:
             await world.apply()
-            await died.wait()
+            await crash.died.wait()
         async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
             await world.until_ready()
             assert await world.versions() == [KUBERNETES["1.35"]] * 3
@@ -588,17 +584,14 @@ def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int
 def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        died = asyncio.Event()
-
-        def mortal(transport: Transport) -> Transport:
-            return CrashingTransport(transport, writes, died)
+        crash = Crash(writes)
 
         async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
             await world.apply()
             await world.until_ready()
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, wrap=mortal) as world:
+        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, wrap=crash) as world:
             await world.change(kubernetesVersion="1.36")
-            await died.wait()
+            await crash.died.wait()
         async with managed_laptop(simulation.clock, seed=3, store=store, stores=stores) as world:
             await world.until_ready()
             assert await world.versions() == [KUBERNETES["1.36"]] * 3

@@ -35,7 +35,7 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
-from tests.journeys.faulty import Passing
+from tests.support.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 
@@ -96,10 +96,10 @@ async def plant(client: Client) -> None:
     await client.create(CORE_EVENT, event)
 
 
-class Angry(Passing):
+class Angry(Interceptor):
     """A server that refuses everything, in hostile words."""
 
-    async def request(self, request: Request) -> Response:
+    async def request(self, transport: Transport, request: Request) -> Response:
         status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 418, "reason": HOSTILE}
         return Response(418, msgspec.json.encode({**status, "message": HOSTILE}), {"content-type": "application/json"})
 
@@ -117,7 +117,7 @@ def ran(patch: pytest.MonkeyPatch, arguments: Sequence[str], *, angry: bool = Fa
         await prepare(client, Releases.load(), KINDS)
         await plant(client)
         if angry:
-            client = Client(Angry(transport), user_agent="journey")
+            client = Client(Angry()(transport), user_agent="journey")
         try:
             yield Connected(client, "default")
         finally:

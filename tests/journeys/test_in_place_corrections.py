@@ -17,9 +17,9 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
-from tests.journeys.faulty import Passing
 from tests.journeys.in_place import IN_PLACE, NEW, until_so
-from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop
+from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_manager
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -179,25 +179,16 @@ async def rights(world: ManagedLaptop) -> list[str]:
     return [f"{one.kind} {one.name}" for listed in found for one in listed.items]
 
 
-class Refused:
+class Refused(Interceptor):
     """The manager's writes that an API server refused."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def __call__(self, transport: Transport) -> Transport:
-        return _Refused(transport, self)
-
-
-class _Refused(Passing):
-    def __init__(self, transport: Transport, refused: Refused) -> None:
-        super().__init__(transport)
-        self._refused = refused
-
-    async def request(self, request: Request) -> Response:
-        response = await super().request(request)
-        if response.status == 409 and request.headers.get("user-agent") == MANAGER_AGENT:
-            self._refused.seen.append(f"{request.method} {request.path}")
+    async def request(self, transport: Transport, request: Request) -> Response:
+        response = await transport.request(request)
+        if response.status == 409 and is_of_manager(request):
+            self.seen.append(f"{request.method} {request.path}")
         return response
 
 

@@ -21,11 +21,10 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.transport import LaptopTransport
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
-from tests.journeys.faulty import Passing
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_workload
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -33,28 +32,22 @@ pytestmark = pytest.mark.embedded
 HOUR = 3600.0
 
 
-class Asked:
+class Asked(Interceptor):
     """Counts what the manager asks of workload clusters."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()
 
-    def __call__(self, transport: Transport) -> Transport:
-        return _Asked(transport, self) if isinstance(transport, LaptopTransport) else transport
+    def concerns(self, transport: Transport) -> bool:
+        return is_of_workload(transport)
 
+    async def request(self, transport: Transport, request: Request) -> Response:
+        self.count[f"{request.method} {request.path}"] += 1
+        return await transport.request(request)
 
-class _Asked(Passing):
-    def __init__(self, transport: Transport, asked: Asked) -> None:
-        super().__init__(transport)
-        self._asked = asked
-
-    async def request(self, request: Request) -> Response:
-        self._asked.count[f"{request.method} {request.path}"] += 1
-        return await super().request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        self._asked.count[f"WATCH {request.path}"] += 1
-        return await super().stream(request)
+    async def stream(self, transport: Transport, request: Request) -> Stream | Response:
+        self.count[f"WATCH {request.path}"] += 1
+        return await transport.stream(request)
 
 
 def followed() -> list[str]:

@@ -33,11 +33,11 @@ from espalier.upgrades import progress
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension
 from espalier.upgrades.node_steps import STEPS
-from tests.journeys.faulty import Writes
 from tests.journeys.in_place import EPOCH, NEW, OLD, identities, machines, marks, spec
 from tests.journeys.in_place_watch import Watcher
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.audit import grants
+from tests.support.faults import Writes
 from tests.support.recording import Kept, Recording
 from tests.support.upgraders import Upgraders
 

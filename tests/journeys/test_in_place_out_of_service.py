@@ -13,9 +13,9 @@ from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node_steps import COPY, DONE, KUBEADM
 from tests.journeys import in_place
-from tests.journeys.faulty import Far
 from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed
 from tests.journeys.managed import ManagedLaptop
+from tests.support.faults import Far
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded

@@ -24,12 +24,11 @@ from espalier.clusters import Isolation, gate, names
 from espalier.clusters.layers import LAYERS
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.embedded_gardens import EPOCH, Garden
-from tests.journeys.faulty import Blocked
 from tests.journeys.isolation_stories import (
     NEXT,
     STATUS,
@@ -47,38 +46,31 @@ from tests.journeys.isolation_stories import (
     scaling_replaces_no_machine,
     set_status,
 )
-from tests.journeys.managed import CALM, GARDEN, MANAGER_AGENT, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.journeys.steady import Steady, steady
-from tests.journeys.test_quiet import heard
-from tests.journeys.test_simulated_machines import CrashingTransport
+from tests.support.faults import Blocked, Crash, Interceptor, is_of_manager
+from tests.support.many_clusters import heard
 from tests.support.stores import CopiedStores, copied
 
 pytestmark = pytest.mark.embedded
 
-CLUSTERS = [40, pytest.param(200, marks=pytest.mark.soak)]
+CLUSTERS = [12, pytest.param(200, marks=pytest.mark.soak)]
 RESYNC = 60.0
 
 
-class WrittenPerObject:
-    """Counts the manager's writes by path, and lets them pass; the first one to Cluster API's objects sets `more`."""
+class WrittenPerObject(Interceptor):
+    """Counts the manager's writes by path; the first one to Cluster API's objects sets `more`."""
 
-    def __init__(self, transport: Transport, written: Counter[str], more: asyncio.Event) -> None:
-        self._transport = transport
-        self._written = written
-        self._more = more
+    def __init__(self) -> None:
+        self.written: Counter[str] = Counter()
+        self.more = asyncio.Event()
 
-    async def request(self, request: Request) -> Response:
-        if request.method != "GET" and request.headers.get("user-agent") == MANAGER_AGENT:
-            self._written[request.path] += 1
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if request.method != "GET" and is_of_manager(request):
+            self.written[request.path] += 1
             if "cluster.x-k8s.io" in request.path:
-                self._more.set()
-        return await self._transport.request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
+                self.more.set()
+        return await transport.request(request)
 
 
 @pytest.fixture(scope="module", params=CLUSTERS)
@@ -105,24 +97,23 @@ def upgrade_of_the_manager(
     """A manager of a later build finds steady clusters; the assertions hold if it is isolated."""
 
     async def main(simulation: Simulation) -> None:
-        per_object: Counter[str] = Counter()
-        more = asyncio.Event()
+        per_object = WrittenPerObject()
         async with managed_laptop(
             simulation.clock,
             seed=2,
             store=copied(before.store),
             stores=CopiedStores(before.stores),
-            wrap=lambda transport: WrittenPerObject(transport, per_object, more),
+            wrap=per_object,
             layers=NEXT,
             isolation=isolation,
             resync=RESYNC,
         ) as world:
             with suppress(TimeoutError):
                 async with asyncio.timeout(10 * 1.1 * RESYNC):
-                    await more.wait()
+                    await per_object.more.wait()
             written = set(world.written())
             assert written <= {STATUS}, "the later manager wrote more than statuses"
-            assert max(per_object.values(), default=0) <= 1
+            assert max(per_object.written.values(), default=0) <= 1
             assert await machines(world.client) == before.machines
             await then(world)
             await world.client.delete(Cluster.resource, numbered(0).name, NAMESPACE)
@@ -156,7 +147,7 @@ def test_the_same_without_isolation_fails(many: Steady) -> None:
 def test_the_same_holds_while_all_drift_is_corrected() -> None:
     """So the proof does not rest on nobody looking at what was made."""
     upgrade_of_the_manager(
-        steady(10, since=EPOCH, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
+        steady(4, since=EPOCH, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
         Isolation.LAYERS,
         scaling_replaces_no_machine,
     )
@@ -185,7 +176,7 @@ def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_w
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        died = asyncio.Event()
+        crash = Crash(writes)
         async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
             await world.apply()
             await world.until_ready()
@@ -197,10 +188,10 @@ def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_w
             seed=2,
             store=store,
             stores=stores,
-            wrap=lambda transport: CrashingTransport(transport, writes, died),
+            wrap=crash,
         ) as world:
             await world.change(workerNodeGroupConfigurations=[groups[0] | {"labels": {"tier": "slow"}}])
-            await died.wait()
+            await crash.died.wait()
             assert await mark(world) == gate.OPENED
             await world.change(workerNodeGroupConfigurations=groups)
             present = await world.client.get(Cluster.resource, "garden", NAMESPACE)
@@ -343,9 +334,7 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -
 def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a_further_change() -> None:
     async def main(simulation: Simulation) -> None:
         shut = asyncio.Event()
-        async with managed_laptop(
-            simulation.clock, wrap=lambda transport: Blocked(transport, "/machinedeployments", shut)
-        ) as world:
+        async with managed_laptop(simulation.clock, wrap=Blocked("/machinedeployments", shut)) as world:
             await world.apply()
             generation = (await world.until_ready()).status.observed_generation
             shut.set()

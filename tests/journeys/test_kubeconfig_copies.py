@@ -22,6 +22,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 
@@ -185,15 +186,14 @@ def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() ->
     journey(story)
 
 
-class LosesAnswers:
-    """A way to the API server on which the first answer to each creation of a Secret is lost."""
+class LosesAnswers(Interceptor):
+    """The first answer to each creation of a Secret is lost."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self) -> None:
         self._lost: set[str] = set()
 
-    async def request(self, request: Request) -> Response:
-        answer = await self._transport.request(request)
+    async def request(self, transport: Transport, request: Request) -> Response:
+        answer = await transport.request(request)
         if (
             request.method == "POST"
             and request.path.endswith(f"{NAMESPACE}/secrets")
@@ -202,9 +202,6 @@ class LosesAnswers:
             self._lost.add(request.path)
             return Response(500, b"")
         return answer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 def test_a_copy_of_which_nobody_told_us_that_it_was_made_is_ours() -> None:
@@ -215,7 +212,7 @@ def test_a_copy_of_which_nobody_told_us_that_it_was_made_is_ours() -> None:
         assert trouble(cluster) is None
         assert (await copy(world)).data["value"]
 
-    journey(story, wrap=LosesAnswers)
+    journey(story, wrap=LosesAnswers())
 
 
 @pytest.mark.parametrize("labels", [{"cluster.x-k8s.io/cluster-name": "garden"}, {}], ids=["labelled", "unlabelled"])

@@ -19,10 +19,10 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
-from tests.journeys.test_quiet import CALM_SECONDS, all_ready
 from tests.support.audit import following, told
 from tests.support.control_plane import ControlPlane
 from tests.support.management import SERVICE_ACCOUNT, Production, production, until
+from tests.support.many_clusters import CALM_SECONDS, all_ready
 
 pytestmark = pytest.mark.envtest
 

@@ -38,8 +38,8 @@ from tests.journeys.linked_stories import (
     until_made,
 )
 from tests.journeys.managed import CALM, GARDEN, managed_laptop
-from tests.journeys.test_simulated_machines import CrashingTransport
 from tests.support.audit import grants
+from tests.support.faults import Crash
 from tests.support.orchard import KINDS, ORCHARD
 
 pytestmark = pytest.mark.embedded
@@ -140,7 +140,7 @@ def test_credentials_that_were_half_written_are_finished_without_anything_else(w
     """The manager died after so many writes, and the next one would make machines of something else."""
 
     async def main(simulation: Simulation) -> None:
-        store, stores, died = MemoryStore(), MemoryStores(), asyncio.Event()
+        store, stores, crash = MemoryStore(), MemoryStores(), Crash(writes)
         async with gated(simulation.clock, store=store, stores=stores) as world:
             await plant(world)
             made, uids = await made_for(world, GARDEN), await machines(world.client)
@@ -149,10 +149,10 @@ def test_credentials_that_were_half_written_are_finished_without_anything_else(w
             seed=2,
             store=store,
             stores=stores,
-            wrap=lambda transport: CrashingTransport(transport, writes, died),
+            wrap=crash,
         ) as world:
             await edit(world, SECRET, CREDENTIALS, data=password("lily"))
-            await died.wait()
+            await crash.died.wait()
             assert await mark(world) != gate.OPENED
         async with gated(simulation.clock, seed=3, store=store, stores=stores, layers=NEXT) as world:
             await asyncio.sleep(CALM)

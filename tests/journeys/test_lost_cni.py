@@ -19,12 +19,12 @@ from espalier.api.meta import Condition
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import Isolation, names, rate_limit, readiness
 from espalier.kube.client import PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_workload, refusal
 
 pytestmark = pytest.mark.embedded
 
@@ -136,65 +136,43 @@ def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_hel
     story(tell)
 
 
-class Refusing:
+class Refusing(Interceptor):
     """Workload clusters whose API servers refuse to have DaemonSets written."""
 
     def __init__(self) -> None:
         self.refuses = True
 
-    def wrap(self, transport: Transport) -> Transport:
-        return _RefusingTransport(transport, self) if isinstance(transport, LaptopTransport) else transport
+    def concerns(self, transport: Transport) -> bool:
+        return is_of_workload(transport)
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.refuses and request.method == "PATCH" and "/daemonsets/" in request.path:
+            return refusal(Forbidden.of('admission webhook "policy.example" denied the request'))
+        return await transport.request(request)
 
 
-class _RefusingTransport:
-    def __init__(self, transport: Transport, refusing: Refusing) -> None:
-        self._transport = transport
-        self._refusing = refusing
-
-    async def request(self, request: Request) -> Response:
-        if self._refusing.refuses and request.method == "PATCH" and "/daemonsets/" in request.path:
-            status = (
-                b'{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","code":403,'
-                b'"message":"admission webhook \\"policy.example\\" denied the request"}'
-            )
-            return Response(403, status, {"content-type": "application/json"})
-        return await self._transport.request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-
-class Mirroring:
+class Mirroring(Interceptor):
     """Workload clusters in which a webhook has every image of the CNI come from a mirror."""
 
     def __init__(self) -> None:
         self.writes = 0
 
-    def wrap(self, transport: Transport) -> Transport:
-        return _MirroringTransport(transport, self) if isinstance(transport, LaptopTransport) else transport
+    def concerns(self, transport: Transport) -> bool:
+        return is_of_workload(transport)
 
-
-class _MirroringTransport(_RefusingTransport):
-    def __init__(self, transport: Transport, mirroring: Mirroring) -> None:
-        super().__init__(transport, Refusing())
-        self._mirroring = mirroring
-
-    async def request(self, request: Request) -> Response:
+    async def request(self, transport: Transport, request: Request) -> Response:
         if request.method == "PATCH" and "/daemonsets/" in request.path:
-            self._mirroring.writes += 1
+            self.writes += 1
             body = request.body.replace(b"public.ecr.aws", b"mirror.example")
             assert body != request.body
             request = msgspec.structs.replace(request, body=body)
-        return await self._transport.request(request)
+        return await transport.request(request)
 
 
 def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -> None:
     async def main(simulation: Simulation) -> None:
         mirroring = Mirroring()
-        async with managed_laptop(simulation.clock, wrap=mirroring.wrap, resync=RESYNC) as world:
+        async with managed_laptop(simulation.clock, wrap=mirroring, resync=RESYNC) as world:
             await world.apply(kubernetesVersion="1.35")
             await world.until_ready()
             before = mirroring.writes
@@ -216,7 +194,7 @@ def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None
 
     async def main(simulation: Simulation) -> None:
         refusing = Refusing()
-        async with managed_laptop(simulation.clock, wrap=refusing.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=refusing) as world:
             await world.apply(controlPlaneConfiguration={"count": 3})
             await asyncio.sleep(120)
             before = await world.machine_names(GARDEN.name)
@@ -296,7 +274,7 @@ def test_when_a_lost_cni_can_not_be_installed_again_the_cluster_says_why_and_goe
     async def main(simulation: Simulation) -> None:
         refusing = Refusing()
         refusing.refuses = False
-        async with managed_laptop(simulation.clock, wrap=refusing.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=refusing) as world:
             await world.apply(kubernetesVersion="1.35")
             await world.until_ready()
             refusing.refuses = True

@@ -21,12 +21,13 @@ from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.laptop import EPOCH, OLD, Laptop, condition, is_settled, laptop, machines
+from tests.support.faults import Crash, Interceptor
 from tests.support.recording import Kept
 
 pytestmark = pytest.mark.embedded
@@ -34,41 +35,6 @@ pytestmark = pytest.mark.embedded
 CALM = 60.0
 """Simulated seconds in which everything that was asked for has happened."""
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
-
-
-class Process:
-    """The controllers' way to the API server; it ends for all of them after so many more writes."""
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-        self.died = asyncio.Event()
-
-    def wrap(self, transport: Transport) -> Transport:
-        return _Ended(self, transport)
-
-
-class _Ended:
-    def __init__(self, process: Process, transport: Transport) -> None:
-        self._process = process
-        self._transport = transport
-
-    async def request(self, request: Request) -> Response:
-        process = self._process
-        if process.died.is_set():
-            raise Unreachable("dead", sent=False)
-        if process.left is not None and request.method != "GET":
-            process.left -= 1
-        response = await self._transport.request(request)
-        if process.left is not None and process.left <= 0:
-            process.died.set()
-            raise Unreachable("died")
-        return response
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
 
 
 def control_plane_machines(world: Laptop) -> list[str]:
@@ -119,14 +85,14 @@ def garden() -> Kept:
 )
 def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: int, workers_too: bool) -> None:
     async def story(simulation: Simulation) -> None:
-        (store, stores), process = garden().opened(), Process()
-        async with laptop(simulation.clock, store=store, stores=stores, wrap=process.wrap) as world:
+        (store, stores), crash = garden().opened(), Crash(writes, counts=False)
+        async with laptop(simulation.clock, store=store, stores=stores, wrap=crash) as world:
             everybody = [machine.metadata.name for machine in machines(world, "garden")]
             doomed = everybody if workers_too else control_plane_machines(world)
-            process.left = writes
+            crash.counts = True
             await delete(world, doomed)
             async with asyncio.timeout(CALM):
-                await process.died.wait()
+                await crash.died.wait()
         async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
             await all_is_well(world, doomed)
 
@@ -167,22 +133,13 @@ def test_a_replacement_does_not_serve_an_empty_cluster_when_what_was_stored_is_l
     virtual.run(story, epoch=garden().at, seed=1)
 
 
-class _Refuses:
+class Undeletable(Interceptor):
     """An API server that deletes no node."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def request(self, request: Request) -> Response:
+    async def request(self, transport: Transport, request: Request) -> Response:
         if request.method == "DELETE":
             raise Unreachable("refused")
-        return await self._transport.request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
+        return await transport.request(request)
 
 
 async def stops(world: Laptop) -> None:
@@ -196,7 +153,7 @@ async def refuses(world: Laptop) -> None:
     """The API server answers, and deletes no node."""
     workload = world.workloads.reach(GARDEN)
     assert workload is not None
-    workload.client.transport = _Refuses(workload.client.transport)
+    workload.client.transport = Undeletable()(workload.client.transport)
 
 
 @pytest.mark.parametrize("happens", [stops, refuses])

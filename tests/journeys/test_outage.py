@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.kube.errors import ApiError, Conflict, Forbidden, Invalid, ServerFailure, TooManyRequests, Unreachable
-from espalier.kube.objects import encode_json
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.journeys.faulty import Passing
-from tests.journeys.managed import MANAGER_AGENT, managed_laptop
-from tests.journeys.test_quiet import all_ready, apply
+from tests.journeys.managed import managed_laptop
+from tests.support.faults import Interceptor, is_of_manager, refusal
+from tests.support.many_clusters import all_ready, apply
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,22 +26,20 @@ def _away() -> Response:
 
 
 def _refused(error: type[ApiError]) -> Failing:
-    status = error.of("not now").status
-    return lambda: Response(status.code, encode_json(status))
+    return lambda: refusal(error.of("not now"))
 
 
-class Outage(Passing):
+class Outage(Interceptor):
     """While it lasts, nothing that the manager writes arrives."""
 
-    def __init__(self, transport: Transport, lasts: asyncio.Event, failing: Failing) -> None:
-        super().__init__(transport)
-        self._lasts, self._failing = lasts, failing
+    def __init__(self, failing: Failing) -> None:
+        self.lasts = False
+        self._failing = failing
 
-    async def request(self, request: Request) -> Response:
-        is_mine = request.headers.get("user-agent") == MANAGER_AGENT
-        if self._lasts.is_set() and is_mine and request.method != "GET":
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.lasts and request.method != "GET" and is_of_manager(request):
             return self._failing()
-        return await self.transport.request(request)
+        return await transport.request(request)
 
 
 @pytest.mark.embedded
@@ -53,16 +50,12 @@ class Outage(Passing):
 )
 def test_after_an_hour_of_failed_writes_a_cluster_is_ready_within_minutes(failing: Failing) -> None:
     async def main(simulation: Simulation) -> None:
-        lasts = asyncio.Event()
-
-        def wrap(transport: Transport) -> Transport:
-            return Outage(transport, lasts, failing)
-
-        async with managed_laptop(simulation.clock, wrap=wrap) as world:
-            lasts.set()
+        outage = Outage(failing)
+        async with managed_laptop(simulation.clock, wrap=outage) as world:
+            outage.lasts = True
             await apply(world.client, 3)
             await asyncio.sleep(3600)
-            lasts.clear()
+            outage.lasts = False
             await all_ready(world.clusters, 3, seconds=60 + 120)
 
     virtual.run(main, epoch=EPOCH, seed=1)

@@ -38,7 +38,8 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 RELEASES = Releases.load()
-STORIES = int(os.environ.get("ESPALIER_PLAN_STORIES", "9"))
+STORIES = int(os.environ.get("ESPALIER_PLAN_STORIES", "4"))
+"""Random ones in every run; `make soak` tells more."""
 
 Change = Callable[[Tree, int], None]
 """Changes the spec of a Cluster; the number chooses among the possibilities."""
@@ -337,12 +338,13 @@ def _without_nulls(spec: Tree) -> None:
             del one["kubernetesVersion"]
 
 
-def test_what_happens_is_what_was_planned() -> None:
+@pytest.mark.parametrize("stories", [STORIES, pytest.param(10 * STORIES, marks=pytest.mark.soak)])
+def test_what_happens_is_what_was_planned(stories: int) -> None:
     seen: Counter[str] = Counter()
 
     @example([(change, index) for index, change in enumerate((*CHANGES, None))])
     @settings(
-        max_examples=STORIES,
+        max_examples=stories,
         deadline=None,
         derandomize=True,
         database=None,
@@ -355,7 +357,7 @@ def test_what_happens_is_what_was_planned() -> None:
 
     tell()
     # What was told must have been worth telling.
-    assert seen["accepted"] >= 100, seen
-    assert seen["with machines"] >= 40, seen
-    assert seen["replaced"] >= 40, seen
+    assert seen["accepted"] >= 50, seen
+    assert seen["with machines"] >= 20, seen
+    assert seen["replaced"] >= 20, seen
     assert seen["shipped exactly"] >= 2, seen

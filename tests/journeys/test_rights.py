@@ -25,13 +25,13 @@ from espalier.cli import manifests
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Transport, User
+from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
-from tests.journeys.faulty import Blocked
 from tests.journeys.in_place import ready, spec, until_so
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
 from tests.support.audit import Grant, grants
+from tests.support.faults import Blocked
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -132,10 +132,9 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
         await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await world.until_gone()
 
-    def blocked(transport: Transport) -> Transport:
-        return Blocked(transport, "/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters", shut)
-
-    return journey(story, namespaces, wrap=blocked)
+    return journey(
+        story, namespaces, wrap=Blocked("/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters", shut)
+    )
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])

@@ -16,7 +16,7 @@ from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.managed import managed_laptop
-from tests.journeys.test_quiet import all_ready, apply
+from tests.support.many_clusters import all_ready, apply
 
 Views = dict[tuple[bytes, type[Any]], Any]
 

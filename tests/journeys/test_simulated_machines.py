@@ -20,10 +20,8 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
@@ -43,6 +41,7 @@ from tests.journeys.laptop import (
     pod_network,
 )
 from tests.support.control_plane import ControlPlane
+from tests.support.faults import Crash
 
 T = TypeVar("T")
 
@@ -335,53 +334,23 @@ def test_the_same_seed_gives_the_same_world_bit_by_bit() -> None:
     assert first != other
 
 
-class Crash(BaseException):
-    """The process died."""
-
-
-class CrashingTransport:
-    """Dies after a number of writes; the last one may or may not have been acknowledged, nobody knows."""
-
-    def __init__(self, transport: Transport, writes: int, died: asyncio.Event) -> None:
-        self._transport = transport
-        self._writes = writes
-        self._died = died
-
-    async def request(self, request: Request) -> Response:
-        if self._died.is_set():
-            raise Unreachable("dead", sent=False)
-        if request.method != "GET":
-            self._writes -= 1
-        response = await self._transport.request(request)
-        if self._writes <= 0:
-            self._died.set()
-            raise Unreachable("died")
-        return response
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-
 @pytest.mark.embedded
 @pytest.mark.parametrize("writes", [1, 4, 9, 14, 20, 27, 35, 44, 54, 65, 77, 90])
 def test_a_world_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        died = asyncio.Event()
+        crash = Crash(writes)
         async with laptop(
             simulation.clock,
             store=store,
             stores=stores,
-            wrap=lambda transport: CrashingTransport(transport, writes, died),
+            wrap=crash,
         ) as world:
             creation = asyncio.create_task(create_without_network(world, "garden"))
-            await asyncio.wait({creation, asyncio.create_task(died.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({creation, asyncio.create_task(crash.died.wait())}, return_when=asyncio.FIRST_COMPLETED)
             creation.cancel()
             await asyncio.gather(creation, return_exceptions=True)
-            assert died.is_set(), "the world was finished before it died"
+            assert crash.died.is_set(), "the world was finished before it died"
         async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
             await world.until(KubeadmControlPlane.resource, "garden", lambda f: condition(f, "Initialized") == "True")
             workload = await world.connect("garden")

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import msgspec
 import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION, ROLE, VALIDATING_WEBHOOK_CONFIGURATION
@@ -31,9 +30,9 @@ from espalier.kube.errors import Forbidden, Invalid, Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.faulty import Passing
 from tests.journeys.isolation_stories import STATUS, machines
-from tests.journeys.managed import CALM, GARDEN, MANAGER_AGENT, NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+from tests.support.faults import Interceptor, is_of_manager, refusal
 from tests.support.managing import unasked
 
 pytestmark = pytest.mark.embedded
@@ -129,21 +128,21 @@ async def no_releases(client: Client) -> None:
                 await client.delete(kind.resource, found.name, found.namespace)
 
 
-class Away(Passing):
+class Away(Interceptor):
     """The manager's API server, which does not answer until it comes."""
 
     is_away = True
 
-    async def request(self, request: Request) -> Response:
+    async def request(self, transport: Transport, request: Request) -> Response:
         self._check(request)
-        return await super().request(request)
+        return await transport.request(request)
 
-    async def stream(self, request: Request) -> Stream | Response:
+    async def stream(self, transport: Transport, request: Request) -> Stream | Response:
         self._check(request)
-        return await super().stream(request)
+        return await transport.stream(request)
 
     def _check(self, request: Request) -> None:
-        if Away.is_away and request.headers.get("user-agent") == MANAGER_AGENT:
+        if self.is_away and is_of_manager(request):
             raise Unreachable("no route to the API server", sent=False)
 
 
@@ -195,7 +194,7 @@ def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> Non
 
 
 def test_an_api_server_that_is_away_is_waited_for() -> None:
-    Away.is_away = True
+    away = Away()
 
     async def nothing(_client: Client) -> None:
         pass
@@ -206,10 +205,10 @@ def test_an_api_server_that_is_away_is_waited_for() -> None:
         said = world.manager.checks["caches"]()
         assert said.startswith("not listed yet: clusters.anywhere.eks.amazonaws.com, ")
         assert said.endswith(" (no route to the API server)")
-        Away.is_away = False
+        away.is_away = False
         await goes_on(world)
 
-    story(nothing, tell, Away)
+    story(nothing, tell, away)
 
 
 async def goes_on(world: ManagedLaptop) -> None:
@@ -229,20 +228,24 @@ async def goes_on(world: ManagedLaptop) -> None:
     await world.until_ready()
 
 
-class Denied(Passing):
+class Denied(Interceptor):
     """An API server whose admission is somebody else's as well, who denies one object until they are asked not to."""
 
     denies = True
 
-    async def request(self, request: Request) -> Response:
-        if Denied.denies and request.method == "POST" and f'"{DISTRO}"'.encode() in (request.body or b"")[:2000]:
-            error = Forbidden.of('admission webhook "policy.example.com" denied the request: no images of strangers')
-            return Response(403, msgspec.json.encode(error.status))
-        return await super().request(request)
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.denies and request.method == "POST" and f'"{DISTRO}"'.encode() in (request.body or b"")[:2000]:
+            return refusal(
+                Forbidden.of('admission webhook "policy.example.com" denied the request: no images of strangers')
+            )
+        return await transport.request(request)
+
+
+DENIED = Denied()
 
 
 async def allow(_client: Client) -> None:
-    Denied.denies = False
+    DENIED.denies = False
 
 
 async def a_rule_against_it(client: Client) -> None:
@@ -307,7 +310,7 @@ REFUSED = {
         lambda client: asyncio.sleep(0),
         'admission webhook "policy.example.com" denied the request: no images of strangers',
         allow,
-        wrap=Denied,
+        wrap=DENIED,
     ),
     "webhooks can't be called": Refused(
         nobody_answers_for_it,
@@ -323,7 +326,7 @@ REFUSED = {
 def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: str) -> None:
     """Those who are, are told which object is missing and why, and left alone; and all goes on once it is taken."""
     refused = REFUSED[case]
-    Denied.denies = True
+    DENIED.denies = True
 
     async def before_start(client: Client) -> None:
         await no_releases(client)

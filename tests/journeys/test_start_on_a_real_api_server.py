@@ -19,10 +19,10 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
-from tests.journeys.test_quiet import all_ready
 from tests.support.control_plane import ControlPlane
 from tests.support.management import PATIENCE, Production, free_port, production, until
 from tests.support.managing import unasked
+from tests.support.many_clusters import all_ready
 
 pytestmark = pytest.mark.envtest
 

@@ -17,7 +17,7 @@ from tests.journeys.sweep.users import USERS
 
 pytestmark = pytest.mark.embedded
 
-MANY = 8
+MANY = 4
 """Seeds of every run; `make soak` goes on from there."""
 
 

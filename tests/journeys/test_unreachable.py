@@ -13,19 +13,20 @@ from espalier.api.resource import Key
 from espalier.clusters import gate, names, readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.transport import LaptopTransport
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_workload
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MANY = [Key(NAMESPACE, f"mute-{number:02}") for number in range(30)]
-QUICK = Key(NAMESPACE, "quick")
+QUICK = {Key(NAMESPACE, f"quick-{number}"): later for number, later in enumerate((1.5, 20.0, 100.0))}
+"""When they are made, in seconds after those that do not answer."""
 
 
-class Mute:
+class Mute(Interceptor):
     """Whether workload clusters that are met now answer. Those met before stay as they were until it is over."""
 
     def __init__(self) -> None:
@@ -34,33 +35,17 @@ class Mute:
         self.last = ""
         """The object whose write is still answered before it begins, and all that comes before."""
 
-    def wrap(self, transport: Transport) -> Transport:
-        if self.spreads and isinstance(transport, LaptopTransport):
-            return MuteTransport(transport, self)
-        return transport
+    def concerns(self, transport: Transport) -> bool:
+        return self.spreads and is_of_workload(transport)
 
-
-class MuteTransport:
-    """A connection that is taken, and then nothing."""
-
-    def __init__(self, transport: Transport, mute: Mute) -> None:
-        self._transport = transport
-        self._mute = mute
-
-    async def request(self, request: Request) -> Response:
-        if self._mute.last:
-            if request.method == "PATCH" and request.path.endswith(self._mute.last):
-                self._mute.last = ""
-        elif not self._mute.over:
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.last:
+            if request.method == "PATCH" and request.path.endswith(self.last):
+                self.last = ""
+        elif not self.over:
             await asyncio.sleep(request.timeout or 30)
             raise Unreachable(f"no answer within {request.timeout:g} seconds")
-        return await self._transport.request(request)
-
-    async def stream(self, request: Request) -> Stream | Response:
-        return await self._transport.stream(request)
-
-    async def close(self) -> None:
-        await self._transport.close()
+        return await transport.request(request)
 
 
 async def seconds_to_ready(world: ManagedLaptop, key: Key) -> float:
@@ -75,16 +60,20 @@ async def stored(world: ManagedLaptop, key: Key) -> Cluster:
     return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
-@pytest.mark.parametrize("later", [1.5, pytest.param(20.0, marks=pytest.mark.soak), 100.0])
-def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer(later: float) -> None:
+def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer() -> None:
+    """While they are tried for the first time, and after that."""
+
     async def main(simulation: Simulation) -> None:
         mute = Mute()
-        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=mute) as world:
             for key in MANY:
                 await world.apply(name=key.name)
-            await asyncio.sleep(later)
-            mute.spreads = False
-            assert await seconds_to_ready(world, QUICK) < 5
+            began = asyncio.get_running_loop().time()
+            for key, later in QUICK.items():
+                mute.spreads = True
+                await asyncio.sleep(began + later - asyncio.get_running_loop().time())
+                mute.spreads = False
+                assert await seconds_to_ready(world, key) < 5
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -92,7 +81,7 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
 def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> None:
     async def main(simulation: Simulation) -> None:
         mute = Mute()
-        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=mute) as world:
             key = MANY[0]
             await world.apply(name=key.name)
 
@@ -129,7 +118,7 @@ def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() 
     async def main(simulation: Simulation) -> None:
         mute = Mute()
         mute.over = True
-        async with managed_laptop(simulation.clock, wrap=mute.wrap) as world:
+        async with managed_laptop(simulation.clock, wrap=mute) as world:
             await world.apply("docker-cilium.yaml", name=GARDEN.name)
             await world.until_ready()
             workload = await world.workload()
@@ -152,20 +141,20 @@ def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() 
     run(main, epoch=EPOCH, seed=1)
 
 
-class SlowTransport(MuteTransport):
-    """An API server that takes longer than any pass waits for it."""
+class Slow(Interceptor):
+    """Workload clusters whose API servers take longer than any reconcile waits for them."""
 
-    async def request(self, request: Request) -> Response:
+    def concerns(self, transport: Transport) -> bool:
+        return is_of_workload(transport)
+
+    async def request(self, transport: Transport, request: Request) -> Response:
         await asyncio.sleep(1)
-        return await self._transport.request(request)
+        return await transport.request(request)
 
 
 def test_a_cluster_that_answers_slowly_is_installed_and_brought_back_as_any_other() -> None:
     async def main(simulation: Simulation) -> None:
-        def slow(transport: Transport) -> Transport:
-            return SlowTransport(transport, Mute()) if isinstance(transport, LaptopTransport) else transport
-
-        async with managed_laptop(simulation.clock, wrap=slow) as world:
+        async with managed_laptop(simulation.clock, wrap=Slow()) as world:
             await world.apply()
             await world.until_ready()
             workload = await world.workload()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from tests.support import fork_server
 
 PROGRAM = [sys.executable, "-m", "espalier.cli"]
 SECONDS = 60
@@ -39,6 +42,8 @@ class LaptopWorld:
     def espalier(
         self, *arguments: str, stdin: str | None = None, folder: Path | None = None, **environment: str
     ) -> Told:
+        if not self.prefix:
+            return self._forked(arguments, stdin or "", folder or self.home, self.environment | environment)
         done = subprocess.run(
             [*self.prefix, *PROGRAM, *arguments],
             input=stdin,
@@ -50,6 +55,23 @@ class LaptopWorld:
             check=False,
         )
         return Told(done.returncode, done.stdout, done.stderr)
+
+    def _forked(self, arguments: Sequence[str], stdin: str, folder: Path, environment: Mapping[str, str]) -> Told:
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(stdin.encode())
+            given.seek(0)
+            code = fork_server.run(
+                arguments,
+                stdin=given,
+                stdout=out,
+                stderr=err,
+                environment=environment,
+                folder=folder,
+                seconds=SECONDS,
+            )
+            out.seek(0)
+            err.seek(0)
+            return Told(code, out.read().decode(), err.read().decode())
 
     def into(self, output: int, *arguments: str, stdin: str) -> Told:
         """Run a command whose standard output is this open file."""

@@ -20,8 +20,8 @@ from espalier.kube.errors import ApiError, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachineTemplate
 from tests.journeys.asking import NAMESPACE
-from tests.journeys.faulty import Faults
 from tests.journeys.managed import ManagedLaptop
+from tests.support.faults import Faults
 
 LONG = 4 * 3600.0
 """Simulated seconds in which all that was begun ends: boots, health checks, backoffs, resyncs."""

@@ -14,7 +14,6 @@ from functools import cache
 from espalier.apiserver.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.faulty import Fault, Faults
 from tests.journeys.in_place import EPOCH
 from tests.journeys.in_place_watch import releases
 from tests.journeys.managed import managed_laptop
@@ -23,6 +22,7 @@ from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.history import Act, History, Where, Wish
 from tests.journeys.sweep.remedies import ends_well
 from tests.journeys.sweep.users import USERS
+from tests.support.faults import Fault, Faults
 from tests.support.recording import Kept
 from tests.support.upgraders import Upgraders
 

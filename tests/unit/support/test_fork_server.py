@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pytest
+
+from tests.support import fork_server
+from tests.support.world import PROGRAM, LaptopWorld, Told
+
+ROOT = Path(__file__).parents[3]
+
+
+def process(world: LaptopWorld, arguments: Sequence[str], stdin: str) -> Told:
+    """The same command as users start it."""
+    done = subprocess.run(
+        [*PROGRAM, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=world.environment,
+        cwd=world.home,
+        check=False,
+    )
+    return Told(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        (["version"], ""),
+        (["get", "clusters"], ""),
+        (["generate", "objects", "-f", "-"], "kind: Nothing\n"),
+        (["nonsense"], ""),
+    ],
+)
+def test_a_forked_command_does_what_a_process_does(tmp_path: Path, arguments: list[str], stdin: str) -> None:
+    world = LaptopWorld(tmp_path)
+    assert world.espalier(*arguments, stdin=stdin) == process(world, arguments, stdin)
+
+
+def test_a_command_has_the_environment_and_the_folder_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text("kind: Nothing\n")
+    world = LaptopWorld(tmp_path)
+    assert "one.yaml" in world.espalier("generate", "objects", "-f", "one.yaml", folder=tmp_path).err
+    assert str(tmp_path / "mine") in world.espalier("get", "clusters", ESPALIER_HOME=str(tmp_path / "mine")).err
+
+
+def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    began = time.monotonic()
+    with (
+        os.fdopen(read, "rb") as never,
+        os.fdopen(write, "wb"),
+        TemporaryFile() as out,
+        pytest.raises(subprocess.TimeoutExpired),
+    ):
+        fork_server.run(
+            ["generate", "objects", "-f", "-"],
+            stdin=never,
+            stdout=out,
+            stderr=out,
+            environment=LaptopWorld(tmp_path).environment,
+            folder=tmp_path,
+            seconds=0.2,
+        )
+    assert time.monotonic() - began < 30
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib\n"
+        "from tests.support import fork_server\n"
+        "print(fork_server._address(), flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    address = Path(done.stdout.strip())
+    assert address.name == "socket"
+    assert not address.parent.exists(), "its standard error, which the server has too, was read to its end"
