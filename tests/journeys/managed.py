@@ -33,14 +33,14 @@ from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.rbac import Rights, trees
+from espalier.kube.rbac import trees
 from espalier.kube.wire import ADMIN, Transport, User
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock, LoopClock
-from espalier.runtime.component import assemble
+from espalier.runtime.component import Component, assemble
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
@@ -230,7 +230,7 @@ async def managed_laptop(
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for component in (one for one in made_of if one.name in accounts):
-            for tree in roles(account(component.name), component.rights, namespaces, copies_to):
+            for tree in roles(account(component.name), component, namespaces, copies_to):
                 await user.apply(ROLES[tree["kind"]], tree)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS, namespaces):
             await user.apply(resource, tree)
@@ -263,14 +263,16 @@ def account(component: str) -> User:
     return User(f"component-{component}", ("system:authenticated",))
 
 
-def roles(user: User, rights: Rights, namespaces: Sequence[str], copies_to: Sequence[str]) -> Iterator[Tree]:
-    """Roles with these rights, and the bindings that give them to a user."""
-    cluster_wide = rights.cluster_scoped if namespaces else rights.everywhere
-    cluster_wide = (*cluster_wide, *(one for one in rights.shared if not one.resources[0].namespaced))
+def roles(user: User, component: Component, namespaces: Sequence[str], copies_to: Sequence[str]) -> Iterator[Tree]:
+    """Roles with what a component needs, and the bindings that give them to a user."""
+    rights, shared = component.rights, component.shared
+    watched = (*rights.watched, *shared.watched)
+    cluster_scoped = (*rights.cluster_scoped, *shared.cluster_scoped)
+    cluster_wide = cluster_scoped if namespaces else (*watched, *cluster_scoped)
     granted = [
         ("Cluster", "", "all", cluster_wide),
-        ("", SYSTEM_NAMESPACE, "system", (*rights.system, *rights.shared)),
-        *(("", namespace, "watched", rights.watched) for namespace in namespaces),
+        ("", SYSTEM_NAMESPACE, "system", (*rights.system, *shared.system)),
+        *(("", namespace, "watched", watched) for namespace in namespaces),
         *(("", namespace, "copies", rights.by_owners) for namespace in copies_to),
     ]
     for scope, namespace, place, rules in granted:

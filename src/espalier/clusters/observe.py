@@ -77,10 +77,8 @@ def written(providers: Providers) -> tuple[Resource, ...]:
 
 def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
     """Kinds by which upgrades in place tell how far they are."""
-    by_annotations = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource)
-    if front_end is FrontEnd.ANNOTATIONS:
-        return by_annotations
-    return (*by_annotations, NodeUpgrade.resource, ExtensionConfig.resource)
+    kinds = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
+    return (*kinds, ExtensionConfig.resource) if front_end is FrontEnd.HOOKS else kinds
 
 
 def without_other_secrets(secret: Object) -> Object:
@@ -144,14 +142,13 @@ class Observer:
             for resource in written(providers)
         }
         self._extra_kinds = frozenset(extra_kinds(providers))
+        by_hooks = front_end is FrontEnd.HOOKS
+        kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
         self.upgrades = [
-            caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
-            for resource in followed(front_end)
-            if resource != ExtensionConfig.resource
+            caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
         ]
         self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         named = f"metadata.name={RUNTIME_EXTENSION}"
-        by_hooks = front_end is FrontEnd.HOOKS
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
         self.secrets = caches.of(
             SECRET,

@@ -30,7 +30,7 @@ VALIDATING_WEBHOOKS = "espalier-validating-webhook-configuration"
 MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"
 
 
-def rights(providers: Providers, front_end: FrontEnd = FrontEnd.ANNOTATIONS) -> Rights:
+def rights(providers: Providers) -> Rights:
     """Those of the Cluster controller, and of the manager itself: its Lease, its events, its webhooks' certificate.
 
     No kind of Cluster API is touched but in the system's namespace. Releases are read to choose components by, and
@@ -66,6 +66,14 @@ def rights(providers: Providers, front_end: FrontEnd = FrontEnd.ANNOTATIONS) -> 
             Right((CORE_EVENT,), APPLY),
             *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in written(providers) if kind.namespaced),
         ),
-        shared=tuple(Right((resource,), FOLLOW) for resource in followed(front_end)),
         by_owners=(Right((SECRET,), ("create", "update")),),  # of copies of kubeconfigs
+    )
+
+
+def shared(front_end: FrontEnd) -> Rights:
+    """How far upgrades in place are, of which other controllers have the kinds."""
+    kinds = followed(front_end)
+    return Rights(
+        cluster_scoped=tuple(Right((kind,), FOLLOW) for kind in kinds if not kind.namespaced),
+        system=tuple(Right((kind,), FOLLOW) for kind in kinds if kind.namespaced),
     )

@@ -71,4 +71,11 @@ def component(
         if host.webhooks is not None:
             admission.Admission(observer, manager.clock.now).serve(host.webhooks)
 
-    return Component("clusters", build, eksa.CLUSTER_KINDS, rbac.rights(providers, front_end), admission.WEBHOOKS)
+    return Component(
+        "clusters",
+        build,
+        eksa.CLUSTER_KINDS,
+        rbac.rights(providers),
+        shared=rbac.shared(front_end),
+        webhooks=admission.WEBHOOKS,
+    )

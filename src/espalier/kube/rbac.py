@@ -38,7 +38,7 @@ class Right:
 
 @dataclass(frozen=True)
 class Rights:
-    """What one component may do, by where it is granted. Everything it uses is in here."""
+    """What one component may do, by where it is granted."""
 
     watched: tuple[Right, ...] = ()
     """In each namespace whose objects are watched, or in all."""
@@ -46,9 +46,6 @@ class Rights:
     """On kinds that have no namespace; no Role can grant these."""
     system: tuple[Right, ...] = ()
     """In the system's namespace."""
-    shared: tuple[Right, ...] = ()
-    """Needed as well, in the system's namespace or of kinds that have none: another component of the same account is
-    granted these, or more."""
     by_owners: tuple[Right, ...] = ()
     """In a namespace whose owner grants them."""
 
@@ -60,7 +57,7 @@ class Rights:
     @property
     def kinds(self) -> frozenset[Resource]:
         """Every kind that is used."""
-        rights = (*self.everywhere, *self.system, *self.shared, *self.by_owners)
+        rights = (*self.everywhere, *self.system, *self.by_owners)
         return frozenset(kind for right in rights for kind in right.resources)
 
 

@@ -35,6 +35,8 @@ class Component:
     kinds: tuple[type[KubeObject], ...] = ()
     """The kinds that it defines: their CRDs are installed with it."""
     rights: Rights = NO_RIGHTS
+    shared: Rights = NO_RIGHTS
+    """Needed as well, and not granted for it: another component of the same account has these, or more."""
     webhooks: tuple[AdmissionWebhook, ...] = ()
 
 

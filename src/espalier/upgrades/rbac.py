@@ -9,6 +9,7 @@ from __future__ import annotations
 from espalier.api.capi.machine import Machine
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CORE_EVENT, SECRET
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.clusterapi.infrastructure import Infrastructures
@@ -36,5 +37,11 @@ def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
             Right((CONFIG_MAP,), ("create",)),
             Right((CORE_EVENT,), APPLY),
         ),
-        shared=(Right((Bundles.resource,), FOLLOW), Right((SECRET,), FOLLOW)),
     )
+
+
+SHARED = Rights(
+    watched=(Right((Cluster.resource,), FOLLOW),),
+    system=(Right((Bundles.resource,), FOLLOW), Right((SECRET,), FOLLOW)),
+)
+"""Which Clusters are paused, what images there are, and kubeconfigs."""

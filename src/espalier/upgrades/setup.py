@@ -63,4 +63,5 @@ def component(
             for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
                 host.webhooks.serve(path, endpoint)
 
-    return Component("upgrades", build, eksa.UPGRADE_KINDS, rbac.rights(infrastructures, front_end))
+    rights = rbac.rights(infrastructures, front_end)
+    return Component("upgrades", build, eksa.UPGRADE_KINDS, rights, shared=rbac.SHARED)

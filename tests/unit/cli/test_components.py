@@ -26,7 +26,7 @@ async def test_a_component_keeps_caches_of_kinds_that_it_declares(front_end: Fro
         manager = manager_of_nothing()
         assemble(manager, [component], webhooks=Webhooks(port=None))
         cached = {cache.source.resource for cache in manager.caches.all}
-        assert cached <= component.rights.kinds, component.name
+        assert cached <= component.rights.kinds | component.shared.kinds, component.name
 
 
 async def test_every_webhook_that_is_answered_is_declared_by_its_component() -> None:
