@@ -36,7 +36,6 @@ from espalier.clusters.rules import (
     unsupported,
 )
 from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
-from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
 from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
@@ -145,7 +144,7 @@ class Admission:
             new = read(asked)
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
-            return _refusal(asked, schema.violations(eksa.Cluster, asked.tree))
+            return AdmissionResponse.refuse(asked, schema.violations(eksa.Cluster, asked.tree))
         wished = tuple(annotation_values.warnings(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
             return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
@@ -160,7 +159,7 @@ class Admission:
             *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )
         if violations:
-            return _refusal(asked, violations, warnings)
+            return AdmissionResponse.refuse(asked, violations, warnings)
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
@@ -334,9 +333,9 @@ def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], messag
         try:
             new = request.object.decode(kind)
         except msgspec.ValidationError:
-            return _refusal(request.object, schema.violations(kind, request.object.tree))
+            return AdmissionResponse.refuse(request.object, schema.violations(kind, request.object.tree))
         found = violations(new) if request.old is None else list(_changed(request.old, request.object, parts, message))
-        return _refusal(request.object, found) if found else AdmissionResponse()
+        return AdmissionResponse.refuse(request.object, found) if found else AdmissionResponse()
 
     return validate
 
@@ -425,17 +424,3 @@ def _concealed(asked: Object, response: AdmissionResponse) -> AdmissionResponse:
         causes=tuple(replace(one, message=redaction.concealed(one.message, secrets)) for one in response.causes),
         warnings=tuple(redaction.concealed(one, secrets) for one in response.warnings),
     )
-
-
-def _refusal(object_: Object, violations: list[Violation], warnings: tuple[str, ...] = ()) -> AdmissionResponse:
-    causes = tuple(
-        StatusCause(
-            reason="FieldValueInvalid",
-            message=str(violation).removeprefix(f"{violation.field}: "),
-            field=violation.field,
-        )
-        for violation in violations
-    )
-    text = "; ".join(map(str, violations)) if len(violations) == 1 else "".join(f"\n* {one}" for one in violations)
-    message = f'{object_.kind} "{object_.name}" is refused: {text}'
-    return AdmissionResponse.refuse_fields(message, causes, warnings)

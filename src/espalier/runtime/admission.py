@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -13,6 +13,7 @@ from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
+from espalier.api.violations import Violation
 from espalier.kube.errors import Invalid, StatusCause
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import User
@@ -49,6 +50,18 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
     causes: tuple[StatusCause, ...] = ()
     warnings: tuple[str, ...] = ()
     changed: Tree | None = None
+
+    @classmethod
+    def refuse(
+        cls, object_: Object, violations: Sequence[Violation], warnings: tuple[str, ...] = ()
+    ) -> AdmissionResponse:
+        """A refusal of an object, with all that is wrong in it."""
+        causes = tuple(
+            StatusCause(reason="FieldValueInvalid", message=str(one).removeprefix(f"{one.field}: "), field=one.field)
+            for one in violations
+        )
+        text = "; ".join(map(str, violations)) if len(violations) == 1 else "".join(f"\n* {one}" for one in violations)
+        return cls.refuse_fields(f'{object_.kind} "{object_.name}" is refused: {text}', causes, warnings)
 
     @classmethod
     def refuse_fields(

@@ -230,16 +230,18 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
     if scope.wanted != asked_for:
         message = f"the spec that the upgrade carries is not the one that {owner} asks for"
         return Wait("SpecDataDiffers", f"{message}: delete the upgrade, and create it with that")
-    for member, reference in zip(scope.members, scope.upgrade.spec.machines_require_upgrade, strict=True):
-        if wrong := names.not_a_machine(reference):
-            return Wait("MachineNotFound", f"spec.machinesRequireUpgrade: Machine {member.name}: {wrong}")
+    named = zip(scope.members, scope.upgrade.spec.machines_require_upgrade, strict=True)
+    for index, (member, reference) in enumerate(named):
+        field = f"spec.machinesRequireUpgrade[{index}]"
+        if wrong := list(names.not_a_machine(field, reference)):
+            return Wait("MachineNotFound", "; ".join(map(str, wrong)))
         if member.machine is None:
             if reference.uid or member.upgrade is not None:
                 continue
-            return Wait("MachineNotFound", f"spec.machinesRequireUpgrade: Machine {member.name} does not exist")
+            return Wait("MachineNotFound", f"{field}: Machine {member.name} does not exist")
         if reference.uid and reference.uid != member.machine.machine.metadata.uid:
             message = f"Machine {member.name} is another one than was named: its uid is not {reference.uid}"
-            return Wait("MachineNotFound", f"spec.machinesRequireUpgrade: {message}")
+            return Wait("MachineNotFound", f"{field}: {message}")
         problem = versions.obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, ObjectReference
 from espalier.api.resource import Key
-from espalier.api.violations import shown
+from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 
-CAPI_GROUP = Machine.resource.group
 FIELD_MANAGER = "espalier-upgrades"
 
 CONTROL_PLANE_FINALIZER = f"controlplaneupgrades.{GROUP}/finalizer"
@@ -84,15 +85,15 @@ def claim(node_upgrade: Object) -> str:
     return f"{node_upgrade.name} {node_upgrade.metadata.uid}"
 
 
-def not_a_machine(reference: ObjectReference) -> str:
-    """The field by which a reference leads to something else than a Machine of Cluster API, and what is allowed."""
+def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]:
+    """Why a reference, in this field, does not lead to a Machine of Cluster API in the system's namespace."""
+    message = "the reference does not lead to a Machine"
     if reference.namespace not in ("", SYSTEM_NAMESPACE):
-        return f"namespace: found {shown(reference.namespace)}, allowed: {SYSTEM_NAMESPACE}"
-    if reference.kind not in ("", "Machine"):
-        return f"kind: found {shown(reference.kind)}, allowed: Machine"
-    if reference.api_version and reference.api_version.partition("/")[0] != CAPI_GROUP:
-        return f"apiVersion: found {shown(reference.api_version)}, allowed: versions of {CAPI_GROUP}"
-    return ""
+        yield Violation(f"{field}.namespace", reference.namespace, SYSTEM_NAMESPACE, message)
+    if reference.kind not in ("", Machine.resource.kind):
+        yield Violation(f"{field}.kind", reference.kind, Machine.resource.kind, message)
+    if reference.api_version and reference.api_version.partition("/")[0] != Machine.resource.group:
+        yield Violation(f"{field}.apiVersion", reference.api_version, Machine.resource.api_version, message)
 
 
 def is_marked(object_: Object) -> bool:

@@ -61,8 +61,8 @@ async def find_machine(ctx: Context) -> Outcome:
     scope = ctx.scope
     if scope.cluster_view is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
-    if wrong := names.not_a_machine(scope.upgrade.spec.machine):
-        return Wait("MachineNotFound", f"spec.machine.{wrong}")
+    if wrong := list(names.not_a_machine("spec.machine", scope.upgrade.spec.machine)):
+        return Wait("MachineNotFound", "; ".join(map(str, wrong)))
     if scope.machine is None:
         await take_back(ctx, "MachineNotFound")
         return Wait("MachineNotFound", f"{ctx.machine} does not exist")

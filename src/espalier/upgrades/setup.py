@@ -11,7 +11,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.writer import Writer
-from espalier.upgrades import annotation_controller, group_upgrade, images, node_upgrade, rbac
+from espalier.upgrades import admission, annotation_controller, group_upgrade, images, node_upgrade, rbac
 from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.context import Tools
@@ -62,6 +62,8 @@ def component(
             updates = Updates(questions, own, node_upgrades)
             for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
                 host.webhooks.serve(path, endpoint)
+        if host.webhooks is not None:
+            admission.serve(host.webhooks)
 
     rights = rbac.rights(infrastructures, front_end)
-    return Component("upgrades", build, eksa.UPGRADE_KINDS, rights, shared=rbac.SHARED)
+    return Component("upgrades", build, eksa.UPGRADE_KINDS, rights, shared=rbac.SHARED, webhooks=admission.WEBHOOKS)

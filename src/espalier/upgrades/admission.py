@@ -1,0 +1,53 @@
+"""Refuses upgrades that nobody would carry out: outside of the system's namespace, and of what is not a Machine.
+
+The controllers judge references as well, for webhooks may be away. Nobody sees objects in other namespaces: no
+controller reads them, so this is the one place that can say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.violations import Violation
+from espalier.kube.objects import Object
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
+from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades import names
+
+KINDS = (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)
+PATHS = {kind: f"/validate-anywhere-eks-amazonaws-com-v1alpha1-{kind.resource.kind.lower()}" for kind in KINDS}
+WEBHOOKS = tuple(
+    AdmissionWebhook("validate", kind.resource, path, ("CREATE",), "Ignore") for kind, path in PATHS.items()
+)
+
+
+def serve(webhooks: Webhooks) -> None:
+    """Offer the handlers at their paths."""
+    for kind, path in PATHS.items():
+        webhooks.handle(path, _judge(kind))
+
+
+def _judge(kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade]) -> Handler:
+    def judge(request: AdmissionRequest) -> AdmissionResponse:
+        if request.object is None:
+            return AdmissionResponse()
+        found = [*_namespace(request.object), *_machines(request.object.decode(kind))]
+        return AdmissionResponse.refuse(request.object, found) if found else AdmissionResponse()
+
+    return judge
+
+
+def _namespace(object_: Object) -> Iterator[Violation]:
+    if object_.namespace != SYSTEM_NAMESPACE:
+        message = "nobody carries out upgrades in other namespaces"
+        yield Violation("metadata.namespace", object_.namespace, SYSTEM_NAMESPACE, message)
+
+
+def _machines(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade) -> Iterator[Violation]:
+    if isinstance(upgrade, NodeUpgrade):
+        yield from names.not_a_machine("spec.machine", upgrade.spec.machine)
+        return
+    for index, machine in enumerate(upgrade.spec.machines_require_upgrade):
+        yield from names.not_a_machine(f"spec.machinesRequireUpgrade[{index}]", machine)
