@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, ObjectReference
+from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    ControlPlaneUpgrade,
+    ObjectReference,
+)
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
@@ -81,7 +86,11 @@ def protection(node_upgrade: str) -> str:
 
 
 def claim(node_upgrade: Object) -> str:
-    """What a control plane says of the NodeUpgrade that is at work on one of its nodes."""
+    """What a control plane says of who has its nodes upgraded: the ControlPlaneUpgrade of a NodeUpgrade, or itself."""
+    kind = ControlPlaneUpgrade.resource.kind
+    for owner in node_upgrade.metadata.owner_references:
+        if owner.controller and owner.kind == kind:
+            return f"{owner.name} {owner.uid}"
     return f"{node_upgrade.name} {node_upgrade.metadata.uid}"
 
 

@@ -188,7 +188,7 @@ async def claim(ctx: Context) -> Outcome:
     if is_begun or scope.control_plane is None or scope.workload is None:
         return Continue()
     if scope.claimed_by:
-        message = f"waiting for NodeUpgrade {scope.claimed_by}: one node of a control plane is upgraded at a time"
+        message = f"waiting for {scope.claimed_by}: one node of a control plane is upgraded at a time"
         return Wait("ControlPlaneTaken", message, after=_UNWATCHED)
     nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
     ill = health.obstacle(nodes, pods, scope.node_name, scope.control_plane_machines)

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
-from espalier.api.eksa.upgrades import DRAIN_BLOCKED, IGNORED_CHECKS, KUBEADM_PATCHES, NODE_IN_WORK, NodeUpgrade
+from espalier.api.eksa.upgrades import (
+    DRAIN_BLOCKED,
+    IGNORED_CHECKS,
+    KUBEADM_PATCHES,
+    NODE_IN_WORK,
+    ControlPlaneUpgrade,
+    NodeUpgrade,
+)
 from espalier.api.meta import Condition
 from espalier.api.printable import in_one_line
 from espalier.kube.objects import Object
@@ -40,7 +47,7 @@ class NodeScope:
     control_plane_machines: int
     """How many machines that has."""
     claimed_by: str
-    """The NodeUpgrade that is at work on another node of the control plane, with its node; empty when there is none."""
+    """The upgrade of another node of the control plane, or of several; empty when there is none."""
     image: str | None
     images: tuple[str, ...]
     """Versions for which there is an upgrader image."""
@@ -153,17 +160,22 @@ def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None
 def _claimed_by(
     observer: Observer, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
 ) -> str:
-    """Who is at work on another node. A claim ends with its NodeUpgrade, or the Machine: nobody has to take it back."""
+    """Who has other nodes upgraded. A claim ends with the upgrade, or the Machine: nobody has to take it back."""
     noted = control_plane.metadata.annotations.get(NODE_IN_WORK, "") if control_plane else ""
     name, _, uid = noted.partition(" ")
+    if cluster_view is None or noted in ("", names.claim(asking)):
+        return ""
+    whole = observer.upgrade(ControlPlaneUpgrade.resource, name)
+    if whole is not None and whole.metadata.uid == uid:
+        return "" if whole.decode(ControlPlaneUpgrade).status.ready else f"ControlPlaneUpgrade {name}"
     holder = observer.upgrade(NodeUpgrade.resource, name)
-    if cluster_view is None or holder is None or holder.metadata.uid != uid or uid == asking.metadata.uid:
+    if holder is None or holder.metadata.uid != uid:
         return ""
     upgrade = holder.decode(NodeUpgrade)
     machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
     if upgrade.status.completed or machine is None or machine.machine.metadata.deletion_timestamp is not None:
         return ""
-    return f"{name} (node {machine.node})"
+    return f"NodeUpgrade {name} (node {machine.node})"
 
 
 def observe(observer: Observer, found: Object) -> NodeScope:

@@ -161,8 +161,8 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         f"{GROUP}/in-place-node",
         "KubeadmControlPlane",
         Writer.MANAGER,
-        "Name and uid of the NodeUpgrade that works on one of its nodes: one at a time.",
-        "delete that NodeUpgrade, if it has failed and another one is to go first",
+        "Name and uid of the ControlPlaneUpgrade or NodeUpgrade that has its nodes upgraded: one at a time.",
+        "delete that upgrade, if it has failed and another one is to go first",
     ),
     MetadataKey(
         f"{GROUP}/in-place-hooks",

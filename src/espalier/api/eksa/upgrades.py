@@ -62,8 +62,9 @@ REPLACING = f"{GROUP}/in-place-replacing"
 and is replaced before the next node is touched; then the pause comes back."""
 
 NODE_IN_WORK = f"{GROUP}/in-place-node"
-"""On a KubeadmControlPlane: name and uid of the NodeUpgrade that is at work on one of its nodes. One at a time, whoever
-wrote them: etcd can spare one member."""
+"""On a KubeadmControlPlane: name and uid of the ControlPlaneUpgrade or NodeUpgrade that has its nodes upgraded.
+
+One at a time, whoever wrote them: etcd can spare one member."""
 
 LAST_BEFORE_KUBEADM = "CNIPluginsUpgraded"
 """Condition of a NodeUpgrade: with the step after it, a control plane node begins to become one of the new version."""
