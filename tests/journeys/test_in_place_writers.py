@@ -14,7 +14,7 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.upgrades import control_plane_group, expected
-from tests.journeys.in_place import NEW, journey, machines, reach, ready, until_so
+from tests.journeys.in_place import NEW, OLD, journey, machines, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import NAMESPACE, ManagedLaptop
 from tests.support.upgraders import Upgraders
@@ -167,6 +167,29 @@ def test_what_nobody_would_carry_out_is_refused() -> None:
             with pytest.raises(Invalid, match=r"metadata\.namespace: nobody carries out .* allowed: eksa-system"):
                 await world.client.create(resource, body)
         assert upgraders.ran == []
+
+    journey(story)
+
+
+def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        upgraders.failing[plane, "components-copier"] = "the disk is full"
+        await world.change(kubernetesVersion="1.36")
+        name = f"{plane}-node-upgrader"
+        await told(world, name, "CopyingComponentsFailed")
+
+        done: Tree = {"status": {"completed": True}}
+        await world.client.patch(
+            NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=done, type=PatchType.MERGE, subresource="status"
+        )
+
+        assert "but node" in await says(world, "garden-cp-upgrade", "NodeUpgradeNotCompleted")
+        assert (await machines(world, control_plane=True))[0].tree["spec"]["version"] == OLD
+        upgraders.failing.clear()
+        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        await world.until_ready()
+        assert set(await world.versions()) == {NEW}
 
     journey(story)
 

@@ -9,7 +9,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import names, sequence
+from espalier.upgrades import names, sequence, versions
 from espalier.upgrades.group import GroupContext
 from espalier.upgrades.observe import cluster_of
 from espalier.upgrades.sequence import Member
@@ -54,6 +54,9 @@ async def check(ctx: GroupContext) -> Outcome:
 async def record(ctx: GroupContext) -> Outcome:
     """Machines whose node is upgraded say so, each as soon as it is, whatever is asked for meanwhile."""
     members = sequence.to_record(ctx.scope.members) if ctx.scope.wanted is not None else []
+    for member in members:
+        if outdated := _outdated(ctx, member):
+            return Wait("NodeUpgradeNotCompleted", outdated)
     for member in members:
         if member.machine is not None:
             await ctx.group.record(ctx.writer, ctx.scope, member.machine)
@@ -147,6 +150,18 @@ def _upgrading(ctx: GroupContext, member: Member) -> Wait:
     told = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
     return Wait(
         "UpgradingNodes", f"{told}; NodeUpgrade {names.node_upgrade(member.name)} tells how far the next one is"
+    )
+
+
+def _outdated(ctx: GroupContext, member: Member) -> str:
+    """Why a NodeUpgrade is not believed that says it is completed; empty when its node bears it out, or is not seen."""
+    view, name = ctx.scope.cluster_view, member.machine.node if member.machine else ""
+    node = view.workload.node(name) if view and view.workload and name else None
+    if node is None or versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):
+        return ""
+    return (
+        f"NodeUpgrade {names.node_upgrade(member.name)} says that it is completed, but node {name} has "
+        f"{node.status.node_info.kubelet_version}; delete it to have the node upgraded"
     )
 
 

@@ -198,6 +198,9 @@ REASONS: tuple[Reason, ...] = (
     _time("UpgradingNodes", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradeCreated", "an upgrade in place was created", GROUP),
     _time("NodeUnderWay", "a node is being upgraded; its result is recorded before the next change", GROUP),
+    _person(
+        "NodeUpgradeNotCompleted", "a NodeUpgrade says completed, but its node has another version; delete it", GROUP
+    ),
     _time("UpgradeEnds", "the finished upgrade in place is being deleted", GROUP),
     # Upgrades in place of a node.
     _time("NodeUpgradePending", "the NodeUpgrade was not reconciled yet", GROUP, NODE),
