@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.core import POD, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
@@ -214,5 +215,86 @@ def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() 
         await until_so(
             world, ControlPlaneUpgrade.resource, "right", lambda one: one.get("status", {}).get("ready", False)
         )
+
+    journey(story)
+
+
+def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        body = node_upgrade(plane)
+        body["metadata"]["name"] = f"{plane}-node-upgrader"
+        body["spec"]["kubernetesVersion"] = OLD
+        await world.client.create(NodeUpgrade.resource, body)
+        await world.change(kubernetesVersion="1.36")
+        assert "delete it" in await says(world, "garden-cp-upgrade", "NodeUpgradeTaken")
+        await world.client.delete(NodeUpgrade.resource, f"{plane}-node-upgrader", SYSTEM_NAMESPACE)
+        await world.until_ready()
+        assert set(await world.versions()) == {NEW}
+
+    journey(story)
+
+
+def test_somebody_who_takes_the_claim_away_has_no_second_node_upgraded() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+        upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        await told(world, f"{planes[0]}-node-upgrader", "UpgradingKubeadm")
+        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[2]))
+        await told(world, f"hand-{planes[2]}", "ControlPlaneTaken")
+        gone: Tree = {"metadata": {"annotations": {NODE_IN_WORK: None}}}
+        await world.client.patch(
+            KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE
+        )
+        await asyncio.sleep(120)
+        assert {node for node, _ in upgraders.ran} == {planes[0]}
+        upgraders.hanging.clear()
+        await reach(world).client.delete(POD, f"{planes[0]}-node-upgrader", SYSTEM_NAMESPACE)
+        await completed(world, f"hand-{planes[2]}")
+        await world.until_ready(seconds=7200)
+        assert upgraders.at_once == 1
+
+    journey(story, control_planes=3)
+
+
+def test_a_pause_of_a_persons_own_stays() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        upgraders.hanging.add((plane, "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        await told(world, f"{plane}-node-upgrader", "UpgradingKubeadm")
+        mine: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "mine"}}}
+        await world.client.patch(
+            KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=mine, type=PatchType.MERGE
+        )
+        upgraders.hanging.clear()
+        await until_so(
+            world,
+            KubeadmControlPlane.resource,
+            "garden",
+            lambda one: not any("needed" in name for name in one["metadata"]["annotations"]),
+        )
+        found = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        assert found.metadata.annotations[PAUSED_ANNOTATION] == "mine"
+
+    journey(story)
+
+
+def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        upgraders.hanging.add((plane, "kubeadm-upgrader"))
+        await world.change(kubernetesVersion="1.36")
+        await told(world, f"{plane}-node-upgrader", "UpgradingKubeadm")
+        kept = await world.client.get(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        await world.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        assert "restore it" in await told(world, f"{plane}-node-upgrader", "KubeconfigMissing")
+        metadata = {"name": kept.name, "namespace": SYSTEM_NAMESPACE, "labels": dict(kept.metadata.labels)}
+        body: Tree = {name: kept.tree[name] for name in ("data", "type") if name in kept.tree}
+        await world.client.create(SECRET, {**body, "metadata": metadata})
+        upgraders.hanging.clear()
+        await world.until_ready(seconds=7200)
+        assert set(await world.versions()) == {NEW}
 
     journey(story)

@@ -76,7 +76,8 @@ def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: Front
     change = machine_change(_parts(live), _parts(wanted))
     if is_held(live) or change.kind is ChangeKind.REPLACE:
         marks = {_mark(wanted): "true"}
-        if REPLACING not in live.metadata.annotations:
+        paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
+        if REPLACING not in live.metadata.annotations and paused == PAUSED_FOR_UPGRADE:
             marks[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
         if strategy.fallback == "RollingUpdate":
             marks[FALLBACK_ANNOTATION] = "RollingUpdate"

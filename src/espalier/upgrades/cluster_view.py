@@ -18,6 +18,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_controller
+from espalier.runtime.outcome import Wait
 from espalier.runtime.transforms import metadata_only, strip_managed_fields
 from espalier.runtime.writer import Writer
 from espalier.upgrades import names
@@ -196,8 +197,17 @@ class ClusterView:
     workload: Workload | None
 
     @property
+    def unreachable(self) -> Wait:
+        """What is waited for where there is no workload cluster to look at."""
+        is_lost = self.capi_objects.kubeconfig is None
+        return Wait("KubeconfigMissing" if is_lost else "WorkloadClusterUnreachable", self.waiting_for)
+
+    @property
     def waiting_for(self) -> str:
         """Why there is no workload cluster to look at."""
         if self.capi_objects.kubeconfig is None:
-            return f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which it is reached"
+            return (
+                f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which it is reached: restore it. "
+                "Cluster API makes none while it is paused; the copy in the namespace of the Cluster has the same content"
+            )
         return f"waiting for the API server of workload cluster {self.capi_objects.cluster} to answer"

@@ -132,13 +132,17 @@ class ControlPlaneGroup:
         """The others are well, and enough for a majority."""
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or workload is None:
-            message = scope.cluster_view.waiting_for if scope.cluster_view else ""
-            return Wait("WorkloadClusterUnreachable", message)
+            return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
         missing = lost(scope.owner.decode(KubeadmControlPlane), machines) if scope.owner else ""
         if missing or (scope.owner and REPLACING in scope.owner.metadata.annotations):
             again = "a lost machine was replaced; Cluster API is being paused again"
             return Wait(names.REPLACING_MACHINE, missing or again)
+        wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
+        if wanted and len(machines) > wanted and member is not None:
+            message = f"there are {len(machines)} machines where {wanted} are asked for, Cluster API is replacing one"
+            advice = "set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or delete the new Machine"
+            return Wait("RolloutUnderWay", f"{message}: {advice}")
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
         when = f"before node {node} is touched" if node else "after the last node"

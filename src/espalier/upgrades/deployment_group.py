@@ -140,7 +140,11 @@ class DeploymentGroup:
         if scope.cluster_view is None or scope.owner is None or workload is None:
             return []
         being_upgraded = {member.name for member in sequence.active(scope.members)}
-        found = []
+        deployment = scope.owner.decode(MachineDeployment)
+        machines = sets_of(scope.cluster_view.capi_objects, scope.owner).machines
+        staying = [view for view in machines if view.machine.metadata.deletion_timestamp is None]
+        wanted = desired_replicas(deployment)
+        found = [f"one of {wanted} machines is to be replaced"] * max(0, wanted - len(staying))
         for view in sets_of(scope.cluster_view.capi_objects, scope.owner).machines:
             if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:
                 continue
@@ -156,7 +160,7 @@ class DeploymentGroup:
         if scope.cluster_view is None or member is None:
             return None
         if scope.cluster_view.workload is None:
-            return Wait("WorkloadClusterUnreachable", scope.cluster_view.waiting_for)
+            return scope.cluster_view.unreachable
         for found in scope.cluster_view.capi_objects.caches[Machine.resource].list():
             if CONTROL_PLANE_LABEL not in found.metadata.labels:
                 continue

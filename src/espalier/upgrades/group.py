@@ -246,9 +246,8 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")
     if scope.strangers:
-        return Wait(
-            "NodeUpgradeTaken", f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else"
-        )
+        message = f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else; delete it"
+        return Wait("NodeUpgradeTaken", message)
     return None
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 
 from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import owners_of
 from espalier.runtime.outcome import Done, Outcome
-from espalier.upgrades import sequence
+from espalier.upgrades import names, sequence
 from espalier.upgrades.context import Tools, told
-from espalier.upgrades.group import Group, GroupContext, observe
+from espalier.upgrades.group import Group, GroupContext, Upgrade, observe
 from espalier.upgrades.group_life import DELETION, LIFE
 from espalier.upgrades.reconciling import Kind, Report, reconciler_of
 
@@ -32,7 +33,22 @@ def controller(
     made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, group.resource)
     made.watch(tools.observer.own[NodeUpgrade.resource], owners_of(group.resource))
+    upgrades = tools.observer.own[group.resource]
+
+    def in_whose_way(changed: Object) -> list[Key]:
+        """The upgrades that need a NodeUpgrade of this name: one of somebody else has come or gone."""
+        return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.type))]
+
+    made.watch(tools.observer.own[NodeUpgrade.resource], in_whose_way, predicate=_appears_or_goes)
     return made
+
+
+def _needed(upgrade: Upgrade) -> set[str]:
+    return {names.node_upgrade(machine.name) for machine in upgrade.spec.machines_require_upgrade}
+
+
+def _appears_or_goes(old: Object | None, new: Object | None) -> bool:
+    return old is None or new is None
 
 
 def _report(ctx: GroupContext, outcome: Outcome) -> Report:

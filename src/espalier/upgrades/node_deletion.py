@@ -29,7 +29,7 @@ async def end_on_node(ctx: Context) -> Outcome:
     if scope.cluster_view is None or scope.cluster_view.capi_objects.kubeconfig is None:
         return Continue()
     if scope.workload is None:
-        return Wait("WorkloadClusterUnreachable", scope.cluster_view.waiting_for)
+        return scope.cluster_view.unreachable
     if scope.taken_by:
         return Continue()
     if scope.pod is not None and not scope.may_go:

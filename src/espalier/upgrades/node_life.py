@@ -94,10 +94,10 @@ async def find_node(ctx: Context) -> Outcome:
     if not scope.node_name:
         return Wait("NodeMissing", f"{ctx.machine} has no node")
     if scope.cluster_view is None or scope.workload is None:
-        why = scope.cluster_view.waiting_for if scope.cluster_view else ""
-        return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, why))
+        found = scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "")
+        return Wait(found.reason, _as_far_as_known(ctx, found.message))
     if scope.node is None:
-        return Wait("NodeMissing", f"node {scope.node_name} of {ctx.machine} does not exist")
+        return Wait("NodeMissing", f"node {scope.node_name} of {ctx.machine} does not exist; {_replace(ctx)}")
     return Continue()
 
 
@@ -248,7 +248,7 @@ async def follow_pod(ctx: Context) -> Outcome:
         return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
     since = scope.node.not_ready_since if scope.node else None
     if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENT:
-        why = f"the node is not ready since {timestamp(since)}"
+        why = f"the node is not ready since {timestamp(since)}; if it does not come back, {_replace(ctx)}"
         return Wait("NodeNotReady", _as_far_as_known(ctx, why), after=_SILENT)
     step, condition = current
     return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENT)
@@ -263,6 +263,10 @@ def _as_far_as_known(ctx: Context, why: str) -> str:
     return f"{_number(ctx, step)}: {condition.message}, as far as is known: {why}"
 
 
+def _replace(ctx: Context) -> str:
+    return f"delete {ctx.machine} to have it replaced"
+
+
 def _number(ctx: Context, step: NodeStep) -> str:
     return f"step {progress.number(step)} of {progress.COUNT} on node {ctx.scope.node_name}"
 
@@ -274,7 +278,7 @@ async def await_node(ctx: Context) -> Outcome:
     """
     scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
-        return Wait("NodeMissing", f"node {scope.node_name} does not exist")
+        return Wait("NodeMissing", f"node {scope.node_name} does not exist; {_replace(ctx)}")
     found = scope.node.status.node_info.kubelet_version
     if not versions.is_reached(found, wanted):
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
@@ -325,7 +329,7 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.workload is None:
-        return Wait("WorkloadClusterUnreachable", scope.cluster_view.waiting_for if scope.cluster_view else "")
+        return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
     await delete_pod(scope.workload, scope)
     await give_back(ctx)
     await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, names.NODE_FINALIZER)

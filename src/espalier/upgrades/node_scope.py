@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
+from espalier.api.conditions import is_true
 from espalier.api.eksa.upgrades import (
     DRAIN_BLOCKED,
     IGNORED_CHECKS,
@@ -19,6 +20,7 @@ from espalier.api.printable import in_one_line
 from espalier.kube.objects import Object
 from espalier.upgrades import health, names, progress, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
+from espalier.upgrades.node_steps import POD_CREATED
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.pod import Role
 from espalier.upgrades.views import Node, Pod
@@ -157,10 +159,27 @@ def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None
     return cluster_view.capi_objects.get(KubeadmControlPlane.resource, owner.name) if owner else None
 
 
+def _in_work(observer: Observer, cluster_view: ClusterView, asking: Object) -> str:
+    """A NodeUpgrade whose pod is, or was last seen, on another node of the control plane."""
+    for found in observer.in_cluster(NodeUpgrade.resource, cluster_of(asking)):
+        upgrade = found.decode(NodeUpgrade)
+        machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
+        is_begun = is_true(upgrade.status.conditions, POD_CREATED) and not upgrade.status.completed
+        is_other = found.metadata.uid != asking.metadata.uid and upgrade.spec.node_type == "ControlPlane"
+        if machine is not None and machine.machine.metadata.deletion_timestamp is None and is_begun and is_other:
+            return f"NodeUpgrade {found.name} (node {machine.node})"
+    return ""
+
+
 def _claimed_by(
     observer: Observer, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
 ) -> str:
-    """Who has other nodes upgraded. A claim ends with the upgrade, or the Machine: nobody has to take it back."""
+    """Who has other nodes upgraded. A claim ends with the upgrade, or the Machine: nobody has to take it back.
+
+    People may edit the claim: what is seen of other nodes counts as well.
+    """
+    if cluster_view is not None and control_plane is not None and (other := _in_work(observer, cluster_view, asking)):
+        return other
     noted = control_plane.metadata.annotations.get(NODE_IN_WORK, "") if control_plane else ""
     name, _, uid = noted.partition(" ")
     if cluster_view is None or noted in ("", names.claim(asking)):

@@ -57,6 +57,10 @@ class Observer:
         cluster = self._clusters.get(_made_for(owner))
         return cluster.key if cluster is not None and PAUSED_ANNOTATION in cluster.metadata.annotations else None
 
+    def in_cluster(self, resource: Resource, cluster: str) -> list[Object]:
+        """Our own objects of a kind that concern a cluster."""
+        return self.own[resource].by_index(BY_CLUSTER, cluster)
+
     def node_upgrades(self, owner: Object) -> list[Object]:
         """The NodeUpgrades that an upgrade made."""
         return self.own[NodeUpgrade.resource].by_index(BY_CONTROLLER, owner.metadata.uid)

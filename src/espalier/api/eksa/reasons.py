@@ -198,6 +198,7 @@ REASONS: tuple[Reason, ...] = (
     _time("UpgradingNodes", "nodes are upgraded, one after the other", GROUP),
     _time("UpgradeCreated", "an upgrade in place was created", GROUP),
     _time("NodeUnderWay", "a node is being upgraded; its result is recorded before the next change", GROUP),
+    _person("KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from its copy", GROUP, NODE),
     _person(
         "NodeUpgradeNotCompleted", "a NodeUpgrade says completed, but its node has another version; delete it", GROUP
     ),

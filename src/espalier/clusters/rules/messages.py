@@ -167,7 +167,7 @@ def kubernetes_downgrade(old: str) -> str:
 
 def no_way_back(old: str) -> str:
     """The same of the control plane, of which an upgrade can be taken back for a while."""
-    until = "an upgrade can be taken back only until a control plane machine runs the new version"
+    until = "an upgrade can be taken back only until a control plane machine runs the new version, or is worked on"
     return f"Kubernetes can't be downgraded from {old}: {until}; keep it"
 
 
