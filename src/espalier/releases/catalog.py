@@ -133,14 +133,6 @@ class Releases:
             return None
         return distro_of(release) if release.metadata.name == bundle.eks_d.name else None
 
-    def distro_of_version(self, version: str) -> Distro:
-        """The EKS Distro release whose Kubernetes version is `v1.35.4-eks-1-35-1` or so. Raises `UnknownRelease`."""
-        by_version = {distro.version: distro for distro in self._loaded.distros.values()}
-        try:
-            return by_version[version]
-        except KeyError:
-            raise UnknownRelease(f"of EKS Distro with Kubernetes {version}", sorted(by_version)) from None
-
 
 class _Loading:
     """One run through the manifests; every file is read once. Raises `MalformedRelease` naming every problem."""
