@@ -24,9 +24,20 @@ from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of
-from espalier.releases.names import release_name
 
-__all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease"]
+__all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease", "release_name"]
+
+_EKSA_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?")
+
+
+def release_name(eksa_version: str) -> str:
+    """The name of the EKSARelease: `v0.26.0` -> `eksa-v0-26-0`, `v0.27.0+build.3` -> `eksa-v0-27-0-plus-build-3`.
+
+    Raises `ValueError` when the text is no version.
+    """
+    if not _EKSA_VERSION.fullmatch(eksa_version):
+        raise ValueError(f'"{eksa_version}" is not an eksaVersion; expected a version like v0.26.0')
+    return "eksa-" + eksa_version.lower().replace("+", "-plus-").replace(".", "-")
 
 
 class UnknownRelease(LookupError):
