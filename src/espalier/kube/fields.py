@@ -81,15 +81,6 @@ def serialize(fields: FieldSet) -> bytes:
     return _encode_sorted(fields)
 
 
-def has(fields: FieldSet, *path: str) -> bool:
-    """True if a path is in the set itself (not only something below it)."""
-    for element in path:
-        if element not in fields:
-            return False
-        fields = fields[element]
-    return bool(path) and (not fields or SELF in fields)
-
-
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
     """All paths in the set."""
     for element, below in fields.items():
