@@ -1,11 +1,16 @@
-"""Field paths as Kubernetes writes them: `spec.workerNodeGroupConfigurations[0].count`, `metadata.labels[a.b/c]`."""
+"""Field paths as Kubernetes writes them: `spec.workerNodeGroupConfigurations[0].count`, `metadata.labels[a.b/c]`.
+
+And the paths at which two trees differ.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 Step = str | int
+Parts = Callable[[Any], Mapping[Any, Any] | None]
 
 _LONGEST = 8192
 """Characters: deeper than any object goes."""
@@ -24,6 +29,23 @@ def render(path: Sequence[Step]) -> str:
         else:
             text += f"[{step}]"
     return text
+
+
+def parts_of_map(value: Any) -> Mapping[Any, Any] | None:
+    """The parts of a map; whatever else is compared as a whole."""
+    return value if isinstance(value, dict) else None
+
+
+def differences(
+    before: Any, after: Any, path: tuple[Step, ...] = (), *, parts: Parts = parts_of_map
+) -> Iterator[tuple[tuple[Step, ...], Any, Any]]:
+    """Where two trees differ, with what each has there (None: nothing). Values with `parts` are compared by them."""
+    one, other = parts(before), parts(after)
+    if one is not None and other is not None:
+        for name in dict.fromkeys((*one, *other)):
+            yield from differences(one.get(name), other.get(name), (*path, name), parts=parts)
+    elif before != after:
+        yield path, before, after
 
 
 def parse(text: str) -> tuple[Step, ...]:

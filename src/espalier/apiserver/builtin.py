@@ -153,7 +153,6 @@ _EVENT_FIELDS = (
     "source",
     "type",
 )
-_core_event = partial(node, definition_of(core.CORE_EVENT))  # the form in which events of both groups are stored
 _EVENT_NAMES = {
     "regarding": "involvedObject",
     "note": "message",

@@ -189,10 +189,6 @@ def _kind(tree: Tree, version: Tree, storage: str) -> ServedKind:
     )
 
 
-def _selectable(version: Tree) -> list[str]:
-    return [field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()]
-
-
 def _column(column: Tree) -> Column:
     return Column(
         column["name"], column["jsonPath"], column["type"], column.get("description", ""), column.get("priority", 0)

@@ -31,8 +31,6 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MOST_NESTED = 100
 """Messages inside one another: more is an attack (a schema may contain itself)."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 Value = int | bytes
 Raw = dict[int, list[Value]]
 """The values of each field of a message, undecoded, in the order in which they came."""

@@ -111,10 +111,6 @@ class Registry:
         """The kind whose objects are in a table, in all its served versions."""
         return self._versions.get(table, [])
 
-    def serves_group(self, group: str, version: str) -> bool:
-        """Whether anything is served in this group and version."""
-        return any((each[0], each[1]) == (group, version) for each in self._kinds)
-
     def is_built_in(self, group: str) -> bool:
         """Whether a group has kinds that no definition adds."""
         return group in self._built_in

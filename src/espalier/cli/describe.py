@@ -8,15 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+import msgspec
 
 from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
-from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
-from espalier.cli import connection, flags, output, support
+from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.ownership_tree import Member, family, obstacle
@@ -25,6 +27,7 @@ from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.providers.kinds import CATALOG
+from espalier.releases import UnknownKubernetesVersion, release_name, resolve
 from espalier.releases.support import told
 
 LAST_EVENTS = 8
@@ -58,7 +61,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
                 "`espalier get clusters -A` shows those that do"
             ) from None
         (objects, hidden), events, supported = await asyncio.gather(
-            _objects(client, root), _events(client, root), support.end_of_support(client, root)
+            _objects(client, root), _events(client, root), _end_of_support(client, root)
         )
     secrets = redaction.secrets_of(*(one.get("spec") for one in (root, *objects)))
     root, *objects = [
@@ -219,3 +222,19 @@ def _age(moment: str, now: datetime) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+async def _end_of_support(client: Client, cluster: Tree) -> str:
+    """When support of its Kubernetes version ends: empty where nobody said it, or where it can't be read."""
+    try:
+        spec = msgspec.convert(cluster["spec"], ClusterSpec)
+        reference = spec.bundles_ref or await _bundles_of(client, spec.eksa_version or "")
+        found = await client.get(Bundles.resource, reference.name, reference.namespace)
+        return resolve(found.decode(Bundles), spec.kubernetes_version).end_of_standard_support
+    except (Forbidden, NotFound, UnknownKubernetesVersion, ValueError):  # also of an object that is none
+        return ""
+
+
+async def _bundles_of(client: Client, eksa_version: str) -> BundlesRef:
+    found = await client.get(EKSARelease.resource, release_name(eksa_version))
+    return found.decode(EKSARelease).spec.bundles_ref

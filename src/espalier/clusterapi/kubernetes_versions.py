@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import semver
 
 MAXIMUM_WORKER_LAG = 2
@@ -45,3 +47,18 @@ def before(version: str, steps: int = 1) -> str:
 def after(version: str, steps: int = 1) -> str:
     """The minor version so many after."""
     return before(version, -steps)
+
+
+def newest(versions: Iterable[str]) -> str:
+    """The highest version, empty when there is none."""
+    return max(versions, key=_order, default="")
+
+
+def oldest(versions: Iterable[str]) -> str:
+    """The lowest version, empty when there is none."""
+    return min(versions, key=_order, default="")
+
+
+def _order(version: str) -> tuple[tuple[int, ...], str]:
+    core, _, rest = version.lstrip("v").partition("-")
+    return tuple(int(number) if number.isdecimal() else 0 for number in core.split(".")), rest

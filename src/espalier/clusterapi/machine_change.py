@@ -170,13 +170,9 @@ def bootstrap_for_comparison(spec: Tree) -> Tree:
     return pruned
 
 
-def differences(current: Any, desired: Any, path: tuple[paths.Step, ...] = ()) -> Iterator[str]:
+def differences(current: Any, desired: Any) -> Iterator[str]:
     """Paths of the fields in which two trees differ; a list that differs is named as a whole."""
-    if isinstance(current, dict) and isinstance(desired, dict):
-        for name in current.keys() | desired.keys():
-            yield from differences(current.get(name), desired.get(name), (*path, name))
-    elif current != desired:
-        yield paths.render(path)
+    return (paths.render(path) for path, _, _ in paths.differences(current, desired))
 
 
 def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:

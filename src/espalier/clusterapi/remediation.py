@@ -11,9 +11,6 @@ from espalier.api import conditions, json_trees
 from espalier.api.capi.machine import Machine
 from espalier.api.meta import Observed
 
-IN_PROGRESS = "controlplane.cluster.x-k8s.io/remediation-in-progress"
-"""On a KubeadmControlPlane: an unhealthy machine was deleted, and the one in its place is not made yet."""
-
 FOR = "controlplane.cluster.x-k8s.io/remediation-for"
 """On a Machine: which one it takes the place of."""
 

@@ -68,7 +68,7 @@ def has_content(wanted: Tree, live: Object) -> bool:
     fields = owned_fields(live)
     spec = live.tree.get("spec", {})
     if fields is None:
-        return _contains(spec, wanted["spec"])
+        return not any(_lacking(wanted["spec"], spec, ()))
     return not any(_differences(wanted["spec"], spec, fields.get("f:spec", {}), ()))
 
 
@@ -133,11 +133,7 @@ def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
 
 def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
     """Where two values differ, as deep as both are objects. Who edits a field takes it from us, so it is not ours."""
-    if isinstance(wanted, dict) and isinstance(live, dict):
-        for name in wanted.keys() | live.keys():
-            yield from _unequal(wanted.get(name), live.get(name), (*path, name))
-    elif wanted != live:
-        yield paths.render(path)
+    return (paths.render(where) for where, _, _ in paths.differences(live, wanted, path))
 
 
 def _lacking(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
@@ -161,9 +157,3 @@ def _item(items: list[Any], key: str) -> Any:
 def _parsed(key: str) -> tuple[str, Any]:
     kind, _, text = key.partition(":")
     return kind, json.loads(text)
-
-
-def _contains(live: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict) and isinstance(live, dict):
-        return all(_contains(live.get(name), value) for name, value in wanted.items())
-    return bool(live == wanted)

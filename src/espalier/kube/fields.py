@@ -81,15 +81,6 @@ def serialize(fields: FieldSet) -> bytes:
     return _encode_sorted(fields)
 
 
-def has(fields: FieldSet, *path: str) -> bool:
-    """True if a path is in the set itself (not only something below it)."""
-    for element in path:
-        if element not in fields:
-            return False
-        fields = fields[element]
-    return bool(path) and (not fields or SELF in fields)
-
-
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
     """All paths in the set."""
     for element, below in fields.items():
@@ -184,40 +175,3 @@ def _node(member: bool, below: FieldSet) -> FieldSet | None:
     if member:
         return {SELF: {}, **below} if below else {}
     return below or None
-
-
-def extract(tree: Tree, fields: FieldSet) -> Tree:
-    """The part of an object that a set names. What has no path of its own (atomic lists, scalars) comes whole.
-
-    Keys of list items come with their items, for without them nobody knows which items they are.
-    """
-    part: Tree = _extract(tree, fields) if fields else {}
-    return part
-
-
-def _extract(value: Any, fields: FieldSet) -> Any:
-    if not fields or fields.keys() == {SELF}:
-        return value
-    if isinstance(value, dict):
-        return {
-            name: _extract(part, fields[element]) for name, part in value.items() if (element := f"f:{name}") in fields
-        }
-    if isinstance(value, list):
-        return _extract_items(value, fields)
-    return value
-
-
-def _extract_items(items: list[Any], fields: FieldSet) -> list[Any]:
-    by_keys = [(json_trees.decode(element[2:]), below) for element, below in fields.items() if element.startswith("k:")]
-    found = []
-    for index, item in enumerate(items):
-        if item_by_value(item) in fields or f"i:{index}" in fields:
-            found.append(item)
-            continue
-        for keys, below in by_keys:
-            if isinstance(item, dict) and all(item.get(name) == key for name, key in keys.items() if name in item):
-                own = {name: item[name] for name in keys if name in item}
-                rest = {element: part for element, part in below.items() if element != SELF}
-                found.append({**own, **(_extract(item, rest) if rest else {})})
-                break
-    return found

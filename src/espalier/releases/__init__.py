@@ -1,10 +1,9 @@
 """Releases: which versions and images belong to an eksaVersion. The data of this build are files of the package."""
 
-from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease
+from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease, release_name
 from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve
 from espalier.releases.distro import Distro, Image, IncompleteDistro, UnusableDistro, distro_of, usable
 from espalier.releases.installing import Uninstalled, install
-from espalier.releases.names import eksa_version_of, release_name
 
 __all__ = [
     "Distro",
@@ -18,7 +17,6 @@ __all__ = [
     "UnknownRelease",
     "UnusableDistro",
     "distro_of",
-    "eksa_version_of",
     "images",
     "install",
     "kubernetes_versions",

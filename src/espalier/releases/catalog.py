@@ -24,9 +24,20 @@ from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch
 from espalier.releases.files import MANIFEST, SCHEME, Files, MalformedRelease, of
-from espalier.releases.names import release_name
 
-__all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease"]
+__all__ = ["MalformedRelease", "Release", "Releases", "UnknownRelease", "release_name"]
+
+_EKSA_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?")
+
+
+def release_name(eksa_version: str) -> str:
+    """The name of the EKSARelease: `v0.26.0` -> `eksa-v0-26-0`, `v0.27.0+build.3` -> `eksa-v0-27-0-plus-build-3`.
+
+    Raises `ValueError` when the text is no version.
+    """
+    if not _EKSA_VERSION.fullmatch(eksa_version):
+        raise ValueError(f'"{eksa_version}" is not an eksaVersion; expected a version like v0.26.0')
+    return "eksa-" + eksa_version.lower().replace("+", "-plus-").replace(".", "-")
 
 
 class UnknownRelease(LookupError):
@@ -132,14 +143,6 @@ class Releases:
         except MalformedRelease:
             return None
         return distro_of(release) if release.metadata.name == bundle.eks_d.name else None
-
-    def distro_of_version(self, version: str) -> Distro:
-        """The EKS Distro release whose Kubernetes version is `v1.35.4-eks-1-35-1` or so. Raises `UnknownRelease`."""
-        by_version = {distro.version: distro for distro in self._loaded.distros.values()}
-        try:
-            return by_version[version]
-        except KeyError:
-            raise UnknownRelease(f"of EKS Distro with Kubernetes {version}", sorted(by_version)) from None
 
 
 class _Loading:

@@ -30,12 +30,6 @@ def _on_change_of(value: Callable[[ObjectMeta], Any]) -> Predicate:
 generation_changed = _on_change_of(lambda metadata: metadata.generation)
 """Spec changed, or deletion began (the server raises the generation for both). Not for kinds without generation."""
 
-labels_changed = _on_change_of(lambda metadata: metadata.labels)
-annotations_changed = _on_change_of(lambda metadata: metadata.annotations)
-finalizers_changed = _on_change_of(lambda metadata: metadata.finalizers)
-resource_version_changed = _on_change_of(lambda metadata: metadata.resource_version)
-"""Everything but resyncs."""
-
 
 def change_of(view: Callable[[Object], Any]) -> Predicate:
     """Changes after which an object looks otherwise in this view."""
@@ -55,13 +49,3 @@ def labelled(selector: str) -> Predicate:
 def any_of(*predicates: Predicate) -> Predicate:
     """At least one of them."""
     return lambda old, new: any(predicate(old, new) for predicate in predicates)
-
-
-def all_of(*predicates: Predicate) -> Predicate:
-    """All of them."""
-    return lambda old, new: all(predicate(old, new) for predicate in predicates)
-
-
-def negated(predicate: Predicate) -> Predicate:
-    """Whatever it refuses."""
-    return lambda old, new: not predicate(old, new)

@@ -31,6 +31,7 @@ from espalier.clusterapi.infrastructure import (
     InfrastructureMachineStatus,
     Initialization,
 )
+from espalier.clusterapi.kubernetes_versions import newest
 from espalier.clusterapi.network import machine_addresses, network_of
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
 from espalier.kube.errors import NotFound
@@ -42,7 +43,6 @@ from espalier.simulator.capi.certificates import authority_of, find, secret_name
 from espalier.simulator.capi.inventory import in_cluster
 from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.capi.scheme import Scheme
-from espalier.simulator.versions import newest
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
 

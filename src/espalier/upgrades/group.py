@@ -249,8 +249,3 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
         message = f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else; delete it"
         return Wait("NodeUpgradeTaken", message)
     return None
-
-
-def key_of(reference: ObjectReference, namespace: str) -> Key:
-    """Where a reference leads."""
-    return Key(reference.namespace or namespace, reference.name)

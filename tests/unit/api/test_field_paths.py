@@ -36,3 +36,13 @@ def test_whatever_the_keys_the_path_can_be_read(path: list[paths.Step]) -> None:
 def test_text_that_is_no_path_is_refused_with_the_place(text: str) -> None:
     with pytest.raises(ValueError, match="see character"):
         paths.parse(text)
+
+
+def test_trees_differ_where_they_have_other_values_and_lists_as_wholes() -> None:
+    before = {"a": {"b": 1, "c": 2}, "d": [1], "e": 0}
+    after = {"a": {"b": 1, "f": 3}, "d": [1, 2], "e": 0}
+    assert list(paths.differences(before, after, ("spec",))) == [
+        (("spec", "a", "c"), 2, None),
+        (("spec", "a", "f"), None, 3),
+        (("spec", "d"), [1], [1, 2]),
+    ]

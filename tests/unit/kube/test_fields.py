@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +33,6 @@ def paths_of(names: FieldSet) -> frozenset[tuple[str, ...]]:
 def test_a_set_holds_the_paths_it_was_made_of(paths: frozenset[tuple[str, ...]]) -> None:
     names = set_of(paths)
     assert paths_of(names) == paths
-    assert all(fields.has(names, *path) for path in paths)
     assert bool(names) == bool(paths)
 
 
@@ -79,32 +77,3 @@ def test_keys_are_read_in_any_form() -> None:
 def test_what_is_no_set_is_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         fields.parse(wrong)
-
-
-OBJECT: dict[str, Any] = {
-    "metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x", "y"]},
-    "spec": {
-        "replicas": 3,
-        "containers": [{"name": "web", "image": "i", "env": [1, 2]}, {"name": "log", "image": "j"}],
-        "selector": {"app": "x"},
-    },
-}
-
-
-@pytest.mark.parametrize(
-    ("names", "part"),
-    [
-        ({}, {}),
-        ({"f:spec": {"f:replicas": {}}}, {"spec": {"replicas": 3}}),
-        ({"f:spec": {"f:selector": {}}}, {"spec": {"selector": {"app": "x"}}}),
-        ({"f:metadata": {"f:labels": {".": {}, "f:b": {}}}}, {"metadata": {"labels": {"b": "2"}}}),
-        ({"f:metadata": {"f:finalizers": {'v:"y"': {}}}}, {"metadata": {"finalizers": ["y"]}}),
-        (
-            {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}},
-            {"spec": {"containers": [{"name": "web", "image": "i"}]}},
-        ),
-        ({"f:spec": {"f:nothing": {}}}, {"spec": {}}),
-    ],
-)
-def test_the_part_of_an_object_that_a_set_names(names: FieldSet, part: dict[str, Any]) -> None:
-    assert fields.extract(OBJECT, names) == part

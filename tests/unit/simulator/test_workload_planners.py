@@ -18,7 +18,7 @@ from espalier.simulator import nodes
 from espalier.simulator.addons import coredns, kube_proxy
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_TAINT, Kubeadm
 from espalier.simulator.workload_controllers import budgets
-from espalier.simulator.workload_controllers.planners import PLANNERS
+from espalier.simulator.workload_controllers.controller import PLANNERS
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Budget, Node, Pod, View, Workload
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write

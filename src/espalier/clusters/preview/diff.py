@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from espalier.api import paths
@@ -43,7 +42,7 @@ def field_changes(old: Tree, new: Tree, kind: str = "") -> tuple[FieldChange, ..
     """What differs in the parts of two objects that somebody asks for: labels, annotations, spec and the like."""
     return tuple(
         FieldChange(paths.render(path), shown(path, before, kind=kind), shown(path, after, kind=kind))
-        for path, before, after in _differences(asked_for(old), asked_for(new), ())
+        for path, before, after in paths.differences(asked_for(old), asked_for(new), parts=_by_name)
     )
 
 
@@ -53,15 +52,6 @@ def asked_for(tree: Tree) -> Tree:
     marks = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
     rest = {name: value for name, value in tree.items() if name not in ("apiVersion", "kind", "metadata", "status")}
     return rest | ({"metadata": marks} if marks else {})
-
-
-def _differences(old: Any, new: Any, path: tuple[paths.Step, ...]) -> Iterator[tuple[tuple[paths.Step, ...], Any, Any]]:
-    before, after = _by_name(old), _by_name(new)
-    if before is not None and after is not None:
-        for name in dict.fromkeys((*before, *after)):
-            yield from _differences(before.get(name), after.get(name), (*path, name))
-    elif old != new:
-        yield path, old, new
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:

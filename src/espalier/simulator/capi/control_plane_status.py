@@ -13,10 +13,10 @@ from espalier.api.capi.machine import Machine
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.kubernetes_versions import oldest
 from espalier.simulator.capi.certificates import secret_name, unavailable
 from espalier.simulator.capi.control_plane import Move, Observed, next_move
 from espalier.simulator.capi.rollup import Rollup, deleting, enough
-from espalier.simulator.versions import oldest
 
 
 def status(observed: Observed, now: datetime, deleting_waits_for: str | None = None) -> KubeadmControlPlaneStatus:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
@@ -15,13 +15,25 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
 from espalier.simulator.concurrency import together
 from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workload_controllers.planners import PLANNERS
+from espalier.simulator.workload_controllers import budgets, daemon_sets, deployments, kubelet, replica_sets, scheduler
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Budget, Node, Pod, View, Workload
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
 from espalier.simulator.workloads import Workloads
 
 V = TypeVar("V", bound=View)
+
+Planner = Callable[[Snapshot], Iterator[Write]]
+
+PLANNERS: tuple[Planner, ...] = (
+    deployments.plan,
+    replica_sets.plan,
+    daemon_sets.plan,
+    scheduler.plan,
+    kubelet.plan,
+    budgets.plan,
+)
+"""All planners, in the order in which one reconcile asks them."""
 
 
 class WorkloadControllers:
