@@ -156,6 +156,14 @@ def test_a_control_plane_that_hooks_would_have_rolled_is_not_written() -> None:
     assert asked(3, fallback="RollingUpdate") == in_place.NOT_ASKED
 
 
+def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> None:
+    live = held()
+    wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
+    strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
+    assert in_place.obstacle(wanted, live, strategy, FrontEnd.HOOKS, None) is None
+    assert in_place.obstacle(wanted, None, strategy, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
+
+
 def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
     for replicas in (1, 3):
         assert asked(replicas, FrontEnd.ANNOTATIONS) == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.upgrader import kubeadm, steps
+from espalier.upgrader import kubeadm, leftovers, steps
 from espalier.upgrader.contents import WORK
 from espalier.upgrader.failures import NotCopied, StepFailed
 from tests.unit.upgrader.simulated import (
@@ -205,6 +205,25 @@ def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(no
     left = ["kubeadm-backup-etcd-2025-01-01", "meanwhile", "notes.txt"]
     assert node.files.names("/etc/kubernetes/tmp") == left, "what kubeadm did not make is not taken away"
     assert earlier.read_text() == "kept"
+
+
+def test_backups_of_an_attempt_that_failed_go_with_the_one_that_succeeds(node: Simulated) -> None:
+    folder = node.root / "etc/kubernetes/tmp"
+    for attempt in ("kubeadm-backup-1", "kubeadm-backup-2"):
+        leftovers.note(node.node)
+        (folder / attempt).mkdir(parents=True)
+
+    leftovers.remove(node.node)
+
+    assert node.files.names("/etc/kubernetes/tmp") == []
+
+
+def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) -> None:
+    (node.root / "etc/kubernetes/tmp/kubeadm-backup-1").mkdir(parents=True)
+
+    leftovers.remove(node.node)
+
+    assert node.files.names("/etc/kubernetes/tmp") == ["kubeadm-backup-1"]
 
 
 def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
