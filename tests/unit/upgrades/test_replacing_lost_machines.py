@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, REPLACING
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
+from espalier.upgrades import control_plane_group
 from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, replace_lost
 
 OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
@@ -83,3 +84,29 @@ def test_only_the_pause_of_the_upgrade_is_taken_away_and_given_back(
 def test_nothing_is_replaced_while_a_node_goes_on() -> None:
     assert written("one is lost", OURS, under_way=True)[0] == []
     assert written("", {REPLACING: "one is lost"}, under_way=True)[0] == PAUSED_AGAIN
+
+
+def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
+    """As much of a machine as is looked at."""
+    conditions = [Condition(type="OwnerRemediated", status="False", reason="So")] if ill else []
+    metadata = SimpleNamespace(name=name, deletion_timestamp="2026-01-01T00:00:00Z" if going else None, annotations={})
+    return SimpleNamespace(machine=SimpleNamespace(metadata=metadata, status=SimpleNamespace(conditions=conditions)))
+
+
+@pytest.mark.parametrize(
+    ("machines", "sentence"),
+    [
+        ([machine("a"), machine("b"), machine("c")], ""),
+        ([machine("a"), machine("b")], "2 of 3 control plane machines are there"),
+        ([machine("a"), machine("b"), machine("c", going=True)], "Machine c is being replaced"),
+        ([machine("a"), machine("b"), machine("c"), machine("d", going=True)], "Machine d is being replaced"),
+        ([machine("a"), machine("b"), machine("c", ill=True)], "Machine c is being replaced"),
+        ([machine("a", ill=True)], ""),  # nobody would be left to join
+        ([machine("a", going=True)], ""),
+    ],
+)
+def test_what_is_lost_is_replaced_where_somebody_stays(machines: list[Any], sentence: str) -> None:
+    control_plane: Any = SimpleNamespace(spec=SimpleNamespace(replicas=3))
+    found = control_plane_group.lost(control_plane, machines)
+    assert found.startswith(sentence)
+    assert bool(found) is bool(sentence)
