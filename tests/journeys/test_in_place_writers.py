@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
@@ -14,6 +15,7 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.upgrades import control_plane_group, expected
+from espalier.upgrades.names import upgrader
 from tests.journeys.in_place import NEW, journey, machines, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import NAMESPACE, ManagedLaptop
@@ -129,6 +131,8 @@ def test_who_has_claimed_the_control_plane_and_goes_makes_way() -> None:
         assert f"hand-{planes[0]} (node {planes[0]})" in await told(world, f"hand-{planes[1]}", "ControlPlaneTaken")
         await world.client.delete(NodeUpgrade.resource, f"hand-{planes[0]}", SYSTEM_NAMESPACE)
         await completed(world, f"hand-{planes[1]}")
+        left = {pod.name for pod in (await reach(world).client.list(POD)).items}
+        assert upgrader(planes[0]) not in left, "who goes leaves no failed pod on its node"
 
     journey(story, control_planes=3)
 
