@@ -154,7 +154,7 @@ def test_who_is_not_the_first_follows_once_the_version_was_applied(node: Simulat
 
 
 def test_the_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> None:
-    """kubeadm-config has the version before the last static pod has."""
+    """kubeadm-config has the version before kubeadm has done all that comes after."""
     configure(node, NEW)
     node.step("copy")
 
