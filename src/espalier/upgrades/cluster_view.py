@@ -208,6 +208,6 @@ class ClusterView:
         if self.capi_objects.kubeconfig is None:
             return (
                 f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which it is reached: restore it. "
-                "Cluster API makes none while it is paused; the copy in the namespace of the Cluster has the same content"
+                "Cluster API makes none while it is paused; the copy beside the Cluster has the same content"
             )
         return f"waiting for the API server of workload cluster {self.capi_objects.cluster} to answer"

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
+from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
+    ControlPlaneUpgrade,
+    FrontEnd,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
 from espalier.api.meta import Tree
 from espalier.clusters import in_place
 from espalier.kube.objects import Object
@@ -109,3 +117,55 @@ def test_there_is_no_way_back_once_a_node_was_upgraded() -> None:
     tree = upgrade(live)
     tree["status"]["upgraded"] = 1
     assert not in_place.is_untouched([as_object(tree)], [])
+
+
+def test_workers_that_were_upgraded_do_not_bar_the_way_back_of_the_control_plane() -> None:
+    tree = {
+        "apiVersion": MachineDeploymentUpgrade.resource.api_version,
+        "kind": MachineDeploymentUpgrade.resource.kind,
+        "metadata": {"name": "md-upgrade", "namespace": "eksa-system", "uid": "2", "resourceVersion": "5"},
+        "spec": {
+            "machineDeployment": {"name": "md"},
+            "machinesRequireUpgrade": [],
+            "kubernetesVersion": "v1.36.3",
+            "machineSpecData": "",
+        },
+        "status": {"upgraded": 1},
+    }
+    assert in_place.is_untouched([as_object(tree)], [])
+
+
+def asked(
+    replicas: int, front_end: FrontEnd = FrontEnd.HOOKS, kind: str | None = "InPlace", fallback: str | None = None
+) -> str:
+    """Why another version may not be written to a control plane of so many machines yet; empty when it may."""
+    [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
+    tree["spec"]["replicas"] = replicas
+    live = as_object(tree).decode(KubeadmControlPlane)
+    tree["spec"]["version"] = "v1.36.3"
+    wanted = as_object(tree).decode(KubeadmControlPlane)
+    strategy = msgspec.convert({"type": kind, "fallback": fallback}, ControlPlaneUpgradeRolloutStrategy)
+    found = in_place.obstacle(wanted, live, strategy if kind else None, front_end, None)
+    return found.reason if found else ""
+
+
+def test_a_control_plane_that_hooks_would_have_rolled_is_not_written() -> None:
+    assert asked(1) == in_place.TOO_FEW
+    assert asked(1, fallback="RollingUpdate") == "", "it is to be rolled then"
+    assert asked(3) == in_place.NOT_ASKED
+    assert asked(3, fallback="RollingUpdate") == in_place.NOT_ASKED
+
+
+def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> None:
+    live = held()
+    wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
+    strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
+    assert in_place.obstacle(wanted, live, strategy, FrontEnd.HOOKS, None) is None
+    assert in_place.obstacle(wanted, None, strategy, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
+
+
+def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
+    for replicas in (1, 3):
+        assert asked(replicas, FrontEnd.ANNOTATIONS) == ""
+        assert asked(replicas, kind="RollingUpdate") == ""
+        assert asked(replicas, kind=None) == ""

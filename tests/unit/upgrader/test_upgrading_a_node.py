@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.upgrader import kubeadm, steps
+from espalier.upgrader import kubeadm, leftovers, steps
 from espalier.upgrader.contents import WORK
 from espalier.upgrader.failures import NotCopied, StepFailed
 from tests.unit.upgrader.simulated import (
@@ -153,6 +153,16 @@ def test_who_is_not_the_first_follows_once_the_version_was_applied(node: Simulat
     assert "imageTag: 3.6.6-0" in configuration(node), "the tag is the first one's to set"
 
 
+def test_the_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> None:
+    """kubeadm-config has the version before kubeadm has done all that comes after."""
+    configure(node, NEW)
+    node.step("copy")
+
+    kubeadm.kubeadm(node.node, kubeadm.FIRST, NEW)
+
+    assert ran_kubeadm(node) == ["upgrade apply"]
+
+
 def test_another_build_of_the_same_version_is_applied(tmp_path: Path) -> None:
     wanted = f"{NEW}-eks-1-36-2"
     with simulated(tmp_path) as node:
@@ -188,11 +198,32 @@ def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(no
         node.step(name)
     kept = [name for name in node.files.names("/etc/kubernetes/tmp") if "backup" in name]
     assert len(kept) == 3, "manifests and etcd of this upgrade, and an earlier one"
+    (node.root / "etc/kubernetes/tmp/meanwhile").mkdir()
 
     node.step("done")
 
-    assert node.files.names("/etc/kubernetes/tmp") == ["kubeadm-backup-etcd-2025-01-01", "notes.txt"]
+    left = ["kubeadm-backup-etcd-2025-01-01", "meanwhile", "notes.txt"]
+    assert node.files.names("/etc/kubernetes/tmp") == left, "what kubeadm did not make is not taken away"
     assert earlier.read_text() == "kept"
+
+
+def test_backups_of_an_attempt_that_failed_go_with_the_one_that_succeeds(node: Simulated) -> None:
+    folder = node.root / "etc/kubernetes/tmp"
+    for attempt in ("kubeadm-backup-1", "kubeadm-backup-2"):
+        leftovers.note(node.node)
+        (folder / attempt).mkdir(parents=True)
+
+    leftovers.remove(node.node)
+
+    assert node.files.names("/etc/kubernetes/tmp") == []
+
+
+def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) -> None:
+    (node.root / "etc/kubernetes/tmp/kubeadm-backup-1").mkdir(parents=True)
+
+    leftovers.remove(node.node)
+
+    assert node.files.names("/etc/kubernetes/tmp") == ["kubeadm-backup-1"]
 
 
 def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:

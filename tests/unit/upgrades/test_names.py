@@ -1,0 +1,51 @@
+"""Who has claimed a control plane, and which references lead to a Machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade, ObjectReference
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object, encode_json
+from espalier.upgrades import names
+
+
+def node_upgrade(*owners: Tree) -> Object:
+    metadata = {"name": "one", "uid": "1", "ownerReferences": list(owners)}
+    kind = NodeUpgrade.resource
+    return Object(encode_json({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}))
+
+
+def owner(kind: str, *, controller: bool) -> Tree:
+    return {"apiVersion": "a/v1", "kind": kind, "name": "whole", "uid": "2", "controller": controller}
+
+
+@pytest.mark.parametrize(
+    ("owners", "claim"),
+    [
+        ([], "one 1"),
+        ([owner(ControlPlaneUpgrade.resource.kind, controller=True)], "whole 2"),
+        ([owner(ControlPlaneUpgrade.resource.kind, controller=False)], "one 1"),
+        ([owner(MachineDeploymentUpgrade.resource.kind, controller=True)], "one 1"),
+    ],
+)
+def test_a_claim_names_the_upgrade_that_controls_the_node_upgrade_or_itself(owners: list[Tree], claim: str) -> None:
+    assert names.claim(node_upgrade(*owners)) == claim
+
+
+@pytest.mark.parametrize(
+    ("reference", "fields"),
+    [
+        ({}, []),
+        ({"namespace": "eksa-system", "kind": "Machine", "api_version": "cluster.x-k8s.io/v1beta2"}, []),
+        ({"api_version": "cluster.x-k8s.io/v1beta1"}, []),  # whoever wrote it may know an earlier version
+        ({"namespace": "elsewhere"}, ["m.namespace"]),
+        ({"kind": "Banana"}, ["m.kind"]),
+        ({"api_version": "v1"}, ["m.apiVersion"]),
+    ],
+)
+def test_a_reference_leads_to_a_machine_by_what_it_says_and_may_leave_out(
+    reference: dict[str, str], fields: list[str]
+) -> None:
+    found = names.not_a_machine("m", ObjectReference(name="one", **reference))
+    assert [violation.field for violation in found] == fields

@@ -1,0 +1,112 @@
+"""When Cluster API goes on to replace a lost machine, and when it is paused again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, REPLACING
+from espalier.api.meta import Condition, Tree
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime.outcome import Wait
+from espalier.upgrades import control_plane_group
+from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, replace_lost
+
+OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
+THEIRS = {PAUSED_ANNOTATION: "by hand"}
+UNDER_WAY = {
+    "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+    "kind": "NodeUpgrade",
+    "metadata": {"name": "one-node-upgrader"},
+    "spec": {"machine": {"name": "one"}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"},
+    "status": {"conditions": [{"type": "UpgraderPodCreated", "status": "True", "reason": "So"}]},
+}
+
+
+def made(tree: Tree) -> Object:
+    return Object(encode_json(tree))
+
+
+def written(lost: str, annotations: dict[str, str], *, under_way: bool = False) -> tuple[list[Tree], Wait]:
+    """The changes of annotations that are made, and what is told."""
+    changes: list[Tree] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        changes.append(patch["metadata"]["annotations"])
+
+    class Side(ControlPlaneSide):
+        def lost(self, capi_objects: Any, owner: Any) -> str:
+            return lost
+
+    machine = SimpleNamespace(
+        machine=SimpleNamespace(
+            metadata=SimpleNamespace(deletion_timestamp=None), spec=SimpleNamespace(version="v1.35.4")
+        )
+    )
+    nodes = [made(UNDER_WAY)] if under_way else []
+    tools: Any = SimpleNamespace(
+        observer=SimpleNamespace(node_upgrades=lambda _upgrade: nodes), writer=SimpleNamespace(merge=merge)
+    )
+    capi_objects: Any = SimpleNamespace(machine=lambda _name: machine)
+    owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "garden", "annotations": annotations}})
+    upgrade = made({"kind": "ControlPlaneUpgrade", "metadata": {"name": "garden-cp-upgrade"}})
+    told = asyncio.run(replace_lost(Context(tools, Side(), owner, upgrade, capi_objects)))
+    assert isinstance(told, Wait)
+    return changes, told
+
+
+GOES_ON = [{PAUSED_ANNOTATION: None, REPLACING: "one is lost"}]
+PAUSED_AGAIN = [{PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}]
+
+
+@pytest.mark.parametrize(
+    ("lost", "annotations", "changes", "reason"),
+    [
+        ("one is lost", OURS, GOES_ON, "ReplacingMachine"),
+        ("one is lost", THEIRS, [], "ReplacingMachine"),
+        ("one is lost", {REPLACING: "one is lost"}, [], "ReplacingMachine"),
+        ("", {REPLACING: "one is lost"}, PAUSED_AGAIN, "ReplacingMachine"),
+        ("", OURS, [], "Upgrading"),
+        ("", THEIRS, [], "Upgrading"),
+    ],
+)
+def test_only_the_pause_of_the_upgrade_is_taken_away_and_given_back(
+    lost: str, annotations: dict[str, str], changes: list[Tree], reason: str
+) -> None:
+    found, told = written(lost, annotations)
+    assert (found, told.reason) == (changes, reason)
+
+
+def test_nothing_is_replaced_while_a_node_goes_on() -> None:
+    assert written("one is lost", OURS, under_way=True)[0] == []
+    assert written("", {REPLACING: "one is lost"}, under_way=True)[0] == PAUSED_AGAIN
+
+
+def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
+    """As much of a machine as is looked at."""
+    conditions = [Condition(type="OwnerRemediated", status="False", reason="So")] if ill else []
+    metadata = SimpleNamespace(name=name, deletion_timestamp="2026-01-01T00:00:00Z" if going else None, annotations={})
+    return SimpleNamespace(machine=SimpleNamespace(metadata=metadata, status=SimpleNamespace(conditions=conditions)))
+
+
+@pytest.mark.parametrize(
+    ("machines", "sentence"),
+    [
+        ([machine("a"), machine("b"), machine("c")], ""),
+        ([machine("a"), machine("b")], "2 of 3 control plane machines are there"),
+        ([machine("a"), machine("b"), machine("c", going=True)], "Machine c is being replaced"),
+        ([machine("a"), machine("b"), machine("c"), machine("d", going=True)], "Machine d is being replaced"),
+        ([machine("a"), machine("b"), machine("c", ill=True)], "Machine c is being replaced"),
+        ([machine("a", ill=True)], ""),  # nobody would be left to join
+        ([machine("a", going=True)], ""),
+    ],
+)
+def test_what_is_lost_is_replaced_where_somebody_stays(machines: list[Any], sentence: str) -> None:
+    control_plane: Any = SimpleNamespace(spec=SimpleNamespace(replicas=3))
+    found = control_plane_group.lost(control_plane, machines)
+    assert found.startswith(sentence)
+    assert bool(found) is bool(sentence)
