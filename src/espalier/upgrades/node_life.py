@@ -191,7 +191,9 @@ async def claim(ctx: Context) -> Outcome:
         message = f"waiting for {scope.claimed_by}: one node of a control plane is upgraded at a time"
         return Wait("ControlPlaneTaken", message, after=_UNWATCHED)
     nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
-    ill = health.obstacle(nodes, pods, scope.node_name, scope.control_plane_machines)
+    ill = health.obstacle(
+        nodes, pods, scope.node_name, scope.control_plane_machines, has_etcd=scope.has_etcd_on_its_nodes
+    )
     if ill and not progress.done(scope.upgrade.status.conditions):
         return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is touched: {ill}")
     note = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}

@@ -100,6 +100,13 @@ class NodeScope:
         return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
 
     @property
+    def has_etcd_on_its_nodes(self) -> bool:
+        """Whether etcd runs on the nodes of the control plane."""
+        spec = self.control_plane.decode(KubeadmControlPlane).spec if self.control_plane else None
+        configuration = spec.kubeadm_config_spec.cluster_configuration if spec else None
+        return not (configuration and configuration.etcd and configuration.etcd.external)
+
+    @property
     def drain_seconds(self) -> int:
         """How long a drain may take, as the machine's deletion has it for its own; 0 is without a limit."""
         deletion = self.machine.machine.spec.deletion if self.machine else None

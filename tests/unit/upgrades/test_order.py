@@ -128,6 +128,9 @@ def pods(*nodes: str, broken: str = "") -> list[Pod]:
 def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
     three = [node("a"), node("b"), node("c")]
     assert health.obstacle(three, pods("a", "b", "c"), "a", 3) == ""
+    servers = [pod for pod in pods("a", "b", "c") if not pod.metadata.name.startswith("etcd")]
+    assert health.obstacle(three, servers, "a", 3) == "etcd on node b is not there"
+    assert health.obstacle(three, servers, "a", 3, has_etcd=False) == "", "etcd is elsewhere"
     assert health.obstacle([node("a")], pods("a"), "a", 1) == "", "the only one is spared with the downtime it means"
     assert "not ready" in health.obstacle([node("a"), node("b", ready=False), node("c")], pods("a", "b", "c"), "a", 3)
     assert health.obstacle(three, pods("a", "b", "c", broken="etcd-b"), "a", 3) == "etcd on node b is not ready"
