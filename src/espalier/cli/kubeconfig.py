@@ -40,7 +40,7 @@ async def read(client: Client, key: Key) -> bytes:
     """The kubeconfig of a cluster: the copy, else the one that Cluster API made. Raises `Failure` without any."""
     cluster = ClusterIdentity.of(key)
     beside, source = kubeconfigs.secret_key(key), kubeconfigs.secret_key(cluster.capi)
-    copy, refusal = await _get(client, SECRET, beside)
+    copy, hidden = await _get(client, SECRET, beside)
     content = kubeconfigs.content(copy) if copy is not None and copying.is_copy(copy) else None
     if content is not None:
         return content
@@ -48,11 +48,13 @@ async def read(client: Client, key: Key) -> bytes:
     if made is not None and names.cluster_of(made.metadata.labels) == key:
         found, refused = await _get(client, SECRET, source)
         content = kubeconfigs.content(found) if found is not None else None
-    refusal = refused or refusal
     if content is not None:
         return content
-    if refusal is not None:
-        raise Failure(f"no kubeconfig of cluster {key}: no copy is in Secret {beside}, and {refusal}")
+    if hidden:
+        advice = f"ask whoever manages namespace {key.namespace} for a Role that may get this Secret by its name"
+        raise Failure(f"the kubeconfig of cluster {key} can't be read from Secret {beside}: {hidden}; {advice}")
+    if refused is not None:
+        raise Failure(f"no kubeconfig of cluster {key}: no copy is in Secret {beside}, and {refused}")
     raise Failure(
         f"there is no Secret {beside.name} of cluster {key.name} in namespace {key.namespace}: "
         "the cluster does not exist there, "

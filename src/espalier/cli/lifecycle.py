@@ -221,8 +221,12 @@ async def _push(
             )
             progress.say(f"cluster {key} is ready")
             if creating:
-                path = await write_kubeconfig(client, key)
-                progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
+                try:
+                    path = await write_kubeconfig(client, key)
+                except Failure as unread:  # the cluster is there all the same
+                    progress.say(str(unread), mark="[yellow]![/]")
+                else:
+                    progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
 
 
 async def _check_may_go(client: Client, key: Key) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.manifests import read_manifests
 from espalier.api.violations import ManifestError
 from espalier.cli import documents
 
@@ -59,3 +60,11 @@ def test_what_else_is_wrong_beside_a_wrong_type_is_told_with_it(tmp_path: Path) 
 def test_a_reference_that_is_none_is_named(tmp_path: Path, wrong: str) -> None:
     manifest = EXAMPLE.replace("  datacenterRef:\n    kind: DockerDatacenterConfig", f"  datacenterRef:\n    {wrong}")
     assert "spec.datacenterRef.kind" in told(tmp_path, manifest)
+
+
+@pytest.mark.parametrize("spec", ["", "spec:\n", "spec: null\n", "spec: 3\n"])
+def test_a_cluster_without_a_spec_is_prepared_like_any_other(spec: str, tmp_path: Path) -> None:
+    text = f"apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {{name: xy}}\n{spec}"
+    found = read_manifests(text.encode(), source="xy.yaml")
+    [(_, tree)] = documents.in_namespace(found, "default")
+    assert tree["spec"] == {}
