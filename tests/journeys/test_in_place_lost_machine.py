@@ -9,8 +9,19 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import REPLACING, ControlPlaneUpgrade
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.in_place import NEW, identities, journey, machines, marks, ready, until_so
+from tests.journeys.in_place import (
+    IN_PLACE,
+    NEW,
+    identities,
+    journey,
+    machines,
+    marks,
+    ready,
+    until_machines,
+    until_so,
+)
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import ManagedLaptop
 from tests.support.upgraders import Moment, Upgraders
@@ -96,3 +107,41 @@ def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_o
         await arrives(world, lost=planes[1], survivors=before)
 
     journey(story, control_planes=3, workers=1)
+
+
+def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(world, control_plane=True)]
+
+        async def scale(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
+                upgraders.happening = None
+                await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE})
+
+        upgraders.happening = scale
+        await world.change(kubernetesVersion="1.36")
+        await until_so(world, *UPGRADE, lambda one: bool(one.get("status")))
+        await world.until_ready(seconds=7200)
+        assert len(await machines(world, control_plane=True)) == 1
+        assert set(await world.versions()) == {NEW}
+
+    journey(story, control_planes=3, workers=1)
+
+
+def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_told_with_a_way_on() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0].name
+        upgraders.failing[plane, "components-copier"] = "the disk is full"
+        await world.change(kubernetesVersion="1.36")
+        await until_so(world, *UPGRADE, lambda one: "the disk is full" in ready(one)["message"])
+        unpaused = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+        await world.client.patch(
+            KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=unpaused, type=PatchType.MERGE
+        )
+        await until_machines(world, lambda found: len(found) == 3)
+        await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
+        await world.until_ready(seconds=7200)
+        assert len(await machines(world, control_plane=True)) == 1
+        assert set(await world.versions()) == {NEW}
+
+    journey(story, workers=1)

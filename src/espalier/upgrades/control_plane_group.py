@@ -139,9 +139,13 @@ class ControlPlaneGroup:
             again = "a lost machine was replaced; Cluster API is being paused again"
             return Wait(names.REPLACING_MACHINE, missing or again)
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
-        if wanted and len(machines) > wanted and member is not None:
-            message = f"there are {len(machines)} machines where {wanted} are asked for, Cluster API is replacing one"
-            advice = "set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or delete the new Machine"
+        named = {one.name for one in scope.members}
+        added = [view.name for view in machines if view.name not in named]
+        if added and len(machines) > wanted and member is not None:
+            message = (
+                f"{added[0]} is one machine more than the {wanted} that are asked for: Cluster API is replacing one"
+            )
+            advice = "set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or delete that Machine"
             return Wait("RolloutUnderWay", f"{message}: {advice}")
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
