@@ -145,3 +145,48 @@ def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_t
         assert set(await world.versions()) == {NEW}
 
     journey(story, workers=1)
+
+
+def test_groups_that_are_to_be_larger_are_upgraded_first() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        planes = [one.name for one in await machines(world, control_plane=True)]
+
+        async def scale(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
+                upgraders.happening = None
+                group = {"name": "md-0", "count": 3, "upgradeRolloutStrategy": IN_PLACE}
+                larger = {"count": 5, "upgradeRolloutStrategy": IN_PLACE}
+                await world.change(controlPlaneConfiguration=larger, workerNodeGroupConfigurations=[group])
+
+        upgraders.happening = scale
+        await world.change(kubernetesVersion="1.36")
+        await until_so(world, *UPGRADE, lambda one: bool(one.get("status")))
+        await world.until_ready(seconds=7200)
+        assert before.items() <= (await identities(world)).items()
+        assert len(await machines(world, control_plane=True)) == 5
+        assert len(await machines(world, control_plane=False)) == 3
+        assert set(await world.versions()) == {NEW}
+
+    journey(story, control_planes=3, workers=2)
+
+
+def test_the_next_worker_waits_for_one_that_was_deleted_in_the_middle() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        workers = [one.name for one in await machines(world, control_plane=False)]
+        begun: list[bool] = []
+
+        async def delete(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if (node, container, moment) == (workers[0], "kubeadm-upgrader", Moment.RUNS):
+                await world.client.delete(Machine.resource, workers[0], SYSTEM_NAMESPACE)
+            if (node, container, moment) == (workers[1], "components-copier", Moment.RUNS):
+                begun.append(all(one.decode(Machine).status.node_ref for one in await machines(world)))
+
+        upgraders.happening = delete
+        await world.change(kubernetesVersion="1.36")
+        await until_so(world, *UPGRADE, lambda one: bool(one.get("status")))
+        await world.until_ready(seconds=7200)
+        assert begun == [True], "the machine in its place is a node by then"
+        assert set(await world.versions()) == {NEW}
+
+    journey(story, control_planes=1, workers=2)

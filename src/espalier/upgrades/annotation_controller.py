@@ -82,7 +82,7 @@ class Side(Protocol):
         """What is to be done."""
         ...
 
-    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object) -> str:
         """The machines that Cluster API has to replace before the upgrade goes on, in a sentence; empty without one."""
         ...
 
@@ -124,9 +124,10 @@ class ControlPlaneSide:
         refused = tuple(dict.fromkeys(field for _, verdict in verdicts for field in verdict.refused))
         return Due(machines, refused, bool(machines))
 
-    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object) -> str:
         """Machines that are missing, that go, or that a health check gave up."""
-        return control_plane_group.lost(owner.decode(KubeadmControlPlane), capi_objects.machines_of(owner))
+        named = [one.name for one in upgrade.decode(ControlPlaneUpgrade).spec.machines_require_upgrade]
+        return control_plane_group.lost(owner, capi_objects.machines_of(owner), named)
 
     def data(self, owner: Object) -> str:
         """What machines are made of: the number of them is no matter of an upgrade."""
@@ -175,7 +176,7 @@ class DeploymentSide:
         refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or verdict.accepted or refused))
 
-    def lost(self, capi_objects: ClusterAPIObjects, owner: Object) -> str:
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object) -> str:
         """None: what is left of a worker node group is upgraded without those that are missing."""
         return ""
 
@@ -296,7 +297,7 @@ async def replace_lost(ctx: Context) -> Outcome:
     """
     if ctx.capi_objects is None or ctx.upgrade is None:
         raise AssertionError("the step `advance` lets nothing pass without them")
-    lost, annotations = ctx.side.lost(ctx.capi_objects, ctx.object), ctx.object.metadata.annotations
+    lost, annotations = ctx.side.lost(ctx.capi_objects, ctx.object, ctx.upgrade), ctx.object.metadata.annotations
     is_free = not _under_way(ctx.tools, ctx.capi_objects, ctx.upgrade)
     changed: dict[str, str | None] = {}
     if lost and is_free and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:

@@ -43,20 +43,23 @@ def verdict(
     return classify.verdict(before, after, capi_objects.infrastructures, (templates[0], templates[1]))
 
 
-def lost(control_plane: KubeadmControlPlane, machines: Sequence[MachineView]) -> str:
+def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence[str]) -> str:
     """The machines that have to be replaced before the next node is touched, in a sentence; empty without one.
 
-    Where none is left that stays, nobody could be joined: Cluster API would begin another control plane.
+    `named` are those of the upgrade. One of them has to be missing: a control plane that is to have more machines gets
+    them afterwards. Once Cluster API replaces one, it goes on until all are there. Where none is left that stays,
+    nobody could be joined: Cluster API would begin another control plane.
     """
     going = [view.machine.metadata.name for view in machines if view.machine.metadata.deletion_timestamp is not None]
     staying = [view.machine for view in machines if view.machine.metadata.deletion_timestamp is None]
     ill = [machine.metadata.name for machine in staying if awaits_remediation(machine)]
-    there, wanted = len(staying), desired_replicas(control_plane)
+    there, wanted = len(staying), desired_replicas(control_plane.decode(KubeadmControlPlane))
+    is_missing = REPLACING in control_plane.metadata.annotations or set(named) - {view.name for view in machines}
     if len(ill) >= there:
         return ""
     if going or ill:
         return f"Machine {(going or ill)[0]} is being replaced before the next node is touched"
-    if there < wanted:
+    if there < wanted and is_missing:
         return f"{there} of {wanted} control plane machines are there: Cluster API makes one before the next is touched"
     return ""
 
@@ -134,13 +137,13 @@ class ControlPlaneGroup:
         if scope.cluster_view is None or workload is None:
             return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
-        missing = lost(scope.owner.decode(KubeadmControlPlane), machines) if scope.owner else ""
+        names_ = [one.name for one in scope.members]
+        missing = lost(scope.owner, machines, names_) if scope.owner else ""
         if missing or (scope.owner and REPLACING in scope.owner.metadata.annotations):
             again = "a lost machine was replaced; Cluster API is being paused again"
             return Wait(names.REPLACING_MACHINE, missing or again)
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
-        named = {one.name for one in scope.members}
-        added = [view.name for view in machines if view.name not in named]
+        added = [view.name for view in machines if view.name not in names_]
         if added and len(machines) > wanted and member is not None:
             message = (
                 f"{added[0]} is one machine more than the {wanted} that are asked for: Cluster API is replacing one"

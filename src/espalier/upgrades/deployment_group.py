@@ -140,12 +140,12 @@ class DeploymentGroup:
         if scope.cluster_view is None or scope.owner is None or workload is None:
             return []
         being_upgraded = {member.name for member in sequence.active(scope.members)}
-        deployment = scope.owner.decode(MachineDeployment)
-        machines = sets_of(scope.cluster_view.capi_objects, scope.owner).machines
-        staying = [view for view in machines if view.machine.metadata.deletion_timestamp is None]
-        wanted = desired_replicas(deployment)
+        sets = sets_of(scope.cluster_view.capi_objects, scope.owner)
+        staying = [view for view in sets.machines if view.machine.metadata.deletion_timestamp is None]
+        # What its set asks for: a group that is paused is not scaled.
+        wanted = (sets.latest.decode(MachineSet).spec.replicas or 0) if sets.latest else 0
         found = [f"one of {wanted} machines is to be replaced"] * max(0, wanted - len(staying))
-        for view in sets_of(scope.cluster_view.capi_objects, scope.owner).machines:
+        for view in sets.machines:
             if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:
                 continue
             node = workload.node(view.node) if view.node else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, REPLACING
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
@@ -39,7 +40,7 @@ def written(lost: str, annotations: dict[str, str], *, under_way: bool = False) 
         changes.append(patch["metadata"]["annotations"])
 
     class Side(ControlPlaneSide):
-        def lost(self, capi_objects: Any, owner: Any) -> str:
+        def lost(self, capi_objects: Any, owner: Any, upgrade: Any) -> str:
             return lost
 
     machine = SimpleNamespace(
@@ -90,7 +91,9 @@ def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
     """As much of a machine as is looked at."""
     conditions = [Condition(type="OwnerRemediated", status="False", reason="So")] if ill else []
     metadata = SimpleNamespace(name=name, deletion_timestamp="2026-01-01T00:00:00Z" if going else None, annotations={})
-    return SimpleNamespace(machine=SimpleNamespace(metadata=metadata, status=SimpleNamespace(conditions=conditions)))
+    return SimpleNamespace(
+        name=name, machine=SimpleNamespace(metadata=metadata, status=SimpleNamespace(conditions=conditions))
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,37 @@ def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
     ],
 )
 def test_what_is_lost_is_replaced_where_somebody_stays(machines: list[Any], sentence: str) -> None:
-    control_plane: Any = SimpleNamespace(spec=SimpleNamespace(replicas=3))
-    found = control_plane_group.lost(control_plane, machines)
+    found = control_plane_group.lost(control_plane(3), machines, ["a", "b", "c"])
     assert found.startswith(sentence)
     assert bool(found) is bool(sentence)
+
+
+def control_plane(replicas: int, **annotations: str) -> Object:
+    reference = {"apiGroup": "i", "kind": "DockerMachineTemplate", "name": "t"}
+    return made(
+        {
+            "apiVersion": KubeadmControlPlane.resource.api_version,
+            "kind": "KubeadmControlPlane",
+            "metadata": {"name": "garden", "uid": "1", "annotations": annotations},
+            "spec": {
+                "replicas": replicas,
+                "version": "v1.36.3",
+                "machineTemplate": {"spec": {"infrastructureRef": reference}},
+                "kubeadmConfigSpec": {},
+            },
+        }
+    )
+
+
+def test_a_control_plane_that_is_to_have_more_machines_has_lost_none() -> None:
+    three = [machine("a"), machine("b"), machine("c")]
+    assert control_plane_group.lost(control_plane(5), three, ["a", "b", "c"]) == ""
+    assert control_plane_group.lost(control_plane(5), three, ["a", "b", "c", "d"]).startswith("3 of 5")
+
+
+def test_what_was_begun_goes_on_until_all_are_there() -> None:
+    """The machine that went was not one of the upgrade: it is gone by now, and another one is awaited."""
+    two = [machine("a"), machine("b")]
+    going_on = control_plane(3, **{REPLACING: "one is lost"})
+    assert control_plane_group.lost(going_on, two, ["a", "b"]).startswith("2 of 3")
+    assert control_plane_group.lost(control_plane(3), two, ["a", "b"]) == ""
