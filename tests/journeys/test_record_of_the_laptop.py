@@ -70,7 +70,7 @@ def test_a_change_does_not_move_a_cluster_to_another_release_unasked(world: Lapt
     count, release = "spec.workerNodeGroupConfigurations.md-0.count", "spec.eksaVersion"
     assert planned(world, grown) == planned(world, grown, "--keep-release") == {count: 3}
     assert planned(world, grown, "--move-release") == {count: 3, release: "v0.26.0"}
-    kept = world.apply(grown, "upgrade", "--keep-release", "--no-wait")
+    kept = world.apply(grown, "upgrade", "--keep-release", "--timeout", "60s")
     assert kept.code == 0, kept.err
     assert world.espalier(*RELEASE).out == "v0.25.1"
     assert planned(world, grown, "--keep-release") == {}
