@@ -36,6 +36,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
         old = EXAMPLE.replace('kubernetesVersion: "1.35"', 'eksaVersion: v0.25.1\n  kubernetesVersion: "1.35"')
         assert "v0.25.1" in old
         do(running, lambda client: create(client, old))
+        ready = running.apply(EXAMPLE, "upgrade", "--keep-release", "--timeout", "60s")  # changes nothing, and waits
+        assert ready.code == 0, ready.err
         yield running
 
 
