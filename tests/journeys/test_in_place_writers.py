@@ -291,11 +291,19 @@ def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
         await told(world, f"{plane}-node-upgrader", "UpgradingKubeadm")
         kept = await world.client.get(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
         await world.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
-        assert "restore it" in await told(world, f"{plane}-node-upgrader", "KubeconfigMissing")
+        sentence = await told(world, f"{plane}-node-upgrader", "KubeconfigMissing")
+        assert "restore it with label cluster.x-k8s.io/cluster-name=garden." in sentence
+        name = f"{plane}-node-upgrader"
+        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        await asyncio.sleep(60)
+        node_upgrade = await world.client.get(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        assert node_upgrade.metadata.finalizers, "its pod goes on, with rights on the node"
         metadata = {"name": kept.name, "namespace": SYSTEM_NAMESPACE, "labels": dict(kept.metadata.labels)}
         body: Tree = {name: kept.tree[name] for name in ("data", "type") if name in kept.tree}
         await world.client.create(SECRET, {**body, "metadata": metadata})
         upgraders.hanging.clear()
+        assert f"delete Pod {SYSTEM_NAMESPACE}/{upgrader(plane)}" in await told(world, name, "StepRuns")
+        await reach(world).client.delete(POD, upgrader(plane), SYSTEM_NAMESPACE)
         await world.until_ready(seconds=7200)
         assert set(await world.versions()) == {NEW}
 

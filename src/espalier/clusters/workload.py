@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from espalier.clusters import cni, drift, names
+from espalier.clusters import cni, drift, names, ownership
 from espalier.clusters.drift import Drift
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.workload_objects import Placed
@@ -82,8 +82,12 @@ async def _apply(client: Client, manifest: Manifest) -> None:
 
 
 async def _delete(client: Client, placed: Placed) -> None:
+    """Delete exactly the object that was applied here: an annotation names it, and annotations can be edited."""
+    where = placed.resource, placed.key.name, placed.key.namespace or None
     with suppress(NotFound):
-        await client.delete(placed.resource, placed.key.name, placed.key.namespace or None)
+        found = await client.get(*where)
+        if ownership.owned_fields(found) is not None:
+            await client.delete(*where, uid=found.metadata.uid)
 
 
 async def _read(client: Client, manifest: Manifest) -> Object | None:

@@ -303,7 +303,9 @@ async def replace_lost(ctx: Context) -> Outcome:
     if lost and is_free and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
         changed = {PAUSED_ANNOTATION: None, REPLACING: lost}
     elif not lost and REPLACING in annotations:
-        changed = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}
+        changed = {REPLACING: None}
+        if PAUSED_ANNOTATION not in annotations:  # else a person has paused it meanwhile
+            changed[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
     if changed:
         await ctx.tools.writer.merge(ctx.side.owner_resource, ctx.object, {"metadata": {"annotations": changed}})
     if changed or lost:

@@ -207,7 +207,8 @@ class ClusterView:
         """Why there is no workload cluster to look at."""
         if self.capi_objects.kubeconfig is None:
             return (
-                f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which it is reached: restore it. "
-                "Cluster API makes none while it is paused; the copy beside the Cluster has the same content"
+                f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which the workload cluster is reached: "
+                f"restore it with label {kubeconfig.CLUSTER_NAME_LABEL}={self.capi_objects.cluster}. Cluster API makes "
+                "none while the control plane is paused; the copy beside the Cluster has the same content"
             )
         return f"waiting for the API server of workload cluster {self.capi_objects.cluster} to answer"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node_context import RESOURCE, Context, clear_node, give_back, take_lost_rights
+from espalier.upgrades.node_steps import POD_CREATED
 
 
 async def end_on_node(ctx: Context) -> Outcome:
     """A step that runs is let run to its end; then nothing is left on the node, and it takes pods again.
 
-    Of a machine that goes, or a cluster that can't be reached because it has no kubeconfig, nothing needs to be ended;
-    what another NodeUpgrade does on the node, that one ends.
+    Nothing needs to be ended on a machine that is being deleted, nor where no pod was made and the cluster has no
+    kubeconfig. What another NodeUpgrade does on the node, that one ends.
     """
     scope = ctx.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
@@ -26,14 +28,17 @@ async def end_on_node(ctx: Context) -> Outcome:
         if scope.workload is not None and not scope.workload.silent_for:
             await take_lost_rights(scope.workload, scope.node_name)
         return Continue()
-    if scope.cluster_view is None or scope.cluster_view.capi_objects.kubeconfig is None:
+    has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
+    if scope.cluster_view is None or (scope.cluster_view.capi_objects.kubeconfig is None and not has_begun):
         return Continue()
     if scope.workload is None:
         return scope.cluster_view.unreachable
     if scope.taken_by:
         return Continue()
     if scope.pod is not None and not scope.may_go:
-        return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end")
+        running = f"{names.UPGRADER_NAMESPACE}/{names.upgrader(scope.node_name)}"
+        advice = f"to break off a step that does not end, delete Pod {running} in the workload cluster"
+        return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end: {advice}")
     node = scope.workload.node_object(scope.node_name)
     if node is not None and CORDONED_BY_UPGRADE in node.metadata.annotations:
         notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}

@@ -53,6 +53,15 @@ class Story:
         manifests = [config_map(name) for name in there]
         return Installed(workload_objects.digest(manifests), workload_objects.placed(manifests))
 
+    def apply(self, *names_: str, manager: str = names.FIELD_MANAGER) -> None:
+        """Put these into the workload cluster, as `manager` applied them."""
+        for name in names_:
+            fields = {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}
+            tree = dict(config_map(name).body)
+            tree["metadata"] = {**tree["metadata"], "uid": f"uid-{name}", "managedFields": [fields]}
+            path = f"/api/v1/namespaces/kube-system/configmaps/{name}"
+            self.workload.stored[path] = json.dumps(tree).encode()
+
     async def do(self, step: Callable[[Context], Awaitable[Outcome]]) -> Outcome:
         self.server.asked.clear()
         self.workload.asked.clear()
@@ -124,6 +133,7 @@ def test_one_that_is_no_longer_rendered_is_deleted_also_when_the_installation_st
     async def story() -> None:
         one = Story("a")
         one.installed = one.of("a", "b", "c")
+        one.apply("a", "b", "c")
         one.workload.answers["PATCH"] = refused(500, "InternalError")
         fault = await one.do(install_workload_objects)
         assert isinstance(fault, Fault)
@@ -142,9 +152,22 @@ def test_the_last_ones_go_with_their_note() -> None:
     async def story() -> None:
         one = Story()
         one.installed = one.of("a")
+        one.apply("a")
         assert await one.do(install_workload_objects) == Continue()
         assert one.writes == [("DELETE", "a")]
+        assert "uid-a" in one.workload.asked[-1].body.decode()
         assert one.notes[-1] is None
+
+    tell(story)
+
+
+def test_what_others_made_stays_whatever_the_note_was_edited_to_say() -> None:
+    async def story() -> None:
+        one = Story()
+        one.installed = one.of("theirs", "gone")
+        one.apply("theirs", manager="kubectl")
+        assert await one.do(install_workload_objects) == Continue()
+        assert one.writes == []
 
     tell(story)
 

@@ -71,6 +71,7 @@ PAUSED_AGAIN = [{PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}]
         ("one is lost", THEIRS, [], "ReplacingMachine"),
         ("one is lost", {REPLACING: "one is lost"}, [], "ReplacingMachine"),
         ("", {REPLACING: "one is lost"}, PAUSED_AGAIN, "ReplacingMachine"),
+        ("", {REPLACING: "one is lost"} | THEIRS, [{REPLACING: None}], "ReplacingMachine"),
         ("", OURS, [], "Upgrading"),
         ("", THEIRS, [], "Upgrading"),
     ],
