@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from espalier.api.core import CLUSTER_ROLE, NAMESPACE, NODE, POD, REPLICA_SET
+from espalier.api.core import CLUSTER_ROLE, NAMESPACE, NODE, POD, REPLICA_SET, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.errors import AlreadyExists, Forbidden, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.upgrader import draining
@@ -146,6 +146,36 @@ async def test_who_holds_the_role_of_a_node_goes_with_it(admin: Client) -> None:
     for resource, name in second:
         namespace = SYSTEM_NAMESPACE if resource.namespaced else None
         assert (await admin.get(resource, name, namespace)).metadata.deletion_timestamp is None
+
+
+async def test_the_role_permits_its_own_node_evictions_and_nothing_else(
+    control_plane: ControlPlane, admin: Client
+) -> None:
+    account, _ = await give_rights(admin, "ruled-node")
+    subject = f"--as=system:serviceaccount:{SYSTEM_NAMESPACE}:{account}"
+    listed = await control_plane.run_kubectl("auth", "can-i", "--list", subject, "--no-headers")
+    lines = [" ".join(line.split()) for line in listed.splitlines() if not line.startswith(" ")]
+    everybodys = ("selfsubject", "clustertrustbundles", "[/")
+    assert sorted(line for line in lines if not line.startswith(everybodys)) == [
+        "nodes [] [ruled-node] [get patch]",
+        "pods [] [] [get list]",
+        "pods/eviction [] [] [create]",
+    ]
+
+
+async def test_where_pod_security_enforces_the_baseline_the_namespace_needs_its_label(admin: Client) -> None:
+    """The controller makes the namespace with it, and names it where the namespace was there before."""
+    upgrader = pod.Upgrader("eksa-system/one", "node-1", "example.org/upgrader", "worker", "v1.36.3", "default")
+    body = pod.pod(upgrader)
+    for name, label in {"strict": "baseline", "labelled": pod.PRIVILEGED_LABEL.partition("=")[2]}.items():
+        labels = {pod.PRIVILEGED_LABEL.partition("=")[0]: label}
+        await admin.create(NAMESPACE, {"metadata": {"name": name, "labels": labels}})
+        account = {"metadata": {"name": "default", "namespace": name}}
+        with suppress(AlreadyExists):
+            await admin.create(SERVICE_ACCOUNT, account)
+    with pytest.raises(Forbidden, match="violates PodSecurity"):
+        await admin.create(POD, {**body, "metadata": {**body["metadata"], "namespace": "strict"}}, dry_run=True)
+    await admin.create(POD, {**body, "metadata": {**body["metadata"], "namespace": "labelled"}}, dry_run=True)
 
 
 async def until_gone(admin: Client, resource: Resource, name: str, namespace: str | None) -> None:

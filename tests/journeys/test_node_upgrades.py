@@ -22,13 +22,15 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.objects import Object
+from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys.laptop import until
 from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.support.faults import Interceptor, is_of_workload, refusal
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -50,9 +52,9 @@ SKIP_REMEDIATION = "cluster.x-k8s.io/skip-remediation"
 Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
 
 
-def journey(story: Story, *, seed: int = 1) -> None:
+def journey(story: Story, *, seed: int = 1, wrap: Interceptor | None = None) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=seed) as world:
+        async with managed_laptop(simulation.clock, seed=seed, wrap=wrap or Interceptor()) as world:
             await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])
             await world.until_ready()
             await story(world, Upgraders(world.workloads))
@@ -378,3 +380,31 @@ def test_references_have_the_fields_of_core() -> None:
     assert set(ObjectReference.__struct_encode_fields__) == {
         *("name", "namespace", "kind", "apiVersion", "uid", "resourceVersion", "fieldPath")
     }
+
+
+class PodSecurity(Interceptor):
+    """Has the workload cluster refuse privileged pods, as one that enforces the baseline does."""
+
+    is_enforced = True
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        is_pod = request.method == "POST" and request.path.endswith(f"/namespaces/{SYSTEM_NAMESPACE}/pods")
+        if self.is_enforced and is_pod and is_of_workload(transport):
+            return refusal(Forbidden.of('pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPID=true'))
+        return await super().request(transport, request)
+
+
+def test_a_pod_that_pod_security_refuses_says_which_label_its_namespace_lacks() -> None:
+    enforced = PodSecurity()
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        worker = (await machines(world, control_plane=False))[0].name
+        name = await begin(world, worker)
+        found = await until_so(world, name, lambda one: ready(one).reason == "PodRefused")
+        label = "pod-security.kubernetes.io/enforce=privileged"
+        assert f"label Namespace {SYSTEM_NAMESPACE} of the workload cluster with {label}" in ready(found).message
+        enforced.is_enforced = False
+        await until_so(world, name, lambda one: one.status.completed)
+        assert (worker, "done") in upgraders.ran
+
+    journey(story, wrap=enforced)

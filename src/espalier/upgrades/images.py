@@ -57,17 +57,30 @@ def _pinned(image: Image) -> str:
     return f"{image.uri}@{image.image_digest}" if is_usable else image.uri
 
 
-def additions(present: Mapping[str, str], bundles: Iterable[Bundles]) -> dict[str, str]:
+def additions(present: Mapping[str, str], bundles: Iterable[Bundles], registry: str = "") -> dict[str, str]:
     """What the map lacks. Newer Bundles win over older ones; an image that none of them name was put there by somebody,
     for debugging say, and stays."""
     by_age = [images_of(one) for one in sorted(bundles, key=lambda one: one.spec.number)]
-    newest = {version: image for images in by_age for version, image in images.items()}
-    named = {(version, name) for images in by_age for version, image in images.items() for name in _names_of(image)}
+    newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
+    named = {
+        (version, in_registry(name, where))
+        for images in by_age
+        for version, image in images.items()
+        for name in _names_of(image)
+        for where in {"", registry}
+    }
     return {
         version: image
         for version, image in sorted(newest.items())
         if present.get(version) != image and (version not in present or (version, present[version]) in named)
     }
+
+
+def in_registry(image: str, registry: str) -> str:
+    """The image in another registry (`registry.example.com:5000/mirror`): its host is replaced, its path stays."""
+    host, _, path = image.partition("/")
+    has_host = path and (host == "localhost" or "." in host or ":" in host)
+    return f"{registry.rstrip('/')}/{path if has_host else image}" if registry else image
 
 
 def _names_of(image: str) -> tuple[str, str]:
@@ -87,7 +100,8 @@ class Images:
         """Add what is missing."""
         found = self._config_maps.get(names.IMAGES_KEY)
         present = found.decode(ConfigMap).data if found else {}
-        missing = additions(present, [one.decode(Bundles) for one in self._bundles.list()])
+        registry = found.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if found else ""
+        missing = additions(present, [one.decode(Bundles) for one in self._bundles.list()], registry)
         if found is not None:
             await self._writer.merge(CONFIG_MAP, found, {"data": missing})
         elif missing:

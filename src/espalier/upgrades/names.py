@@ -35,6 +35,12 @@ IMAGES = "in-place-upgrade"
 IMAGES_KEY = Key(SYSTEM_NAMESPACE, IMAGES)
 """The ConfigMap that maps Kubernetes versions of EKS Distro to upgrader images."""
 
+REGISTRY_ANNOTATION = f"{GROUP}/upgrader-registry"
+"""On that ConfigMap, by people: the registry, with a path if it has one, from which nodes pull upgrader images."""
+
+PULL_SECRET = "in-place-upgrade-pull"  # noqa: S105 - a name
+"""Secret beside upgrader pods, made by people: credentials of that registry. Without one, images are pulled without."""
+
 UPGRADER_NAMESPACE = SYSTEM_NAMESPACE
 """Of upgrader pods, in workload clusters."""
 

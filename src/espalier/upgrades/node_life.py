@@ -10,7 +10,7 @@ from espalier.api.core import POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
-from espalier.kube.errors import Conflict, NotFound
+from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import health, images, names, pod, progress, versions
 from espalier.upgrades.node_context import (
@@ -225,7 +225,13 @@ async def make_pod(ctx: Context) -> Outcome:
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
     )
-    await scope.workload.writer.create(POD, pod.pod(wanted))
+    try:
+        await scope.workload.writer.create(POD, pod.pod(wanted))
+    except Forbidden as error:
+        if "PodSecurity" not in str(error):
+            raise
+        advice = f"Namespace {names.UPGRADER_NAMESPACE} of the workload cluster with {pod.PRIVILEGED_LABEL}"
+        return Wait("PodRefused", f"Pod Security refuses the upgrader pod: label {advice}", after=_UNWATCHED)
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
 
 

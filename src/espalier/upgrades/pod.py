@@ -19,7 +19,13 @@ from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCO
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
-NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.UPGRADER_NAMESPACE}}
+PRIVILEGED_LABEL = "pod-security.kubernetes.io/enforce=privileged"
+"""Label of a namespace that may have privileged pods, whatever Pod Security enforces in the cluster by default."""
+NAMESPACE_OF_PODS: Tree = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": names.UPGRADER_NAMESPACE, "labels": dict([PRIVILEGED_LABEL.split("=")])},
+}
 """In the workload cluster."""
 
 
@@ -66,6 +72,7 @@ def pod(upgrader: Upgrader) -> Tree:
             "hostNetwork": True,  # also a node whose pod network is ill can be upgraded
             "restartPolicy": "Never",
             "serviceAccountName": upgrader.account,
+            "imagePullSecrets": [{"name": names.PULL_SECRET}],
             "priorityClassName": "system-node-critical",
             "tolerations": [{"operator": "Exists"}],
             "terminationGracePeriodSeconds": 30,

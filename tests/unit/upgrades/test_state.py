@@ -125,6 +125,19 @@ def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
     assert images.additions(before, [older]) == {}
 
 
+def test_images_are_named_in_the_registry_that_was_asked_for() -> None:
+    """Entries that the manager wrote follow; one that somebody wrote stays."""
+    (version, uri), *_ = images.additions({}, bundles()).items()
+    path = uri.partition("/")[2]
+    moved = images.additions({version: uri}, bundles(), "registry.example:5000/mirror/")
+    assert moved[version] == f"registry.example:5000/mirror/{path}"
+    assert images.additions(moved, bundles(), "registry.example:5000/mirror/") == {}
+    assert images.additions(moved | {version: "debug"}, bundles(), "registry.example:5000/mirror/") == {}
+    assert images.additions(moved, [], "") == {}
+    assert images.in_registry("upgrader:v1", "registry.example") == "registry.example/upgrader:v1"
+    assert images.in_registry("aws/upgrader:v1", "registry.example") == "registry.example/aws/upgrader:v1"
+
+
 DIGEST = f"sha256:{'ab' * 32}"
 
 

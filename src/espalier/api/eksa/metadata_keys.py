@@ -132,6 +132,13 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "Digest of the kubeconfig that was copied into the Cluster's namespace.",
     ),
     MetadataKey(
+        f"{GROUP}/upgrader-registry",
+        "ConfigMap `in-place-upgrade`",
+        Writer.USER,
+        "Registry, with a path if it has one, from which nodes pull upgrader images instead of that of the Bundles.",
+        "set it where nodes pull images from a mirror",
+    ),
+    MetadataKey(
         f"{GROUP}/cni",
         _CAPI_CLUSTER,
         Writer.MANAGER,

@@ -224,6 +224,7 @@ REASONS: tuple[Reason, ...] = (
     _time("Waiting", "the upgrader pod does not exist yet", NODE),
     _time("Retrying", "the upgrader pod is created again", NODE),
     _time("StepRuns", "deletion waits for the upgrader pod to end", NODE),
+    _person("PodRefused", "Pod Security of the workload cluster refuses the upgrader pod; label its namespace", NODE),
     _person("PodCanNotBegin", "the upgrader pod can't start, mostly because of its image", NODE),
     _person("PodFailed", "the upgrader pod failed; remove the cause and retry", NODE),
     *(_time(name, meaning, NODE) for name, meaning in STEPS.items()),
