@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.core import NODE
+from espalier.api.core import CONFIG_MAP, NODE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
@@ -151,6 +151,27 @@ def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_whe
         assert await marks(world) == []
 
     journey(story, control_planes=3, workers=1)
+
+
+def test_no_drain_where_the_other_nodes_are_full() -> None:
+    """Two workers with 4 CPUs each: what runs on the first has no room on the second."""
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        client, (first, second) = reach(world).client, [one.name for one in await machines(world, control_plane=False)]
+        maker = await client.create(CONFIG_MAP, {"metadata": {"name": "maker", "namespace": "default"}})
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "maker", "uid": maker.metadata.uid}
+        for node, name, cpu in ((first, "web-1", "2"), (second, "web-2", "3")):
+            metadata = {"name": name, "namespace": "default", "ownerReferences": [owner | {"controller": True}]}
+            main = {"name": "main", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+            await client.create(POD, {"metadata": metadata, "spec": {"nodeName": node, "containers": [main]}})
+        before = (await client.get(POD, "web-1", "default")).metadata.uid
+        await world.change(kubernetesVersion="1.36")
+        await world.until_ready()
+        drained = {node for node, container in upgraders.ran if container == "drainer"}
+        assert not drained & {first, second}
+        assert (await client.get(POD, "web-1", "default")).metadata.uid == before
+
+    journey(story)
 
 
 def test_no_drain_where_nothing_can_move() -> None:

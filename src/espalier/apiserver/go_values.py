@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import Any
+
+from espalier.api import quantities
 
 QUANTITY, TIME, MICRO_TIME = "Quantity", "Time", "MicroTime"
 CHECKED = frozenset({QUANTITY, TIME, MICRO_TIME})
-_QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _LAYOUTS = {TIME: "2006-01-02T15:04:05Z07:00", MICRO_TIME: "2006-01-02T15:04:05.000000Z07:00"}
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 _QUANTITIES = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-_POWERS: dict[str, Decimal] = {
-    **{unit: Decimal(10) ** power for unit, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
-    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
-}
-
-
-def amount(text: str) -> Decimal:
-    """The number that a quantity stands for."""
-    for length in (2, 1):
-        if (power := _POWERS.get(text[-length:])) is not None:
-            return Decimal(text[:-length]) * power
-    return Decimal(text)
-
-
 def problem(value: Any, struct: str) -> str:
     """What Go's decoder says of a value; empty when it takes it."""
     text = str(value)
     if struct == QUANTITY:
-        return "" if _QUANTITY.fullmatch(text) else _QUANTITIES
+        return "" if quantities.QUANTITY.fullmatch(text) else _QUANTITIES
     if struct in _LAYOUTS:
         if not text or _TIME.fullmatch(text):
             return ""

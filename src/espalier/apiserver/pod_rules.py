@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from espalier.api.meta import Tree
+from espalier.api.quantities import amount
 from espalier.apiserver import failures, names
-from espalier.apiserver.go_values import amount
 from espalier.apiserver.metadata import name_part_problems
 from espalier.kube.errors import StatusCause
 

@@ -231,7 +231,7 @@ class Controller:
             retry_in = self._retry(taken, outcome, now, panic=panic)
             _log.warning("fault", reason=outcome.reason, message=outcome.message, retry_in_seconds=retry_in)
         else:
-            _log.debug("pass", outcome=outcome)
+            _log.debug("reconcile", outcome=outcome)
             queue.forget(key)
             if isinstance(outcome, Wait) and outcome.after is not None:
                 queue.add(key, now, after=outcome.after, priority=taken.priority)

@@ -12,7 +12,7 @@ from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import health, images, names, pod, progress, versions
+from espalier.upgrades import capacity, health, images, names, pod, progress, versions
 from espalier.upgrades.node_context import (
     RESOURCE,
     Context,
@@ -220,7 +220,7 @@ async def make_pod(ctx: Context) -> Outcome:
         account=account,
         etcd_version=scope.upgrade.spec.etcd_version,
         done=done,
-        drains=scope.drains,
+        drains=scope.drains and await _has_room(ctx),
         drain_seconds=scope.drain_seconds,
         ignored=scope.ignored_preflight_errors,
         patches=scope.patches,
@@ -233,6 +233,17 @@ async def make_pod(ctx: Context) -> Outcome:
         advice = f"Namespace {names.UPGRADER_NAMESPACE} of the workload cluster with {pod.PRIVILEGED_LABEL}"
         return Wait("PodRefused", f"Pod Security refuses the upgrader pod: label {advice}", after=_UNWATCHED)
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
+
+
+async def _has_room(ctx: Context) -> bool:
+    """True if the pods of a worker fit on the other nodes. One that is cordoned may be half drained already.
+
+    Of control plane nodes it is not asked: what runs there beside static pods is small, and tolerates their taint.
+    """
+    scope = ctx.scope
+    if scope.workload is None or scope.is_cordoned or scope.upgrade.spec.node_type != "Worker":
+        return True
+    return await capacity.has_room(scope.workload.client, scope.workload.nodes(), scope.node_name)
 
 
 async def follow_pod(ctx: Context) -> Outcome:

@@ -92,9 +92,14 @@ class NodeScope:
         return "control-plane" if reached else "first-control-plane"
 
     @property
+    def is_cordoned(self) -> bool:
+        """Whether no pods come to the node as it is."""
+        return self.node is not None and self.node.spec.unschedulable
+
+    @property
     def drains(self) -> bool:
-        """Whether the node is drained: its pods have somewhere to go. One that is cordoned is uncordoned again."""
-        if self.node is not None and self.node.spec.unschedulable:
+        """Whether another node takes pods. One that is cordoned is uncordoned again."""
+        if self.is_cordoned:
             return True
         others = self.workload.nodes() if self.workload else []
         return any(node.takes_pods for node in others if node.metadata.name != self.node_name)

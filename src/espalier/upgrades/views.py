@@ -46,6 +46,7 @@ class NodeStatus(Observed, frozen=True):
 
     conditions: list[Statement] = []
     node_info: NodeInfo = NodeInfo()
+    allocatable: dict[str, str | int | float] = {}
 
 
 class Node(Observed, frozen=True):

@@ -1,0 +1,21 @@
+"""Quantities, as Kubernetes writes amounts of resources: `250m`, `1.5Gi`, `2e3`."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
+
+_POWERS: dict[str, Decimal] = {
+    **{unit: Decimal(10) ** power for unit, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
+}
+
+
+def amount(text: str) -> Decimal:
+    """The number that a quantity stands for. Raises `decimal.InvalidOperation` when it is none."""
+    for length in (2, 1):
+        if (power := _POWERS.get(text[-length:])) is not None:
+            return Decimal(text[:-length]) * power
+    return Decimal(text)

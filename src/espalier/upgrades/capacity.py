@@ -1,0 +1,136 @@
+"""Room for the pods of a node on the others, by what they request.
+
+First fit, the largest pod first, by CPU, memory and the number of pods. Selectors, affinity and volumes are the
+scheduler's: where they leave a pod without a node, it waits until its own is uncordoned.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping
+from decimal import Decimal, DecimalException
+
+import msgspec
+
+from espalier.api.core import POD
+from espalier.api.meta import ObjectMeta, Observed
+from espalier.api.quantities import amount
+from espalier.kube.client import Client
+from espalier.upgrades.views import Node
+
+RESOURCES = ("cpu", "memory", "pods")
+MOST_PODS = 20_000
+"""Pods that are read at most: of a cluster with more, nothing is known, and it is taken to have room."""
+
+MIRROR = "kubernetes.io/config.mirror"
+ENDED = ("Succeeded", "Failed")
+
+Amounts = Mapping[str, Decimal]
+
+
+class _Requests(Observed, frozen=True):
+    requests: dict[str, str | int | float] = {}
+
+
+class _Container(Observed, frozen=True):
+    resources: _Requests = _Requests()
+    restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        return self.restart_policy == "Always"
+
+
+class _Spec(Observed, frozen=True):
+    node_name: str = ""
+    containers: list[_Container] = []
+    init_containers: list[_Container] = []
+    overhead: dict[str, str | int | float] = {}
+
+
+class _Status(Observed, frozen=True):
+    phase: str = ""
+
+
+class PodRequest(Observed, frozen=True):
+    """As much of a pod as decides about its room."""
+
+    metadata: ObjectMeta
+    spec: _Spec = _Spec()
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def moves(self) -> bool:
+        """True if a drain evicts it: a controller other than a DaemonSet makes it anew elsewhere."""
+        controllers = [owner.kind for owner in self.metadata.owner_references if owner.controller]
+        return bool(controllers) and controllers != ["DaemonSet"] and MIRROR not in self.metadata.annotations
+
+    @property
+    def needs(self) -> Amounts:
+        """Amounts that the scheduler counts: init containers run one by one, sidecars beside all others."""
+        lasting = [*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar)]
+        found = {}
+        for resource in ("cpu", "memory"):
+            together = sum((_of(one.resources.requests, resource) for one in lasting), Decimal())
+            alone = max((_of(one.resources.requests, resource) for one in self.spec.init_containers), default=Decimal())
+            found[resource] = max(together, alone) + _of(self.spec.overhead, resource)
+        return {**found, "pods": Decimal(1)}
+
+
+async def has_room(client: Client, nodes: Iterable[Node], leaving: str) -> bool:
+    """True if the pods that a drain of node `leaving` evicts fit on the other nodes, or that can't be known."""
+    pods = []
+    async for one in _pods(client):
+        pods.append(one)
+        if len(pods) > MOST_PODS:
+            return True
+    try:
+        return fits(pods, nodes, leaving)
+    except DecimalException:  # a quantity that is none
+        return True
+
+
+def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> bool:
+    """True if the pods that a drain of node `leaving` evicts fit on the other nodes that take pods. Pure."""
+    room = {
+        node.metadata.name: {name: _of(node.status.allocatable, name) for name in RESOURCES if name in _told(node)}
+        for node in nodes
+        if node.takes_pods and node.metadata.name != leaving
+    }
+    moving: list[Amounts] = []
+    used: dict[str, dict[str, Decimal]] = defaultdict(lambda: dict.fromkeys(RESOURCES, Decimal()))
+    for pod in pods:
+        if pod.status.phase in ENDED:
+            continue
+        if pod.spec.node_name == leaving:
+            moving += [pod.needs] if pod.moves else []
+        else:
+            for resource, needed in pod.needs.items():
+                used[pod.spec.node_name][resource] += needed
+    free = {
+        name: {resource: has - used[name][resource] for resource, has in of_node.items()}
+        for name, of_node in room.items()
+    }
+    for needs in sorted(moving, key=lambda one: (one["memory"], one["cpu"]), reverse=True):
+        place = next((one for one in free.values() if all(needs[name] <= left for name, left in one.items())), None)
+        if place is None:
+            return False
+        for name in place:
+            place[name] -= needs[name]
+    return True
+
+
+async def _pods(client: Client) -> AsyncIterator[PodRequest]:
+    async for page in client.pages(POD):
+        for found in page.items:
+            yield found.decode(PodRequest)
+
+
+def _of(amounts: Mapping[str, str | int | float], resource: str) -> Decimal:
+    return amount(str(amounts.get(resource, "0")))
+
+
+def _told(node: Node) -> Iterable[str]:
+    """Resources of which the node says how much it has; of the others it has enough."""
+    return node.status.allocatable
