@@ -187,7 +187,14 @@ def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
         await world.client.patch(
             NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=done, type=PatchType.MERGE, subresource="status"
         )
+        await until_so(world, NodeUpgrade.resource, name, lambda one: not one["status"].get("completed"))
+        assert "the disk is full" in await told(world, name, "CopyingComponentsFailed")
 
+        so = {"type": "Ready", "status": "True", "reason": "Done", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        whole: Tree = {"status": {"completed": True, "conditions": [so]}}
+        await world.client.patch(
+            NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=whole, type=PatchType.MERGE, subresource="status"
+        )
         assert "but node" in await says(world, "garden-cp-upgrade", "NodeUpgradeNotCompleted")
         assert (await machines(world, control_plane=True))[0].tree["spec"]["version"] == OLD
         upgraders.failing.clear()

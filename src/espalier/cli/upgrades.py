@@ -101,7 +101,7 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
         chosen = [
             (one, typed)
             for one, typed in nodes
-            if (one.name == name or any(_belongs(one, group) for group in named)) and not typed.status.completed
+            if (one.name == name or any(_belongs(one, group) for group in named)) and not typed.is_completed
         ]
         if not named:
             raise Failure(_unknown(name, [one.name for one, _ in everything]))

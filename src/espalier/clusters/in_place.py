@@ -140,7 +140,7 @@ def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) ->
     ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
     nodes = [found.decode(NodeUpgrade) for found in node_upgrades]
     return not any(one.status.upgraded for one in ours) and not any(
-        one.status.completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
+        one.is_completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
         for one in nodes
         if one.spec.node_type == "ControlPlane" and (conditions := one.status.conditions) is not None
     )
@@ -192,7 +192,7 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
 def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
     """What a NodeUpgrade says; those that failed come first."""
     ready = condition_list.get(upgrade.status.conditions, "Ready")
-    if upgrade.status.completed or ready is None:
+    if upgrade.is_completed or ready is None:
         return True, ""
     return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
 

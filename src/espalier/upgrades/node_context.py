@@ -40,7 +40,7 @@ class Context:
     @property
     def is_done(self) -> bool:
         """Whether the node was upgraded."""
-        return self.scope.upgrade.status.completed
+        return self.scope.upgrade.is_completed
 
     @property
     def machine(self) -> str:

@@ -44,7 +44,7 @@ async def end_on_node(ctx: Context) -> Outcome:
         notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}
         uncordoned = {"metadata": {"annotations": notes}, "spec": {"unschedulable": None}}
         await scope.workload.writer.merge(NODE, node, uncordoned, Precondition.UID)
-    if scope.pod is not None or not scope.upgrade.status.completed:
+    if scope.pod is not None or not scope.upgrade.is_completed:
         await clear_node(scope.workload, scope)
     return Continue()
 

@@ -176,7 +176,7 @@ def _in_work(observer: Observer, cluster_view: ClusterView, asking: Object) -> s
     for found in observer.in_cluster(NodeUpgrade.resource, cluster_of(asking)):
         upgrade = found.decode(NodeUpgrade)
         machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
-        is_begun = is_true(upgrade.status.conditions, POD_CREATED) and not upgrade.status.completed
+        is_begun = is_true(upgrade.status.conditions, POD_CREATED) and not upgrade.is_completed
         is_other = found.metadata.uid != asking.metadata.uid and upgrade.spec.node_type == "ControlPlane"
         if machine is not None and machine.machine.metadata.deletion_timestamp is None and is_begun and is_other:
             return f"NodeUpgrade {found.name} (node {machine.node})"
@@ -204,7 +204,7 @@ def _claimed_by(
         return ""
     upgrade = holder.decode(NodeUpgrade)
     machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
-    if upgrade.status.completed or machine is None or machine.machine.metadata.deletion_timestamp is not None:
+    if upgrade.is_completed or machine is None or machine.machine.metadata.deletion_timestamp is not None:
         return ""
     return f"NodeUpgrade {name} (node {machine.node})"
 

@@ -39,14 +39,15 @@ def controller(
 
 
 def _report(ctx: Context, outcome: Outcome) -> Report:
-    """A condition for each step. What was completed stays so."""
+    """A condition for each step. What was completed stays so; where somebody only wrote that, it is taken back."""
     old = ctx.scope.upgrade.status
     message = f"node {ctx.scope.node_name} has Kubernetes {ctx.scope.upgrade.spec.kubernetes_version}"
-    completed = isinstance(outcome, Done) or old.completed
+    completed = isinstance(outcome, Done) or ctx.is_done
+    was_written = {"completed": completed} if old.completed else {}
     generation = ctx.object.metadata.generation
     return Report(
         before=old.conditions,
         now=[*ctx.scope.conditions, *told(outcome, message, QUIET)],
-        status=lambda conditions: (NodeUpgradeStatus(conditions, completed, generation), {}),
+        status=lambda conditions: (NodeUpgradeStatus(conditions, completed, generation), was_written),
         quiet=QUIET,
     )

@@ -31,12 +31,12 @@ class Member:
     @property
     def is_done(self) -> bool:
         """Whether its node was upgraded."""
-        return self.upgrade is not None and self.upgrade.status.completed
+        return self.upgrade is not None and self.upgrade.is_completed
 
     @property
     def is_active(self) -> bool:
         """Whether its node is being upgraded, or has failed to be."""
-        return self.upgrade is not None and not self.upgrade.status.completed and not self.is_gone
+        return self.upgrade is not None and not self.upgrade.is_completed and not self.is_gone
 
     @property
     def story(self) -> str:

@@ -9,7 +9,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Wait
+from espalier.runtime.outcome import Done, Wait
 from espalier.upgrades import context, health, node_upgrade, sequence, versions
 from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.sequence import Member
@@ -26,7 +26,8 @@ def machine(name: str, *, going: bool = False) -> MachineView:
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
-    told = context.told(Wait(reason, f"it is {reason}"), "", node_upgrade.QUIET)
+    outcome = Done() if completed else Wait(reason, f"it is {reason}")
+    told = context.told(outcome, "", node_upgrade.QUIET)
     status = NodeUpgradeStatus(told, completed)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from espalier.api import conditions as condition_list
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
@@ -263,3 +264,8 @@ class NodeUpgrade(KubeObject, kw_only=True):
 
     spec: NodeUpgradeSpec
     status: NodeUpgradeStatus = NodeUpgradeStatus()
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether its controller has said so. `completed` alone is what somebody wrote: Ready is written with it."""
+        return self.status.completed and condition_list.is_true(self.status.conditions, "Ready")

@@ -35,7 +35,7 @@ class Clearing:
         """One look at one NodeUpgrade."""
         observer = self._tools.observer
         found = observer.upgrade(NodeUpgrade.resource, key.name)
-        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).status.completed:
+        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:
             return Done()
         cluster_view = observer.look(cluster_of(found))
         if cluster_view is None:

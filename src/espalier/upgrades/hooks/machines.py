@@ -121,7 +121,7 @@ def _told(made: NodeUpgrade) -> Progress:
     told = made.status.conditions
     ready = conditions.get(told, names.READY)
     message = ready.message if ready else "the upgrade of the node is about to begin"
-    if made.status.completed:
+    if made.is_completed:
         return Progress(message)
     # Neither time nor a repair of the node helps where another wish has to come.
     return Progress(message, SOON if _is_near(told) else LATER, failed=conditions.is_false(told, ACCEPTED))

@@ -1,0 +1,268 @@
+"""Somebody acts at any step of an upgrade in place: it ends, or says how to go on, and that is done here and works."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import POD
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Invalid, KubeError
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.upgrades.names import upgrader
+from espalier.upgrades.node_steps import STEPS
+from tests.journeys.in_place import NEW, OLD, machines
+from tests.journeys.in_place_watch import CALM, HOURS, Watcher, ready, tell
+from tests.journeys.managed import NAMESPACE, ManagedLaptop
+from tests.support.upgraders import GARDEN, Moment, Upgraders
+
+pytestmark = pytest.mark.embedded
+
+PAUSED = "anywhere.eks.amazonaws.com/paused"
+CONTAINERS = [step.container for step in STEPS]
+SAMPLE = [("components-copier", Moment.RUNS), ("kubeadm-upgrader", Moment.ENDED), ("uncordoner", Moment.RUNS)]
+"""Moments in every run: before kubeadm, after it, and near the end. All of them in `make soak`."""
+MOMENTS = [
+    moment if moment in SAMPLE else pytest.param(moment, marks=pytest.mark.soak)
+    for moment in ((container, at) for container in CONTAINERS for at in Moment)
+]
+
+Act = Callable[[ManagedLaptop, Upgraders, str], Awaitable[None]]
+"""What is done to a cluster, while the node of this name is in work."""
+
+
+class Once:
+    """Has something done once, at one moment of the first control plane node or worker that comes to it."""
+
+    def __init__(self, act: Callable[[str], Awaitable[None]], where: tuple[str, Moment], *, worker: bool) -> None:
+        self.done = asyncio.Event()
+        self.node = ""
+        self._act, self._where, self._worker = act, where, worker
+        self._acting: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, _workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+        if self.node or (container, moment) != self._where or ("-md-" in node) is not self._worker:
+            return
+        self.node = node
+        # Beside the pod, as a person acts: what is done may end the pod that this was called from.
+        task = asyncio.create_task(self._do(node))
+        self._acting.add(task)
+
+    async def _do(self, node: str) -> None:
+        await self._act(node)
+        self.done.set()
+
+
+def acted(
+    act: Act,
+    where: tuple[str, Moment],
+    *,
+    worker: bool,
+    end: Callable[[ManagedLaptop, Watcher], Awaitable[None]] | None = None,
+    expected: tuple[str, ...] = (),
+) -> None:
+    """A cluster of three control plane nodes and two workers is upgraded, and this is done to it at that moment.
+
+    `expected` are patterns of what the watcher of all writes may see here, and does not in other stories.
+    """
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+        upgraders.happening = once = Once(partial(act, world, upgraders), where, worker=worker)
+        await world.change(kubernetesVersion="1.36")
+        async with asyncio.timeout(HOURS):
+            await once.done.wait()
+        await (end or is_upgraded)(world, watcher)
+        assert [what for what in watcher.broken if not any(re.match(one, what) for one in expected)] == []
+
+    tell(ready(3, 2), story)
+
+
+async def is_upgraded(world: ManagedLaptop, watcher: Watcher, version: str = NEW) -> None:
+    """It ends by itself, whole, and leaves nothing."""
+    asked = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
+    await world.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+    await asyncio.sleep(CALM)
+    assert (watcher.left(), watcher.versions()) == ([], {version})
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
+    async def delete(world: ManagedLaptop, _upgraders: Upgraders, node: str) -> None:
+        await world.client.delete(Machine.resource, node, SYSTEM_NAMESPACE)
+
+    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+        await is_upgraded(world, watcher)
+        planes = await machines(world, control_plane=True)
+        assert (len(planes), len(await machines(world))) == (3, 5)
+
+    acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
+
+
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
+    """The pod went down with it: the kubelet says so when it is back."""
+
+    async def reboot(world: ManagedLaptop, upgraders: Upgraders, node: str) -> None:
+        workload = world.workloads.reach(GARDEN)
+        assert workload is not None
+        upgraders.silence(node)
+        lost = {"phase": "Failed", "reason": "Terminated", "message": "Pod was terminated in response to node shutdown"}
+        patch: Tree = {"status": lost}
+        await workload.client.patch(
+            POD, upgrader(node), SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE, subresource="status"
+        )
+        await asyncio.sleep(30)
+        upgraders.wake(node)
+
+    acted(reboot, where, worker=False)
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker: bool) -> None:
+    async def pause(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
+        patch: Tree = {"metadata": {"annotations": {PAUSED: "true"}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(600)
+        ran = {node for node, _ in _upgraders.ran}
+        await asyncio.sleep(600)
+        assert {node for node, _ in _upgraders.ran} == ran, "no further node is begun with"
+        patch = {"metadata": {"annotations": {PAUSED: None}}}
+        await world.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    acted(pause, where, worker=worker)
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
+    async def scale(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
+        found = await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        groups = found.tree["spec"]["workerNodeGroupConfigurations"]
+        await world.change(workerNodeGroupConfigurations=[{**groups[0], "count": 3}])
+
+    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+        await is_upgraded(world, watcher)
+        assert len(await machines(world, control_plane=False)) == 3
+
+    acted(scale, where, worker=worker, end=end, expected=("Machine ",))
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
+    async def delete(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
+        await world.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+
+    async def end(world: ManagedLaptop, _watcher: Watcher) -> None:
+        async with asyncio.timeout(HOURS):
+            await world.until_gone()
+        for resource in (Machine.resource, NodeUpgrade.resource, ControlPlaneUpgrade.resource):
+            assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
+
+    acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
+
+
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: tuple[str, Moment]) -> None:
+    """Both writers want the same; the watcher sees to it that never two nodes are in work."""
+
+    async def write(world: ManagedLaptop, _upgraders: Upgraders, node: str) -> None:
+        for one in await machines(world, control_plane=True):
+            if one.name != node:
+                metadata = {"name": f"hand-{one.name}", "namespace": SYSTEM_NAMESPACE}
+                spec = {"machine": {"name": one.name}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
+                await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+
+    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+        asked = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
+        await world.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+        for one in (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items:
+            assert one.name.startswith("hand-")
+            assert one.tree["status"]["completed"], one.tree["status"]
+            await world.client.delete(NodeUpgrade.resource, one.name, SYSTEM_NAMESPACE)
+        await is_upgraded(world, watcher)
+
+    beside_workers = ("pods .*-md-.* run", "nodes .*-md-.* are cordoned", "nodes .*-md-.* are out of service")
+    acted(write, where, worker=False, end=end, expected=beside_workers)
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) -> None:
+    """It is refused, and goes on; or it is accepted: then all goes back, or a sentence says to ask for it again."""
+    refusals: list[str] = []
+
+    async def take_back(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
+        try:
+            await world.change(kubernetesVersion="1.35")
+        except Invalid as error:
+            refusals.append(str(error))
+
+    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+        if refusals:
+            assert "taken back" in refusals[0]
+            return await is_upgraded(world, watcher)
+        advice = f"ask for {NEW} again"
+        found = await world.until(
+            lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
+            seconds=HOURS,
+        )
+        if not found.status.ready:
+            await world.change(kubernetesVersion="1.36")
+        return await is_upgraded(world, watcher, OLD if found.status.ready else NEW)
+
+    acted(take_back, where, worker=worker, end=end)
+
+
+EDITS: dict[str, Tree] = {
+    "kept-from-pods": {"spec": {"machine": {"name": "another"}}},
+    "completed": {"status": {"completed": True}},
+    "without-finalizer": {"metadata": {"finalizers": None}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> None:
+    """What is refused changes nothing; what is accepted is not believed."""
+
+    async def change(world: ManagedLaptop, _upgraders: Upgraders, node: str) -> None:
+        subresource = "status" if "status" in EDITS[edit] else None
+        try:
+            await world.client.patch(
+                NodeUpgrade.resource,
+                f"{node}-node-upgrader",
+                SYSTEM_NAMESPACE,
+                patch=EDITS[edit],
+                type=PatchType.MERGE,
+                subresource=subresource,
+            )
+        except KubeError:
+            assert edit == "kept-from-pods"
+
+    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+        advice = "delete it to have the node upgraded"
+        while True:
+            found = await world.until(
+                lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
+                seconds=HOURS,
+            )
+            if found.status.ready:
+                return await is_upgraded(world, watcher)
+            upgrade = await world.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+            said = next(one["message"] for one in upgrade.tree["status"]["conditions"] if advice in one["message"])
+            await world.client.delete(NodeUpgrade.resource, said.split()[1], SYSTEM_NAMESPACE)
+            await asyncio.sleep(CALM)
+
+    acted(change, where, worker=False, end=end)
