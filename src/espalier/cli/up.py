@@ -143,6 +143,9 @@ class _Starter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        if descriptor >= 0:
+            # It reads to the end, which programs that are started from here would put off for as long as they run.
+            os.set_inheritable(descriptor, False)
 
     def __enter__(self) -> Self:
         return self

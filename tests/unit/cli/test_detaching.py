@@ -1,0 +1,24 @@
+"""`espalier up --detach` waits until the local environment serves, and no longer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from espalier.cli import up
+
+
+def test_programs_of_the_environment_do_not_hold_what_the_waiting_command_reads_to_its_end() -> None:
+    read, write = os.pipe()
+    os.set_inheritable(write, True)  # as it is handed to the process in the background
+    starter = up._Starter(write)
+    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    try:
+        starter.tell("ready")
+        os.set_blocking(read, False)
+        assert os.read(read, 100) == b"ready"
+        assert os.read(read, 100) == b"", "the end: no program has the other side"
+    finally:
+        program.communicate(b"\n")
+        os.close(read)
