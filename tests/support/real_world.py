@@ -131,7 +131,7 @@ class RealLaptop:
 
     async def workload(self, name: str) -> Kubectl:
         """kubectl for a cluster."""
-        code, content, complaint = await self.espalier("kubeconfig", name, "--namespace", "eksa-system")
+        code, content, complaint = await self.espalier("kubeconfig", name)
         assert code == 0, complaint
         file = self.world.home / f"{name}.kubeconfig"
         file.write_text(content)
