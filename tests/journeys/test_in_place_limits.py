@@ -53,9 +53,9 @@ CONTROL_PLANE_CHANGES: list[tuple[Tree, str]] = [
     ({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"}, "bootstrap.files"),
 ]
 WORKER_CHANGES: list[tuple[Tree, str]] = [
-    ({"labels": {"tier": "front"}}, "bootstrap.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
+    ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
     ({"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}, "nodeRegistration.taints"),
-    ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.template.spec.files"),
+    ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.files"),
 ]
 
 

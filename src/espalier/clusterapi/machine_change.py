@@ -171,8 +171,15 @@ def bootstrap_for_comparison(spec: Tree) -> Tree:
 
 
 def differences(current: Any, desired: Any) -> Iterator[str]:
-    """Paths of the fields in which two trees differ; a list that differs is named as a whole."""
-    return (paths.render(path) for path, _, _ in paths.differences(current, desired))
+    """Paths of the fields in which two trees differ. Every field of a map that one of them lacks is named.
+
+    A list that differs is named as a whole.
+    """
+    return (paths.render(path) for path, _, _ in paths.differences(current, desired, parts=_parts_of_map))
+
+
+def _parts_of_map(value: Any) -> Mapping[Any, Any] | None:
+    return {} if value is None else paths.parts_of_map(value)
 
 
 def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
-from espalier.clusterapi.in_place_fields import IN_PLACE_FIELDS, ignored_fields
+from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.in_place_fields import CONTROL_PLANE_FIELDS, WORKER_FIELDS, ignored_fields
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import (
     ChangeKind,
@@ -22,6 +23,8 @@ from espalier.clusterapi.machine_change import (
     machine_change,
     of_machine_template,
 )
+
+_TEMPLATE = "template.spec."
 
 
 class Verdict(NamedTuple):
@@ -39,16 +42,20 @@ def verdict(
     desired: MachineParts,
     infrastructures: Infrastructures,
     templates: tuple[Tree | None, Tree | None] = (None, None),
+    rows: tuple[str, ...] = CONTROL_PLANE_FIELDS,
 ) -> Verdict:
-    """Classify what asks for another machine; `templates` are those of both, before and after, by content."""
+    """Classify what asks for another machine; `templates` are those of both, before and after, by content.
+
+    `rows` is the part of the table of fields for machines of this kind.
+    """
     change: MachineChange = machine_change(current, desired)
     if change.kind is not ChangeKind.REPLACE:
         return Verdict()
     found = list(change.fields)
     if "infrastructure" in found:
         found += _of_templates(current.infrastructure, desired.infrastructure, infrastructures, templates)
-    accepted = tuple(field for field in found if field in IN_PLACE_FIELDS)
-    return Verdict(accepted, tuple(field for field in found if field not in IN_PLACE_FIELDS))
+    refused = in_place_fields.refused(found, rows, None)
+    return Verdict(tuple(field for field in found if field not in refused), refused)
 
 
 def verdict_of_sets(
@@ -62,13 +69,16 @@ def verdict_of_sets(
 
     `configs` are the KubeadmConfigTemplates by content: another one by name is none, if its content is the same.
     """
-    found = verdict(of_machine_template(before), of_machine_template(after), infrastructures, templates)
-    config = [field for field in found.refused if field.startswith("bootstrap.configRef")]
-    if not config:
+    found = verdict(of_machine_template(before), of_machine_template(after), infrastructures, templates, WORKER_FIELDS)
+    reference = "bootstrap.configRef.name"
+    if reference not in found.accepted:
         return found
-    differing = bootstrap_differences(*configs) if None not in configs else config
-    refused = [field for field in found.refused if field not in config] + differing
-    return Verdict((*found.accepted, *([] if differing else config)), tuple(refused))
+    if None in configs:
+        return Verdict(tuple(one for one in found.accepted if one != reference), (*found.refused, reference))
+    differing = bootstrap_differences(*configs)
+    refused = in_place_fields.refused(differing, WORKER_FIELDS, None)
+    accepted = [field for field in differing if field not in refused]
+    return Verdict((*found.accepted, *accepted), (*found.refused, *refused))
 
 
 def of_templates(infrastructure: Infrastructure | None, before: Tree | None, after: Tree | None) -> list[str]:
@@ -79,7 +89,8 @@ def of_templates(infrastructure: Infrastructure | None, before: Tree | None, aft
     if before is None or after is None:
         return []
     ignored = ignored_fields(infrastructure)
-    return [f"infrastructure.{field}" for field in sorted(differences(before, after)) if field not in ignored]
+    fields = [field for field in sorted(differences(before, after)) if field not in ignored]
+    return [f"infrastructure.{field.removeprefix(_TEMPLATE)}" for field in fields]
 
 
 def _of_templates(
@@ -96,7 +107,7 @@ def _of_templates(
 
 
 def bootstrap_differences(before: Tree | None, after: Tree | None) -> list[str]:
-    """The fields in which two KubeadmConfigTemplates differ: a machine of a worker node group can get none in place."""
-    if before is None or after is None or before == after:
+    """The fields in which two KubeadmConfigTemplates differ."""
+    if before is None or after is None:
         return []
-    return [f"bootstrap.{field}" for field in sorted(differences(before, after))]
+    return [f"bootstrap.{field.removeprefix(_TEMPLATE)}" for field in sorted(differences(before, after))]

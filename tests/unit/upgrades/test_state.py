@@ -92,7 +92,7 @@ def test_everything_else_is_refused_by_name() -> None:
     assert found.refused == (
         "bootstrap.clusterConfiguration.imageRepository",
         "bootstrap.files.a",
-        "infrastructure.template.spec.extraMounts",
+        "infrastructure.extraMounts",
     )
     assert "bootstrap.files.a" in in_place_fields.sentence(found.refused, "Machine m")
     other_kind = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
@@ -180,5 +180,5 @@ def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -
     found = classify.verdict(parts("v1.35.4", "old"), parts(), known, templates)
     assert found == classify.Verdict(("version", "infrastructure"), ())
     fields = ("version", "infrastructure.customImage", "infrastructure.bootstrapped", "infrastructure.extraMounts")
-    assert in_place_fields.refused(fields, known.all[0]) == ("infrastructure.extraMounts",)
-    assert in_place_fields.refused(fields, DOCKER) == ("infrastructure.bootstrapped", "infrastructure.extraMounts")
+    assert in_place_fields.refused(fields, (), known.all[0]) == ("infrastructure.extraMounts",)
+    assert in_place_fields.refused(fields, (), DOCKER) == ("infrastructure.bootstrapped", "infrastructure.extraMounts")

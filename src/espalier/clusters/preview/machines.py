@@ -196,7 +196,8 @@ def _control_plane(
         elif change.kind is ChangeKind.IN_PLACE:
             in_place = change.fields
     is_held = _is_held(wanted.metadata, IN_PLACE_CONTROL_PLANE)
-    refused = _refused(outdated.values(), known.of_template(reference.kind)) if is_held else ()
+    rows = in_place_fields.CONTROL_PLANE_FIELDS
+    refused = _refused(outdated.values(), rows, known.of_template(reference.kind)) if is_held else ()
     if refused and not _falls_back(wanted.metadata):
         return Group("", len(staying), in_place=in_place, refused=refused)
     upgraded = tuple(Going(name, why) for name, why in outdated.items()) if is_held and not refused else ()
@@ -217,10 +218,12 @@ def _falls_back(metadata: ObjectMeta) -> bool:
     return "RollingUpdate" in (metadata.annotations.get(mark) for mark in (FALLBACK_ANNOTATION, IN_PLACE_HOOKS))
 
 
-def _refused(changes: Iterable[tuple[str, ...]], infrastructure: Infrastructure | None) -> tuple[str, ...]:
+def _refused(
+    changes: Iterable[tuple[str, ...]], rows: Iterable[str], infrastructure: Infrastructure | None
+) -> tuple[str, ...]:
     """The fields that no machine can get in place."""
     fields = dict.fromkeys(field for why in changes for field in why)
-    return in_place_fields.refused(fields, infrastructure)
+    return in_place_fields.refused(fields, rows, infrastructure)
 
 
 def _one_by_one(
@@ -287,7 +290,8 @@ def _deployment(
         ]
     if _is_held(wanted.metadata, IN_PLACE_DEPLOYMENT):
         explained = [(_explained(change, template, config, why), ones) for change, ones in sets]
-        refused = _refused((fields for fields, ones in explained if ones), known.of_template(template[0]))
+        rows = in_place_fields.WORKER_FIELDS
+        refused = _refused((fields for fields, ones in explained if ones), rows, known.of_template(template[0]))
         if not refused:
             return _upgraded(name, replicas, explained)
         if not _falls_back(wanted.metadata):

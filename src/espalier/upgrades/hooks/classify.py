@@ -15,8 +15,9 @@ from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.in_place_fields import is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
-from espalier.clusterapi.machine_change import MachineParts, Template
+from espalier.clusterapi.machine_change import MachineParts, Template, differences
 from espalier.upgrades import classify, versions
 from espalier.upgrades.classify import Verdict
 from espalier.upgrades.hooks.wire import MachineObjects, Operation, SetObjects
@@ -76,7 +77,7 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
     )
     parts = (
         _Part("machine", _compared(before), _compared(after), (), ("spec",)),
-        _Part("infrastructureMachine", *infrastructure, ("infrastructure", *_TEMPLATE), ("spec",)),
+        _Part("infrastructureMachine", *infrastructure, ("infrastructure",), ("spec",)),
         _Part("bootstrapConfig", *configs, ("bootstrap",), ("spec",)),
     )
     return _judge(verdict, infrastructures.of_template(kind), parts)
@@ -102,10 +103,10 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
             "infrastructureMachineTemplate",
             _inner(infrastructure[0]),
             _inner(infrastructure[1]),
-            ("infrastructure", *_TEMPLATE),
+            ("infrastructure",),
             place,
         ),
-        _Part("bootstrapConfigTemplate", _inner(configs[0]), _inner(configs[1]), ("bootstrap", *_TEMPLATE), place),
+        _Part("bootstrapConfigTemplate", _inner(configs[0]), _inner(configs[1]), ("bootstrap",), place),
     )
     return _judge(verdict, infrastructures.of_template(kind), parts)
 
@@ -114,7 +115,7 @@ def _judge(verdict: Verdict, provider: Infrastructure | None, parts: tuple[_Part
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = versions.obstacle(old, new) if old != new else ""
     ignored = in_place_fields.ignored_fields(provider)
-    accepted = {*verdict.accepted, *(f"infrastructure.{field}" for field in ignored)}
+    accepted = {*verdict.accepted, *(f"infrastructure.{field.removeprefix('template.spec.')}" for field in ignored)}
     accepted -= {"infrastructure"}  # the template by name; what differs in it is said field by field
     if obstacle:
         accepted -= {"version"}
@@ -123,9 +124,11 @@ def _judge(verdict: Verdict, provider: Infrastructure | None, parts: tuple[_Part
     for part in parts:
         for path, before, after in _differences(part.before, part.after):
             field = paths.render((*part.field, *path))
-            if _means_the_same(before, after) or any(_is_within(field, one) for one in accepted):
+            if _means_the_same(before, after) or all(
+                any(is_within(leaf, one) for one in accepted) for leaf in _leaves(field, before, after)
+            ):
                 patches.setdefault(part.name, []).append(_operation((*part.place, *path), after))
-            elif field != "version" and not any(_is_within(field, one) or _is_within(one, field) for one in refused):
+            elif field != "version" and not any(is_within(field, one) or is_within(one, field) for one in refused):
                 refused.append(field)
     return Judgement(patches, tuple(refused), obstacle)
 
@@ -167,8 +170,11 @@ def _operation(path: tuple[str, ...], value: object) -> Operation:
     return Operation("remove", pointer) if value is msgspec.UNSET else Operation("add", pointer, value)
 
 
-def _is_within(field: str, whole: str) -> bool:
-    return field == whole or field.startswith((f"{whole}.", f"{whole}["))
+def _leaves(field: str, before: object, after: object) -> Iterator[str]:
+    """The fields of a map that is on one side alone; of all else the field."""
+    for inner in differences(*(None if one is msgspec.UNSET else one for one in (before, after))):
+        separator = "." if inner and not inner.startswith("[") else ""
+        yield f"{field}{separator}{inner}"
 
 
 def _compared(spec: Tree) -> Tree:
