@@ -61,7 +61,7 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
 
 
 def replacing(control_plane: Object, missing: str) -> Wait:
-    """What is said while a lost machine is missing: only the pause of an upgrade by annotation ends for it by itself."""
+    """What is said while a lost machine is missing; a pause that nobody but a person takes away is named."""
     paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
     if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
         return Wait(names.REPLACING_MACHINE, missing)
