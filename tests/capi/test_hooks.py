@@ -148,9 +148,9 @@ async def test_with_the_fallback_workers_are_replaced_where_a_change_can_not_be_
     real: RealClusterApi, hedge: Key
 ) -> None:
     before = await identities(real, hedge)
-    tainted = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
+    tainted: dict[str, object] = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
     with pytest.raises(ApiError, match=r"nodeRegistration\.taints of worker node group md-0"):
-        await real.change(hedge, workerNodeGroupConfigurations=group(**tainted))
+        await real.change(hedge, workerNodeGroupConfigurations=group(None, **tainted))
     falls_back = {"type": "InPlace", "fallback": "RollingUpdate"}
     await real.change(hedge, workerNodeGroupConfigurations=group(falls_back, **tainted))
     await real.until_ready(hedge)
