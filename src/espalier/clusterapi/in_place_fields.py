@@ -1,7 +1,7 @@
-"""Which differences of a machine can be made where it stands, whoever asks: who plans, and who upgrades. Pure.
+"""The table of fields that a machine can get in place, and how a field is found in it. Pure.
 
-A machine that is upgraded in place gets another Kubernetes version, and with it what kubeadm applies by itself; nothing
-that only a machine made anew would have.
+A machine that is upgraded in place gets another Kubernetes version, what kubeadm applies with it, and what the upgrader
+program writes on its node. What no row names is refused by name. A row names a field and all that is below it.
 """
 
 from __future__ import annotations
@@ -10,43 +10,59 @@ from collections.abc import Iterable
 
 from espalier.clusterapi.infrastructure import Infrastructure
 
-ETCD = "bootstrap.clusterConfiguration.etcd.local"
-IN_PLACE_FIELDS: frozenset[str] = frozenset(
-    {
-        "version",
-        "infrastructure",
-        f"{ETCD}.imageRepository",
-        f"{ETCD}.imageTag",
-        "bootstrap.clusterConfiguration.featureGates",
-        "bootstrap.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode",
-    }
-)
-"""Fields that a machine can get in place. Of `infrastructure`, the template, the content is looked at as well."""
+_CLUSTER = "bootstrap.clusterConfiguration"
 
-_TEMPLATE = "template.spec."
+CONTROL_PLANE_FIELDS: tuple[str, ...] = (
+    f"{_CLUSTER}.etcd.local.imageTag",
+    f"{_CLUSTER}.featureGates.ControlPlaneKubeletLocalMode",
+)
+"""Of the KubeadmConfig of a control plane machine."""
+
+WORKER_FIELDS: tuple[str, ...] = ()
+"""Of a worker's KubeadmConfigTemplate: `bootstrap.` and a field of its `spec.template.spec`."""
+
+INFRASTRUCTURE = "infrastructure"
+"""Another infrastructure template, of whose content no field differs, or nothing is known."""
+
+BOOTSTRAP_TEMPLATE = "bootstrap.configRef"
+"""Another bootstrap template, of whose content nothing is known."""
+
+BOOTSTRAP_TEMPLATE_NAME = "bootstrap.configRef.name"
+"""Another bootstrap template of the same content."""
+
+_OF_EVERY_MACHINE = frozenset({"version", INFRASTRUCTURE, BOOTSTRAP_TEMPLATE_NAME})
+
+TEMPLATE = "template.spec."
+"""Below the spec of a template: where that of a machine is."""
 
 
 def ignored_fields(infrastructure: Infrastructure | None) -> frozenset[str]:
-    """Fields of a machine template in which a running machine does not differ from what is asked for."""
-    return infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else frozenset()
+    """Fields of a machine template, like `infrastructure.image`, in which a running machine never differs."""
+    fields = infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else ()
+    return frozenset(f"{INFRASTRUCTURE}.{field.removeprefix(TEMPLATE)}" for field in fields)
 
 
-def refused(fields: Iterable[str], infrastructure: Infrastructure | None) -> tuple[str, ...]:
-    """The fields of a machine that it can't get in place; of its template by the content, like `infrastructure.image`.
+def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastructure | None) -> tuple[str, ...]:
+    """The fields of a machine that it can't get in place; those of its template are called like `infrastructure.image`.
 
-    A bootstrap template that differs by name alone is the same.
+    `rows` is the part of the table for machines of this kind.
     """
-    accepted = {
-        *IN_PLACE_FIELDS,
-        "bootstrap.configRef.name",
-        *(f"infrastructure.{field.removeprefix(_TEMPLATE)}" for field in ignored_fields(infrastructure)),
-    }
-    return tuple(field for field in fields if field not in accepted)
+    accepted = (*rows, *ignored_fields(infrastructure))
+    return tuple(
+        field
+        for field in fields
+        if field not in _OF_EVERY_MACHINE and not any(is_within(field, one) for one in accepted)
+    )
+
+
+def is_within(field: str, whole: str) -> bool:
+    """Whether a field is another, or below it."""
+    return field == whole or field.startswith((f"{whole}.", f"{whole}["))
 
 
 def sentence(fields: Iterable[str], machine: str) -> str:
-    """Which fields stand in the way, and what helps."""
+    """Which fields can't be changed in place, and what to do."""
     return (
-        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, "
-        "or set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced"
+        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, or set "
+        "upgradeRolloutStrategy.fallback to RollingUpdate, or its type, to have the machines replaced"
     )

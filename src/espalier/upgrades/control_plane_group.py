@@ -9,6 +9,7 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import (
+    PAUSED_FOR_UPGRADE,
     REPLACING,
     ControlPlaneUpgrade,
     ControlPlaneUpgradeStatus,
@@ -18,29 +19,24 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import in_place_fields, machine_change
-from espalier.clusterapi.contract import desired_replicas
+from espalier.clusterapi.classification import Classified, Way, classify
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import classify, expected, health, names
+from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
 
 
-def verdict(
-    capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView
-) -> classify.Verdict:
-    """What of the difference between a machine and what its control plane asks for can be made in place."""
-    before, after = machine.parts, machine_change.of_control_plane(control_plane)
-    templates = tuple(
-        capi_objects.template(one.group_kind.partition(".")[0], one.name) if one else None
-        for one in (before.infrastructure, after.infrastructure)
-    )
-    return classify.verdict(before, after, capi_objects.infrastructures, (templates[0], templates[1]))
+def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
+    """What the difference between a machine and what its control plane asks for means in place."""
+    desired = machine_change.of_control_plane(control_plane)
+    return classify(machine.parts, desired, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
 
 def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence[str]) -> str:
@@ -62,6 +58,16 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
     if there < wanted and is_missing:
         return f"{there} of {wanted} control plane machines are there: Cluster API makes one before the next is touched"
     return ""
+
+
+def replacing(control_plane: Object, missing: str) -> Wait:
+    """What is said while a lost machine is missing; a pause that nobody but a person takes away is named."""
+    paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
+    if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
+        return Wait(names.REPLACING_MACHINE, missing)
+    message = f"{missing}, but Cluster API does nothing while KubeadmControlPlane {control_plane.key} is paused"
+    advice = f"remove annotation {PAUSED_ANNOTATION} (found {paused or 'an empty value'}) until all machines are there"
+    return Wait(names.OWNER_PAUSED, f"{message}: {advice}")
 
 
 def asked_for(owner: Object) -> Tree:
@@ -118,7 +124,7 @@ class ControlPlaneGroup:
             return found
         for member in scope.members:
             if member.machine and not member.is_done:
-                refused = verdict(scope.cluster_view.capi_objects, control_plane, member.machine).refused
+                refused = classified(scope.cluster_view.capi_objects, control_plane, member.machine).refused
                 if refused:
                     return Wait("Refused", in_place_fields.sentence(refused, f"Machine {member.name}"))
         return None
@@ -139,9 +145,11 @@ class ControlPlaneGroup:
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
         names_ = [one.name for one in scope.members]
         missing = lost(scope.owner, machines, names_) if scope.owner else ""
-        if missing or (scope.owner and REPLACING in scope.owner.metadata.annotations):
+        if scope.owner and missing:
+            return replacing(scope.owner, missing)
+        if scope.owner and REPLACING in scope.owner.metadata.annotations:
             again = "a lost machine was replaced; Cluster API is being paused again"
-            return Wait(names.REPLACING_MACHINE, missing or again)
+            return Wait(names.REPLACING_MACHINE, again)
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
         added = [view.name for view in machines if view.name not in names_]
         if added and len(machines) > wanted and member is not None:

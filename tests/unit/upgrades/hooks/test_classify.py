@@ -90,9 +90,9 @@ def test_any_other_field_of_workers_is_refused_by_name_and_left_over(change: Tre
     ("name", "path", "field"),
     [
         ("machine", ("spec", "failureDomain"), "failureDomain"),
-        ("infrastructureMachine", ("spec", "extraMounts"), "infrastructure.template.spec.extraMounts"),
-        ("infrastructureMachine", ("spec", "bootstrapTimeout"), "infrastructure.template.spec.bootstrapTimeout"),
-        ("bootstrapConfig", ("spec", "ntp"), "bootstrap.ntp"),
+        ("infrastructureMachine", ("spec", "extraMounts"), "infrastructure.extraMounts"),
+        ("infrastructureMachine", ("spec", "bootstrapTimeout"), "infrastructure.bootstrapTimeout.changed"),
+        ("bootstrapConfig", ("spec", "ntp"), "bootstrap.ntp.changed"),
         ("bootstrapConfig", ("spec", "clusterConfiguration", "dns"), "bootstrap.clusterConfiguration.dns"),
     ],
 )

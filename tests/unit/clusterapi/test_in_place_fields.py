@@ -1,0 +1,39 @@
+"""The table of fields that a machine can get in place: a row names a field and all below it."""
+
+from __future__ import annotations
+
+from espalier.api.meta import Tree
+from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.machine_change import differences
+from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
+
+ROWS = ("bootstrap.clusterConfiguration.apiServer.extraArgs", "bootstrap.clusterConfiguration.featureGates.Known")
+
+
+def test_a_row_accepts_its_field_and_all_below_it_and_nothing_beside() -> None:
+    below = "bootstrap.clusterConfiguration.apiServer.extraArgs"
+    accepted = (below, f"{below}.v", f"{below}[a.b/c]", f"{below}[0].value", "version", "infrastructure")
+    beside = (f"{below}s", "bootstrap.clusterConfiguration.apiServer", "infrastructure.extraMounts")
+    assert in_place_fields.refused((*accepted, *beside), ROWS, None) == beside
+
+
+def test_an_image_of_the_provider_is_accepted_by_its_field() -> None:
+    fields = ("infrastructure.customImage", "infrastructure.extraMounts")
+    assert in_place_fields.refused(fields, (), DOCKER) == ("infrastructure.extraMounts",)
+
+
+def test_a_map_that_is_on_one_side_alone_is_judged_field_by_field() -> None:
+    """A row below the map accepts what it names; what is beside that is refused by its own name."""
+    before: Tree = {"featureGates": {"Known": True, "Other": True}}
+    after: Tree = {"etcd": {}}
+    found = [f"bootstrap.clusterConfiguration.{field}" for field in differences(before, after)]
+    assert in_place_fields.refused(found, ROWS, None) == ("bootstrap.clusterConfiguration.featureGates.Other",)
+
+
+def test_nothing_is_accepted_of_which_the_node_knows_nothing() -> None:
+    fields = (
+        "bootstrap.clusterConfiguration.featureGates.NodeLocalCRISocket",
+        "bootstrap.joinConfiguration.nodeRegistration.taints",
+    )
+    assert in_place_fields.refused(fields, in_place_fields.CONTROL_PLANE_FIELDS, None) == fields
+    assert in_place_fields.refused(fields, in_place_fields.WORKER_FIELDS, None) == fields
