@@ -245,6 +245,25 @@ def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
     journey(story)
 
 
+def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -> None:
+    """It asks for something else, so nothing comes of it; deleted, the manager makes its own."""
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        plane = (await machines(world, control_plane=True))[0]
+        taken = upgrade("garden-cp-upgrade", [{"name": plane.name}], {})
+        await world.client.create(ControlPlaneUpgrade.resource, taken)
+        await world.change(kubernetesVersion="1.36")
+        name = f"ControlPlaneUpgrade {SYSTEM_NAMESPACE}/garden-cp-upgrade"
+        await world.until(
+            lambda one: any(name in said.message and "delete it" in said.message for said in one.status.conditions)
+        )
+        await world.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        await world.until_ready()
+        assert set(await world.versions()) == {NEW}
+
+    journey(story)
+
+
 def test_somebody_who_takes_the_claim_away_has_no_second_node_upgraded() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(world, control_plane=True)]

@@ -30,6 +30,7 @@ from espalier.api.eksa.upgrades import (
     PROGRESSING,
     REPLACING,
     ControlPlaneUpgrade,
+    ControlPlaneUpgradeSpec,
     FrontEnd,
     MachineDeploymentUpgrade,
     NodeUpgrade,
@@ -265,16 +266,29 @@ def story(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
     )
+    of_others = None
     for found in upgrades:
-        owners = {owner.uid for owner in found.metadata.owner_references}
-        if found.kind != kind.resource.kind or live.metadata.uid not in owners:
+        if found.kind != kind.resource.kind or _owner_named(found.decode(kind)) != live.metadata.name:
             continue
         conditions = found.decode(kind).status.conditions
         ready = condition_list.get(conditions, "Ready")
-        if ready is not None:
+        if ready is None:
+            continue
+        if live.metadata.uid in {owner.uid for owner in found.metadata.owner_references}:
             return Wait(_reason_of(conditions), ready.message)
+        if ready.status != "True":
+            advice = "somebody else made it; delete it to have the manager make its own"
+            of_others = Wait(_reason_of(conditions), f"{found.kind} {found.key}: {ready.message} ({advice})")
+    if of_others is not None:
+        return of_others
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
     return Wait(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
+
+
+def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:
+    """Name of the control plane or worker node group that an upgrade is for."""
+    spec = upgrade.spec
+    return spec.control_plane.name if isinstance(spec, ControlPlaneUpgradeSpec) else spec.machine_deployment.name
 
 
 def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
