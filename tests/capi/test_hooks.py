@@ -99,7 +99,7 @@ async def test_what_can_not_be_made_in_place_is_refused_by_name_and_nothing_is_r
     cluster = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == STOPPED, hedge)
     _, message = condition(cluster, "ControlPlaneReady")
     assert message.startswith("bootstrap.clusterConfiguration.apiServer.extraArgs of Machine hedge-")
-    assert message.endswith("set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced")
+    assert message.endswith("set upgradeRolloutStrategy.fallback to RollingUpdate to replace the machines")
     assert condition(cluster, "Ready") == (STOPPED, message)
     assert await identities(real, hedge) == before
     assert upgraders.ran == []

@@ -1,4 +1,4 @@
-"""Rules about a Cluster by itself (EKS Anywhere's, all reported at once)."""
+"""Rules about a single Cluster (EKS Anywhere's; all violations are reported at once)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from espalier.clusters.rules import api_server, in_place, kubelet, networks, num
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
-    "through the API, for its own controllers would be taken away while they work: name the cluster that manages it, "
-    f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is looked after elsewhere"
+    "through the API, because that would delete its own controllers at work: name the cluster that manages it, "
+    f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is managed elsewhere"
 )
 
 _NAME = re.compile(NAME)
@@ -34,7 +34,7 @@ _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
 
 def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
-    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included."""
+    """All violations of a managed Cluster by itself, including unsupported fields."""
     spec = cluster.spec
     return [
         *name_violations(cluster.metadata.name),
@@ -53,7 +53,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
 
 
 def name_violations(name: str) -> Iterator[Violation]:
-    """The name is that of many objects, and part of host names."""
+    """The name becomes that of many objects, and part of host names."""
     if not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
         yield Violation(
             "metadata.name",
@@ -132,7 +132,7 @@ def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
 
 
 def _lag(spec: eksa.ClusterSpec, group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
-    """Kubernetes' own rule: nodes are never ahead of the API server, and at most so far behind."""
+    """The version skew policy of Kubernetes: nodes are never newer than the API server, and only so much older."""
     if not group.kubernetes_version or not spec.kubernetes_version:
         return
     lag = minor(spec.kubernetes_version) - minor(group.kubernetes_version)
@@ -154,11 +154,11 @@ def _taints(field: str, taints: Sequence[Taint]) -> Iterator[Violation]:
         if not _LABEL_NAME.fullmatch(taint.key):
             yield Violation(f"{field}[{index}].key", taint.key or "nothing", LABEL_NAMES, sentences.TAINT_KEY)
         elif not _LABEL_VALUE.fullmatch(taint.value):
-            yield Violation(f"{field}[{index}].value", taint.value, LABEL_VALUES, "this is no value of a taint")
+            yield Violation(f"{field}[{index}].value", taint.value, LABEL_VALUES, "not a valid taint value")
 
 
 def _packages(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Packages of all clusters are brought by what runs in the management cluster."""
+    """Packages of all clusters are installed by controllers of the management cluster."""
     for name in ("controller", "cronjob"):
         if getattr(spec.packages, name, None) is not None:
             yield Violation(f"spec.packages.{name}", "settings", "nothing", sentences.PACKAGES)

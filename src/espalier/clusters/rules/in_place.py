@@ -1,4 +1,4 @@
-"""Rules about how machines are upgraded: where they stand, or by rolling."""
+"""Rules about the upgrade strategy of machines: in place, or by rolling update."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrateg
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """What goes with one way of upgrading alone is given with that."""
+    """Refuse fields that belong to the other strategy."""
     control_plane = spec.control_plane_configuration
     strategies: list[tuple[str, Strategy | None]] = [
         ("spec.controlPlaneConfiguration", control_plane.upgrade_rollout_strategy if control_plane else None),
