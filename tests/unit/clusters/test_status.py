@@ -353,12 +353,12 @@ def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
 def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
     tree = example()[0]
     tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    status = report(scope(tree, *objects()), Wait("Deleting", "waiting for 2 worker machines to be gone"))
+    status = report(scope(tree, *objects()), Wait("Deleting", "waiting for 2 worker machines to be deleted"))
     ready = condition(status, "Ready")
     assert (status.phase, ready.reason, ready.message) == (
         "Deleting",
         "Deleting",
-        "waiting for 2 worker machines to be gone",
+        "waiting for 2 worker machines to be deleted",
     )
 
 

@@ -1,4 +1,4 @@
-"""Machines that no controller owns, and how one adopts them: as controllers of Cluster API do."""
+"""Adoption of machines without a controller, as Cluster API does it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from espalier.simulator.concurrency import together
 
 
 def orphans(scheme: Scheme, cluster: Key, selects: Callable[[Machine], bool]) -> tuple[Object, ...]:
-    """The selected machines of a cluster that no controller owns, but for those that are being deleted."""
+    """The selected machines of a cluster without a controller, except those being deleted."""
     return tuple(
         found
         for found in in_cluster(scheme.inventory.machines, cluster)
@@ -27,6 +27,8 @@ def orphans(scheme: Scheme, cluster: Key, selects: Callable[[Machine], bool]) ->
 
 
 async def adopt(scheme: Scheme, found: tuple[Object, ...], owner: OwnerReference) -> Wait:
-    """Make `owner` the controller of these machines. They are counted once the change is seen."""
+    """Make `owner` the controller of these machines. They count once the change shows in the cache."""
     await together(scheme.writer.add_owner(Machine.resource, machine, owner) for machine in found)
-    return Wait("MachinesAdopted", f"waiting to see the adopted machines {', '.join(one.name for one in found)}")
+    return Wait(
+        "MachinesAdopted", f"waiting for the cache to show adopted machines {', '.join(one.name for one in found)}"
+    )

@@ -1,4 +1,4 @@
-"""The caches of everything that belongs to clusters, with the indexes that controllers ask by."""
+"""The caches of all objects of clusters, with the indexes that controllers use."""
 
 from __future__ import annotations
 
@@ -77,11 +77,13 @@ class Inventory:
 
     @property
     def machine_parts(self) -> list[Cache]:
-        """What machines consist of: their bootstrap configuration, and the machines of every provider."""
+        """The kinds that belong to machines: bootstrap configurations, and infrastructure machines of every
+        provider.
+        """
         return [self.configs, *(self.infrastructure[provider.machine.kind] for provider in self.kinds)]
 
     def resource(self, kind: str) -> Resource | None:
-        """Coordinates of an infrastructure kind, None for a kind of no provider here."""
+        """The resource of an infrastructure kind, None for an unknown kind."""
         for provider in self.kinds:
             for resource in (provider.cluster, provider.machine, provider.machine_template):
                 if resource.kind == kind:
@@ -89,7 +91,7 @@ class Inventory:
         return None
 
     def infrastructure_object(self, kind: str, key: Key) -> Object | None:
-        """An infrastructure object, None when it is not there or of an unknown kind."""
+        """An infrastructure object, None when it does not exist or its kind is unknown."""
         cache = self.infrastructure.get(kind)
         return cache.get(key) if cache is not None else None
 
@@ -105,7 +107,7 @@ def owned_by(cache: Cache, uid: str) -> list[Object]:
 
 
 def made_of(cache: Cache, template: Object) -> list[Object]:
-    """The sets whose machines are made of a template."""
+    """The sets whose machines are created from a template."""
     return cache.by_index(BY_TEMPLATE, f"{template.key}/{template.kind}")
 
 

@@ -1,4 +1,4 @@
-"""How machines and the objects that belong to them are made from templates."""
+"""Creates machines and their objects from templates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from espalier.simulator.concurrency import together
 def machine_body(
     key: Key, owner: OwnerReference, spec: MachineSpec, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Tree:
-    """A Machine to create. What `spec` names as templates becomes the machine's own objects, which have its name."""
+    """A Machine to create. The templates in `spec` are cloned into objects with the machine's name."""
     tree = msgspec.to_builtins(spec)
     for reference in (tree["infrastructureRef"], tree["bootstrap"].get("configRef")):
         if reference is not None:
@@ -39,10 +39,10 @@ def machine_body(
 async def complete(
     scheme: Scheme, machine: Object, typed: Machine, *, infrastructure_template: Object | None, config: Tree | None
 ) -> None:
-    """Make what the machine still lacks: its infrastructure object (a clone of the template) and its KubeadmConfig.
+    """Create the machine's missing objects: the infrastructure machine (a clone of the template) and the KubeadmConfig.
 
-    The Machine is made first and these follow, so that the next reconcile after a crash finds what is missing.
-    `config` has the labels, annotations and spec of the KubeadmConfig.
+    The Machine is created first, so that the next reconcile after a crash finds what is missing. `config` has the
+    labels, annotations and spec of the KubeadmConfig.
     """
     if machine.metadata.deletion_timestamp is not None:
         return

@@ -1,4 +1,4 @@
-"""What every controller here is built from."""
+"""The common dependencies of all controllers here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.simulator.capi.reaching import WorkloadClusters
 
 @dataclass(frozen=True)
 class Scheme:
-    """The observed world, the way to write to it, time and chance. `rng` makes names and keys."""
+    """Caches, writer, clock and random number generator. `rng` generates names and keys."""
 
     inventory: Inventory
     writer: Writer
@@ -21,4 +21,4 @@ class Scheme:
     clock: Clock
     rng: random.Random = field(repr=False)
     keys: random.Random | None = field(default=None, repr=False)
-    """Source of private keys; None for the system's, anything else only in simulations that must repeat."""
+    """The source of private keys; None for the system's, another one only in reproducible simulations."""

@@ -1,4 +1,4 @@
-"""What the DaemonSet controller does: one pod on every node that fits, replaced step by step when it changes."""
+"""The DaemonSet controller: one pod on every matching node, replaced by rolling update."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REVISION = "controller-revision-hash"
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """What is missing for the DaemonSets."""
+    """The missing writes for DaemonSets."""
     for daemon_set in world.daemon_sets:
         if not daemon_set.deleting:
             yield from _plan(world, daemon_set)
@@ -66,7 +66,7 @@ def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node:
 
 
 def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod], made: int) -> Tree:
-    """Pods that are being made count: who counts them at the next reconcile only has to report twice."""
+    """The status, including pods that are being created, to save a second write."""
     ready = sum(1 for pod in on_node.values() if pod.ready)
     status: Tree = {
         "currentNumberScheduled": len(on_node) + made,

@@ -1,4 +1,4 @@
-"""Where a pod may run: node selectors, taints and tolerations."""
+"""Scheduling rules: node selectors, taints and tolerations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from espalier.simulator.workload_controllers.views import Node, PodSpec, Toleration
 
 NOT_READY = "node.kubernetes.io/not-ready"
-"""Taint of a node whose network is not there yet."""
+"""The taint of a node without network."""
 
 KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 
@@ -21,14 +21,14 @@ DAEMON_TOLERATIONS = tuple(
     )
     for trouble in _NODE_TROUBLES
 )
-"""What the DaemonSet controller adds to the tolerations of its pods."""
+"""Tolerations that the DaemonSet controller adds to its pods."""
 
 NETWORK_TOLERATION = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")
-"""What it adds to pods in the host's network."""
+"""Tolerations that it adds to pods with hostNetwork."""
 
 
 def fits(pod: PodSpec, node: Node, extra: Iterable[Toleration] = (), *, ignore_readiness: bool = False) -> bool:
-    """Whether the pod may be placed on the node. A daemon's pod may be placed before the node is ready."""
+    """True if the pod may run on the node. DaemonSet pods may run before the node is ready."""
     labels = node.metadata.labels
     if any(labels.get(name) != value for name, value in pod.node_selector.items()):
         return False

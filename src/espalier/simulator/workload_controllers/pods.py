@@ -1,4 +1,4 @@
-"""How a workload's pods look."""
+"""Creates the pods of workloads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from espalier.simulator.workload_controllers.views import Workload
 
 
 def controlled_pod(workload: Workload, template: Tree, name: str, labels: dict[str, str], node_name: str = "") -> Tree:
-    """A pod of the workload, from its template (which is changed by this)."""
+    """A pod of the workload, from its template (which is mutated)."""
     metadata = template.setdefault("metadata", {})
     metadata["name"] = name
     metadata["namespace"] = workload.metadata.namespace

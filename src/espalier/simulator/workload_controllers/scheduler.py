@@ -1,4 +1,4 @@
-"""What kube-scheduler does: each pod without a node gets the least occupied node that fits."""
+"""The scheduler: binds each pending pod to the least occupied matching node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.simulator.workload_controllers.writes import Change, Write
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """Binds pods; a pod that fits nowhere says so once."""
+    """The missing bindings; a pod that fits no node gets the condition once."""
     occupied = {name: len(pods) for name, pods in world.pods_by_node.items()}
     siblings = {(pod.owner, pod.spec.node_name) for pod in world.pods if pod.owner and pod.spec.node_name}
     for pod in world.pods:

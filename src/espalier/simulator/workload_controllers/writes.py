@@ -10,7 +10,7 @@ from espalier.api.resource import Key, Resource
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object; it is fine when it is there already."""
+    """Create an object; no error when it exists already."""
 
     resource: Resource
     body: Tree
@@ -28,7 +28,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove an object; it is fine when it is gone already. `uid` guards against removing a namesake."""
+    """Delete an object; no error when it is gone already. `uid` protects a namesake."""
 
     resource: Resource
     key: Key
