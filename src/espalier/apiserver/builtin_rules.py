@@ -1,6 +1,6 @@
-"""What Kubernetes fills in and forbids for built-in kinds beyond their schemas, as far as the kinds here are used.
+"""Defaults and validation of built-in kinds beyond their schemas, for the kinds that are used here.
 
-Which defaults and rules there are is the Kubernetes API reference's to say; fields not named here keep what they have.
+They follow the Kubernetes API reference; fields that are not named here are not defaulted or validated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from espalier.kube.errors import StatusCause
 NAME_LABEL = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER = "kubernetes"
 MAX_DATA = 1024 * 1024
-"""Bytes of all values of a ConfigMap or Secret together."""
+"""The maximum bytes of all values of a ConfigMap or Secret."""
 
 _SECRET_PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -73,7 +73,7 @@ _WEBHOOK_DEFAULTS: Tree = {
 
 
 def _fill(tree: Tree, defaults: Tree) -> None:
-    """Set what is missing; nested objects are filled only where they are missing as a whole."""
+    """Set defaults; nested objects only get them when missing as a whole."""
     for name, value in defaults.items():
         if tree.get(name) is None:
             tree[name] = _copied(value)
@@ -175,7 +175,7 @@ def _check_secret(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
 
 
 def _check_registry(data: Tree) -> Iterator[StatusCause]:
-    """Logins at registries are JSON. The value is not shown: it is a secret, however badly written."""
+    """Validate registry credentials as JSON. The value is not shown, because it is secret."""
     text = data.get(".dockerconfigjson")
     if text is not None:
         try:
@@ -197,7 +197,7 @@ def _check_config_map(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
 
 
 def _check_immutable(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    """Secrets and ConfigMaps that say they never change."""
+    """Validate changes of immutable Secrets and ConfigMaps."""
     if old is None or not old.get("immutable"):
         return
     if not new.get("immutable"):

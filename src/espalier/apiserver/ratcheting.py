@@ -1,6 +1,6 @@
-"""What a write may leave as it was though the schema of its kind has become stricter.
+"""Ratcheting: violations of a stricter schema in parts that a write does not change.
 
-Kubernetes calls it ratcheting: a place that the write does not change fails no write, and is warned of instead.
+As in Kubernetes, they don't fail the write but add a warning.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from espalier.kube.errors import StatusCause
 
 
 def sentence(cause: StatusCause) -> str:
-    """What a warning says of it."""
+    """The suffix of the warning."""
     return f"{cause.field}: {cause.message}"
 
 
 def is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
-    """Whether the place that a cause names, or one that contains it, is as it was."""
+    """True if the field of a cause, or a parent of it, is unchanged."""
     after: Any = new
     before: Any = old
     below: Node | None = node

@@ -1,4 +1,4 @@
-"""What roles and their bindings may say: the rules of kube-apiserver beyond schemas."""
+"""Validation of roles and bindings beyond schemas, as in kube-apiserver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def check_role(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with the rules of a Role."""
+    """Violations of the rules of a Role."""
     for index, rule in enumerate(new.get("rules") or ()):
         paths = rule.get("nonResourceURLs")
         if paths:
@@ -26,7 +26,7 @@ def check_role(new: Tree, old: Tree | None) -> Causes:
 
 
 def check_cluster_role(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with the rules of a ClusterRole."""
+    """Violations of the rules of a ClusterRole."""
     for index, rule in enumerate(new.get("rules") or ()):
         yield from _rule(rule, f"rules[{index}]")
 
@@ -46,7 +46,7 @@ def _rule(rule: Tree, field: str) -> Causes:
 
 
 def check_binding(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with a RoleBinding or ClusterRoleBinding."""
+    """Violations of a RoleBinding or ClusterRoleBinding."""
     role = new.get("roleRef") or {}
     allowed = _ROLES if new["metadata"].get("namespace") else (_CLUSTER_ROLE,)
     if role.get("kind") not in allowed:

@@ -1,4 +1,4 @@
-"""What all writes have in common: from a draft to what is stored.
+"""The common part of all writes: from a draft to the stored object.
 
 The order is that of kube-apiserver: prune and default, set what the system sets, ask mutating webhooks, validate, ask
 validating webhooks, compare with what is stored, store.
@@ -44,7 +44,9 @@ Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | Non
 
 @dataclass(slots=True)
 class Draft:
-    """A write under way. Trees are in stored form, their managed fields apart; `before` is as the schema is now."""
+    """A write in progress. Trees are in the stored version, without managedFields; `before` follows the present
+    schema.
+    """
 
     ask: RequestInfo
     old: Object | None
@@ -55,29 +57,29 @@ class Draft:
     given: Managers | None = None
     """Managers before the write as the client says they are."""
     managers: Managers = field(default_factory=dict)
-    """Managers after it."""
+    """Managers after the write."""
     warnings: list[str] = field(default_factory=list)
     sound: bool = True
-    """Whether it breaks no rule, not even where it is as it was."""
+    """True if it violates nothing, not even in unchanged parts."""
 
     @property
     def settled(self) -> Tree:
-        """The version before if it is sound: what is the very same there needs no look. Else nothing."""
+        """The previous version if it is valid: identical parts need no validation. Else None."""
         return self.before if self.old is not None and is_sound(self.old, self.kind) else {}
 
     @property
     def kind(self) -> ServedKind:
-        """Of the object."""
+        """The key of the object."""
         return self.ask.kind
 
     @property
     def operation(self) -> str:
-        """As webhooks call it."""
+        """The operation's name in webhooks."""
         return "create" if self.old is None else "update"
 
 
 class Finisher:
-    """Brings drafts to their end."""
+    """Completes and stores drafts."""
 
     def __init__(self, core: Core, admitting: Admitting) -> None:
         self._core = core
@@ -86,9 +88,9 @@ class Finisher:
         self._rights = (authorizer if isinstance(authorizer, Rbac) else Rbac(core.store)).rules_for
 
     def finish(self, draft: Draft, *, applied: bool = False) -> Written:
-        """Store a draft, unless it changes nothing; gives None when the object is no longer the one it started from.
+        """Store a draft, unless it changes nothing; returns None when the object changed meanwhile.
 
-        `applied`: server-side apply has said already who manages what.
+        `applied`: server-side apply has set the managers already.
         """
         ask, kind = draft.ask, draft.kind
         self._tidy(draft)
@@ -99,7 +101,7 @@ class Finisher:
             ask, draft.operation, draft.new, draft.before or None, draft.warnings
         )
         if mutated is not None and mutated is not draft.new:
-            # What webhooks fill in is nobody's, as upstream: who applies it later is in nobody's way.
+            # As upstream, values set by webhooks have no manager: a later apply has no conflict.
             draft.new = mutated
             self._tidy(draft)
             draft.new["metadata"].pop("managedFields", None)
@@ -244,7 +246,7 @@ class Finisher:
 
 
 def _unhandled(draft: Draft, problem: str) -> ApiError:
-    """An object that can't be read as what it is to be; of a patch, what it would leave is shown."""
+    """The error for an object that can't be decoded as its kind; for a patch, with the patched object."""
     resource, ask = draft.kind.resource, draft.ask
     if ask.verb == "patch" and ask.content_type != APPLY:
         if ask.content_type == patches.STRATEGIC:
@@ -257,5 +259,5 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
 
 
 def manager_of(ask: RequestInfo, operation: str) -> Manager:
-    """Who owns the fields that a request writes."""
+    """The field manager of a request."""
     return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)
