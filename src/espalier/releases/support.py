@@ -1,4 +1,4 @@
-"""End of support of a Kubernetes version, as Bundles say: the one place that words it."""
+"""The end of support of a Kubernetes version, from Bundles."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ NOTICE = timedelta(days=60)
 
 
 def told(ends: str, now: datetime) -> str:
-    """As a word on a version, which begins with a space; empty without a date."""
+    """A suffix for a version, with a leading space; empty without a date."""
     return f" (support {'ends' if ends >= now.date().isoformat() else 'ended'} on {ends})" if ends else ""
 
 
 def is_due(ends: str, now: datetime) -> bool:
-    """True if the end is near or past. Never of what is no date."""
+    """True if the end is near or past. False for an invalid date."""
     try:
         return date.fromisoformat(ends) <= (now + NOTICE).date()
     except ValueError:

@@ -1,4 +1,4 @@
-"""The balancer from outside: which control planes it is in front of."""
+"""Controls the balancer process and its settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.realnodes.nspawn.state import State
 
 
 class Front(TypedDict):
-    """A control plane: where it is reached, and the nodes behind."""
+    """A control plane: its endpoint and its nodes."""
 
     address: str
     port: int
@@ -20,15 +20,15 @@ class Front(TypedDict):
 
 
 class Balancing:
-    """The balancer of a local environment. Nothing runs while there is no control plane."""
+    """The balancer of a local environment. It does not run without control planes."""
 
     def __init__(self, state: State) -> None:
         self._program = Companion(state, "balancer", balancer.__file__)
 
     async def front(self, fronts: list[Front]) -> None:
-        """Have the balancer do this. It is started when it does not run, and told when something changed.
+        """Update the balancer: start it if it does not run, reload it when settings changed.
 
-        Raises `OSError` when somebody else listens where a control plane should be reached.
+        Raises `OSError` when another program listens at the endpoint of a control plane.
         """
         if not fronts:
             await self.end()
@@ -44,7 +44,7 @@ class Balancing:
             processes.stop(running, signal.SIGHUP)
 
     async def end(self) -> None:
-        """Have no balancer."""
+        """Stop the balancer."""
         await self._program.end()
 
     @property

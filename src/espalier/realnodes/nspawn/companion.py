@@ -1,4 +1,4 @@
-"""Programs that outlive the process of the local environment: started once, taken over when they run already."""
+"""Helper processes that outlive the local environment's process: started once, taken over if they run already."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.realnodes.nspawn.state import State
 
 
 class Companion:
-    """One such program, which a file tells what to do. `program` is its source, of the standard library alone."""
+    """A helper process with a settings file. `program` is its source, which uses only the standard library."""
 
     def __init__(self, state: State, name: str, program: str) -> None:
         self._name = name
@@ -25,7 +25,7 @@ class Companion:
 
     @property
     def process(self) -> Process | None:
-        """The process, if it runs. A reused number would belong to a process with other arguments."""
+        """The process, if it runs. A reused PID belongs to a process with other arguments."""
         try:
             pid = int(self._pid.read_text())
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -41,7 +41,7 @@ class Companion:
             return None
 
     def tell(self, wanted: object) -> bool:
-        """Write down what it shall do; returns whether that is something else than before."""
+        """Write the settings; returns True if they changed."""
         content = json.dumps(wanted, indent=1).encode()
         if self._settings.exists() and self._settings.read_bytes() == content:
             return False
@@ -51,7 +51,7 @@ class Companion:
         return True
 
     async def start(self) -> None:
-        """Start it; it was told what to do. Raises `OSError` when it ends at once."""
+        """Start it with its settings. Raises `OSError` when it ends at once."""
         # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
         command = (sys.executable, "-I", "-S", self._program, str(self._settings))
         await start_apart(command, pid=self._pid, log=self._log)
@@ -59,7 +59,7 @@ class Companion:
             raise OSError(f"the {self._name} ended at once: see {self._log}")
 
     async def end(self) -> None:
-        """Have it not run."""
+        """Stop it."""
         running = self.process
         if running is not None:
             processes.stop(running)
@@ -67,7 +67,7 @@ class Companion:
 
 
 def check_free(address: str, port: int, what: str) -> None:
-    """Raise `OSError` when somebody listens there already."""
+    """Raise `OSError` when the address is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""The registry from outside: what it offers, and where."""
+"""Controls the registry process and its settings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from espalier.realnodes.nspawn.state import State
 
 
 class Offering:
-    """The registry of a local environment. Nodes pull from it at any time, so it outlives it."""
+    """The registry of a local environment. It outlives its process, because nodes pull at any time."""
 
     def __init__(self, state: State) -> None:
         self._program = Companion(state, "registry", registry.__file__)
 
     async def offer(self, shelf: Shelf, host: str, port: int = registry.PORT) -> None:
-        """Have it offer these images. Raises `OSError` when the address is not there, or taken."""
+        """Serve these images. Raises `OSError` when the address does not exist, or is in use."""
         running = self.process
         if running is None:
             check_free(host, port, "the registry of nodes")
@@ -25,7 +25,7 @@ class Offering:
             await self._program.start()
 
     async def end(self) -> None:
-        """Have no registry."""
+        """Stop the registry."""
         await self._program.end()
 
     @property
